@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn options(pace: Option<Pace>) -> GeneratorOptions {
     let (to, from) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let (kind, vlans) = (FrameKind::Raw, Vlans::NONE);
-    let template = Template { kind, vlans, to, from, frame_len: 64, reverse: false, hops: 64, dscp: 0 };
+    let template = Template { kind, vlans, to, from, frame_len: 64, reverse: false, ends: None, hops: 64, dscp: 0 };
     GeneratorOptions { template, secret: SECRET, stream: 0, flows: 1, pace, batch: None, warmup: Duration::ZERO }
 }
 

@@ -44,7 +44,7 @@ fn run(test: &str, pair: &Pair, options: DoubleOptions, load: Pace, frames: u64)
     let double = within(&pair.b, || Double::attach(LINK, "out0", options)).unwrap();
     let (to, from) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let (kind, vlans) = (FrameKind::Udp4, Vlans::NONE);
-    let template = Template { kind, vlans, to, from, frame_len: 64, reverse: false, hops: 64, dscp: 0 };
+    let template = Template { kind, vlans, to, from, frame_len: 64, reverse: false, ends: None, hops: 64, dscp: 0 };
     let sending = GeneratorOptions {
         template,
         secret: SECRET,

@@ -25,7 +25,7 @@ const QUIET_LINK: &str = "for N in $A $B; do ip netns exec $N sysctl -qw net.ipv
 fn options(kind: FrameKind, vlans: &[u16]) -> GeneratorOptions {
     let vlans = Vlans::new(vlans).unwrap();
     let (to, from) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
-    let template = Template { kind, vlans, to, from, frame_len: 100, reverse: false, hops: 64, dscp: 0 };
+    let template = Template { kind, vlans, to, from, frame_len: 100, reverse: false, ends: None, hops: 64, dscp: 0 };
     let pace = Some(Pace::per_second(20_000));
     GeneratorOptions { template, secret: SECRET, stream: 0, flows: 16, pace, batch: None, warmup: Duration::ZERO }
 }

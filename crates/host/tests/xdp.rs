@@ -34,6 +34,7 @@ fn template(kind: FrameKind, vlans: &[u16], frame_len: usize) -> Template {
         from: [2, 0, 0, 0, 0, 2],
         frame_len,
         reverse: false,
+        ends: None,
         hops: 64,
         dscp: 0,
     }

@@ -124,6 +124,16 @@ impl Between {
         &self.notes
     }
 
+    /// Runs `work` on a thread inside the host.
+    pub fn in_host<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        self.host.run(work)
+    }
+
+    /// Runs `work` on a thread inside the target.
+    pub fn in_target<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        self.target.run(work)
+    }
+
     /// Runs `work` on a thread inside the middle.
     pub fn in_middle<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         self.middle.run(work)

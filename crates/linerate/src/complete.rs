@@ -183,8 +183,8 @@ pub(crate) fn boards(word: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Whatever `lab up` makes.
 pub(crate) fn labs(word: &OsStr) -> Vec<CompletionCandidate> {
-    let three = Forwards::ALL.iter().map(|forwards| forwards.name());
-    that_begin(word, BOARDS.iter().map(|board| board.name).chain(three))
+    let between = Forwards::ALL.iter().map(|forwards| forwards.name()).chain(["double"]);
+    that_begin(word, BOARDS.iter().map(|board| board.name).chain(between))
 }
 
 /// Metrics by their short names.

@@ -21,6 +21,7 @@ pub(crate) mod live;
 pub(crate) mod middle;
 pub(crate) mod pair;
 pub(crate) mod precision;
+mod reset;
 pub(crate) mod route;
 pub(crate) mod searching;
 pub(crate) mod settings;

@@ -2,6 +2,7 @@
 //! Tables are `table_model`, what stands between them `forms`; nothing here prints.
 
 mod apis;
+pub(crate) mod asked;
 pub(crate) mod brief;
 pub(crate) mod budget;
 pub(crate) mod cases;
@@ -22,6 +23,7 @@ mod html;
 pub(crate) mod json;
 mod layout;
 pub(crate) mod list;
+mod load;
 pub(crate) mod machine;
 mod markdown;
 pub(crate) mod matrix;

@@ -227,7 +227,13 @@ fn sabrelite() {
 #[track_caller]
 fn report_redone(lab: &Lab, report: u32) {
     let runtime = lab.bench.folder.0.display().to_string();
-    let ends = Ends { board: lab.endpoint(), host: None, duration: "1s", variable: Some(("XDG_RUNTIME_DIR", runtime)) };
+    let ends = Ends {
+        board: lab.endpoint(),
+        host: None,
+        middle: None,
+        duration: "1s",
+        variable: Some(("XDG_RUNTIME_DIR", runtime)),
+    };
     recipes(report).iter().for_each(|recipe| recipe.run(&lab.bench, &ends));
 }
 

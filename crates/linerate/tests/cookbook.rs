@@ -3,6 +3,7 @@
 
 mod machines;
 
+use linerate_lab::{Between, Forwards, Privilege, privilege};
 use machines::Bench;
 use machines::cookbook::{Ends, recipes};
 
@@ -10,7 +11,8 @@ use machines::cookbook::{Ends, recipes};
 fn check(report: u32) {
     let name = format!("report_{report}");
     let Some(bench) = Bench::new(&name) else { return };
-    let ends = Ends { board: bench.target(), host: Some(bench.host()), duration: "200ms", variable: None };
+    let ends =
+        Ends { board: bench.target(), host: Some(bench.host()), middle: None, duration: "200ms", variable: None };
     let all = recipes(report);
     let shown: usize = all
         .iter()
@@ -48,7 +50,20 @@ fn report_4() {
     check(4);
 }
 
+/// The board is between the two ends there, and an agent observes it.
 #[test]
 fn report_5() {
-    check(5);
+    let has = |tool: &str| std::process::Command::new(tool).arg("--version").output().is_ok();
+    if privilege() != Privilege::Root || !has("nsenter") {
+        eprintln!("SKIPPED report_5: it needs root");
+        return;
+    }
+    let (bench, lab) = (Bench::bare("report_5"), Between::up(Forwards::Bridge).expect("three machines"));
+    let [target, host, middle] =
+        [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| format!("netns:{}", path.display()));
+    let ends = Ends { board: target, host: Some(host), middle: Some(middle), duration: "200ms", variable: None };
+    let all = recipes(5);
+    let shown: usize = all.iter().map(|one| one.commands().len()).sum();
+    assert!((1..=3).contains(&shown), "report 5 is redone by {shown} commands");
+    all.iter().for_each(|recipe| recipe.run(&bench, &ends));
 }

@@ -63,8 +63,17 @@ fn checker(test: &str, bench: &Bench) -> Option<Checker> {
 fn send(bench: &Bench, checker: &Checker) -> u64 {
     let (to, from) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let vlans = Vlans::NONE;
-    let template =
-        Template { kind: FrameKind::Udp4, vlans, to, from, frame_len: 64, reverse: false, hops: 64, dscp: 0 };
+    let template = Template {
+        kind: FrameKind::Udp4,
+        vlans,
+        to,
+        from,
+        frame_len: 64,
+        reverse: false,
+        ends: None,
+        hops: 64,
+        dscp: 0,
+    };
     let pace = Some(Pace::per_second(10_000));
     let options =
         GeneratorOptions { template, secret: SECRET, stream: 0, flows: 1, pace, batch: None, warmup: Duration::ZERO };
@@ -173,4 +182,79 @@ fn what_is_missing_is_said_in_a_sentence() {
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.contains("run as root") || said.contains("lo is down"), "{said}");
     }
+}
+
+/// The host's side: frames sent to the echo at the target, and what came of them.
+fn asked(bench: &Bench, options: &[&str]) -> Value {
+    let in_target = format!("--net={}", bench.lab().target_netns().display());
+    let address = Command::new("nsenter").args([&in_target, "ip", "-o", "link", "show", "eth0"]).output().unwrap();
+    let said = String::from_utf8(address.stdout).unwrap();
+    let mac = said.split("link/ether ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
+    let netns = format!("--net={}", bench.lab().host_netns().display());
+    let mut command = Command::new("nsenter");
+    command.args([&netns, env!("CARGO_BIN_EXE_linerate"), "echo", "--interface", "eth0", "--secret", "1c0ffee1"]);
+    command.args(["--ask", &mac, "--json"]).args(options);
+    bench.dress(&mut command);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last: Value = serde_json::from_str(text.trim().lines().last().unwrap()).unwrap();
+    assert_eq!(last["total"], true, "{text}");
+    last
+}
+
+/// One frame at a time, and a hundred: what is sent comes back, or somebody has counted it; the kernel answers much faster.
+#[test]
+fn what_is_asked_comes_back_from_the_kernel_sooner_than_from_a_socket() {
+    const TEST: &str = "what_is_asked_comes_back_from_the_kernel_sooner_than_from_a_socket";
+    let Some(bench) = Bench::of(TEST, &Shape::unshaped()) else { return };
+    if checker(TEST, &bench).is_none() {
+        return;
+    }
+    // An hour of it is what docs/echo.md says; longer than a second in CI.
+    let many = machines::number("LINERATE_ECHO_SECONDS").unwrap_or(1);
+    let is_faster = (0..3).any(|_| {
+        let rates = ["driver", "socket"].map(|way| {
+            let (echo, said) = start(&bench, &["--secret", "1c0ffee1", "--way", way, "--json"], Stdio::piped());
+            assert!(said.contains("answers"), "{said}");
+            let number =
+                |value: &Value, name: &str| value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value:#}"));
+            let one = asked(&bench, &["--duration", "500ms"]);
+            let time = format!("{many}s");
+            let hundred = asked(&bench, &["--in-flight", "100", "--frame-size", "128", "--duration", &time]);
+            interrupt(&echo);
+            let output = echo.wait_with_output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let lines: Vec<Value> = text.trim().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let echoed = |name: &str| lines.iter().map(|line| number(line, name)).sum::<u64>();
+            let sum = |name: &str| number(&one, name) + number(&hundred, name);
+            println!("{way}: one at a time {} a second; a hundred {hundred:#}", one["returned_per_s"]);
+            assert_eq!(sum("sent"), sum("returned") + sum("lost"));
+            assert_eq!((sum("strays"), sum("late")), (0, 0), "{hundred:#}");
+            // To the frame: what did not come back, the echo could not send, or the socket here had no room for.
+            assert_eq!(sum("lost"), echoed("dropped") + sum("overrun") + sum("sent") - echoed("received"), "{text}");
+            one["returned_per_s"].as_f64().unwrap()
+        });
+        rates[0] > 2.0 * rates[1]
+    });
+    assert!(is_faster, "no faster than a socket, three times");
+}
+
+#[test]
+fn an_echo_that_is_not_there_is_asked_ten_times_a_second() {
+    const TEST: &str = "an_echo_that_is_not_there_is_asked_ten_times_a_second";
+    let Some(bench) = Bench::of(TEST, &Shape::unshaped()) else { return };
+    let netns = format!("--net={}", bench.lab().host_netns().display());
+    let mut command = Command::new("nsenter");
+    command.args([&netns, env!("CARGO_BIN_EXE_linerate"), "echo", "--interface", "eth0", "--secret", "1c0ffee1"]);
+    command.args(["--ask", "02:00:00:00:00:77", "--in-flight", "256", "--duration", "500ms"]);
+    bench.dress(&mut command);
+    let output = command.output().unwrap();
+    let (said, text) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing came back from 02:00:00:00:00:77"), "{said}");
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    let total: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+    let (sent, lost): (u64, u64) = (total[total.len() - 2].parse().unwrap(), total[total.len() - 1].parse().unwrap());
+    assert!(sent == lost && (3..=6).contains(&sent), "{text}");
 }

@@ -244,6 +244,7 @@ fn nobody_can_point_an_agent_at_a_stranger() {
         registers: None,
         interface: None,
         stop_at_loss: None,
+        silent_s: None,
     };
     assert!(matches!(agent.ask(2, Request::Prepare(Box::new(prepare))), AgentLine::Reply { .. }));
     let connect = Request::Connect { peer: TARGET_IPV4.into(), ports: vec![(0, port)], mac: None };

@@ -54,6 +54,8 @@ pub struct Datagrams {
     /// They go from one packet socket to another: what IP, UDP and their sockets count is other traffic, or copies of what has
     /// arrived.
     pub below_ip: bool,
+    /// Such frames have IP in them: a machine between the ends that forwards them by IP counts them.
+    pub bears_ip: bool,
     /// Different ones that the receiver's application got.
     pub received_unique: u64,
     /// Dropped at the receiver's sockets (SO_MEMINFO); `None` where the kernel does not tell.
@@ -67,6 +69,13 @@ pub struct Datagrams {
     /// Both ends run on one kernel, as namespaces do: a veth then counts as sent-and-dropped what the receiving
     /// side's queues could not take.
     pub shared_kernel: bool,
+}
+
+impl Datagrams {
+    /// Whether what IP counts of the machine between the ends is none of theirs.
+    fn passes_below_ip(&self) -> bool {
+        self.below_ip && !self.bears_ip
+    }
 }
 
 /// Where the datagrams went that were sent and not received.
@@ -315,7 +324,7 @@ impl Findings {
         let Chain { sender, receiver, middle } = chain;
         let of_middle = |middle: Between<'_>| {
             let met = DROPS.iter().filter(|drop| drop.is_of_forwarding());
-            let of_forwarded = Datagrams { below_ip: datagrams.below_ip, ..Datagrams::default() };
+            let of_forwarded = Datagrams { below_ip: datagrams.passes_below_ip(), ..Datagrams::default() };
             read_all(met, &of_forwarded, middle.output, middle.input)
         };
         let mut found = Findings {
@@ -324,7 +333,11 @@ impl Findings {
             reassembly_failures: receiver.sum(Stage::ReceiverStack, &["Ip ReasmFails", "Ip6 ReasmFails"]),
             undelivered: if datagrams.below_ip { None } else { receiver.undelivered() },
             untransmitted: if datagrams.below_ip { None } else { sender.untransmitted() },
-            not_forwarded: if datagrams.below_ip { None } else { middle.and_then(|middle| middle.input.undelivered()) },
+            not_forwarded: if datagrams.passes_below_ip() {
+                None
+            } else {
+                middle.and_then(|middle| middle.input.undelivered())
+            },
         };
         // A discipline that has no room says so before the driver is asked.
         let mut refused = datagrams.refused_below;

@@ -10,7 +10,7 @@ macro_rules! plans {
 }
 
 /// Name, place in the repository, text; in the order in which people see them.
-const FILES: [(&str, &str, &str); 16] = plans![
+const FILES: [(&str, &str, &str); 17] = plans![
     "tcp",
     "udp-sweep",
     "rr",
@@ -19,6 +19,7 @@ const FILES: [(&str, &str, &str); 16] = plans![
     "soak",
     "packet-cost",
     "rfc2544",
+    "rfc8219",
     "rfc9004",
     "rfc6349",
     "tcp-stream",

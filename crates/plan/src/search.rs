@@ -15,8 +15,18 @@ use toml::de::DeValue;
 use super::file::{Entry, Reader, entries};
 use super::{Plan, PlanError};
 
-const KEYS: [&str; 9] =
-    ["goals", "max_rate", "min_rate", "tester_limit", "confirm", "whole_trials", "expect", "stages", "stage_time"];
+const KEYS: [&str; 10] = [
+    "goals",
+    "max_rate",
+    "min_rate",
+    "tester_limit",
+    "confirm",
+    "whole_trials",
+    "expect",
+    "stages",
+    "stage_time",
+    "reset",
+];
 /// What a search chooses.
 pub(super) const CHOSEN: [&str; 3] = ["rate", "duration", "bytes"];
 
@@ -29,17 +39,17 @@ pub fn stage(name: &str) -> Result<Stage, String> {
     Stage::parse(name).ok_or_else(|| format!("'{name}' is no stage; there are {}", names()))
 }
 
-/// What is searched for in each configuration. Rates in bits of payload per second, in each direction.
+/// What is searched for in each configuration. Rates are of payload, or of frames with their FCS, in each direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchPlan {
     /// Several are searched for together; none: what is usual.
     pub goals: Vec<Goal>,
     /// The highest load; absent: what the slower link carries.
-    pub most_bps: Option<u64>,
+    pub most: Option<OfferedLoad>,
     /// The lowest load.
-    pub least_bps: Option<u64>,
+    pub least: Option<OfferedLoad>,
     /// The most that the tester carries without what is measured.
-    pub tester_limit_bps: Option<u64>,
+    pub tester_limit: Option<OfferedLoad>,
     /// What is found is measured once more, as RFC 2544 has it.
     pub confirm: bool,
     /// Trials go on to their end though their loss has decided them.
@@ -50,6 +60,8 @@ pub struct SearchPlan {
     pub stages: Vec<Stage>,
     /// For how long each time; absent: what is usual.
     pub stage_time: Option<Duration>,
+    /// A command that resets the device on the way, for the stage of that name.
+    pub reset: Option<String>,
 }
 
 impl<'t> Reader<'t> {
@@ -61,11 +73,12 @@ impl<'t> Reader<'t> {
             self.known(&entry, &KEYS)?;
             match entry.key {
                 "goals" => plan.goals = self.texts(&entry, "ndr", str::parse::<Goal>)?,
-                "max_rate" => plan.most_bps = Some(self.rate(&entry)?),
-                "min_rate" => plan.least_bps = Some(self.rate(&entry)?),
-                "tester_limit" => plan.tester_limit_bps = Some(self.rate(&entry)?),
+                "max_rate" => plan.most = Some(self.rate(&entry)?),
+                "min_rate" => plan.least = Some(self.rate(&entry)?),
+                "tester_limit" => plan.tester_limit = Some(self.rate(&entry)?),
                 "confirm" => plan.confirm = self.truth(&entry)?,
                 "whole_trials" => plan.whole_trials = self.truth(&entry)?,
+                "reset" => plan.reset = Some(self.string(&entry)?.to_owned()),
                 "stages" => plan.stages = self.texts(&entry, "latency", stage)?,
                 "stage_time" => {
                     let time = parse_duration(self.string(&entry)?).ok().filter(|time| *time >= SHORTEST);
@@ -98,14 +111,12 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn rate(&self, entry: &Entry<'t>) -> Result<u64, PlanError> {
-        match self.string(entry)?.parse() {
-            Ok(OfferedLoad::BitsPerSecond(bps)) => Ok(bps),
-            _ => {
-                let sentence = format!("{}: write bits of payload per second, like \"900M\" or \"1G\"", entry.key);
-                Err(self.complaint(&entry.value.span(), sentence))
-            }
-        }
+    fn rate(&self, entry: &Entry<'t>) -> Result<OfferedLoad, PlanError> {
+        let known = self.string(entry)?.parse().ok().filter(|rate| *rate != OfferedLoad::Unlimited);
+        known.ok_or_else(|| {
+            let sentence = format!("{}: write bits of payload per second, like \"900M\", or \"10kpps\"", entry.key);
+            self.complaint(&entry.value.span(), sentence)
+        })
     }
 
     /// Whether every part can be searched.
@@ -124,8 +135,16 @@ impl<'t> Reader<'t> {
             }
         }
         let trials = plan.trials(&[], None).unwrap_or_default();
-        if let Some(other) = trials.iter().find(|trial| trial.spec.workload != Workload::UdpStream) {
-            return refuse(format!("only udp-stream can be searched, and a part measures {}", other.spec.workload));
+        if let Some(other) = trials.iter().find(|trial| !trial.spec.workload.is_numbered()) {
+            let workload = other.spec.workload;
+            return refuse(format!("only udp-stream and frames can be searched, and a part measures {workload}"));
+        }
+        if search.stages.contains(&Stage::Reset) != search.reset.is_some() {
+            return refuse("the stage reset and a command for it, reset = \"COMMAND\", go together".to_owned());
+        }
+        let is_frames = trials.iter().any(|trial| trial.spec.workload == Workload::Frames);
+        if let Some(stage) = search.stages.iter().find(|stage| is_frames && !stage.is_of_frames()) {
+            return refuse(format!("stages: {stage} is of sockets, which frames have none of; leave it out"));
         }
         let is_unknown = |one: &&SearchExpectation| !search.goals.iter().any(|goal| goal.name == one.goal);
         match search.expect.iter().find(is_unknown).filter(|_| !search.goals.is_empty()) {
@@ -147,11 +166,13 @@ mod tests {
     #[test]
     fn what_is_searched_for_stands_in_a_table() {
         let search = "goals = [\"ndr\", \"loss=1 %,trial=2s\"]\nmax_rate = \"1G\"\nmin_rate = \"1M\"\nconfirm = true\n\
-            tester_limit = \"900M\"\nexpect = \"ndr >= 5M\"\nstages = [\"latency\", \"back-to-back\"]\nstage_time = \"3s\"";
+            tester_limit = \"900kpps\"\nexpect = \"ndr >= 5M\"\nstages = [\"latency\", \"back-to-back\"]\nstage_time = \"3s\"";
         let found = parsed(search, "").unwrap().search.unwrap();
         assert_eq!(found.goals.iter().map(|goal| goal.trial_s).collect::<Vec<_>>(), [1.0, 2.0]);
-        assert_eq!((found.most_bps, found.least_bps), (Some(1_000_000_000), Some(1_000_000)));
-        assert_eq!((found.tester_limit_bps, found.confirm, found.whole_trials), (Some(900_000_000), true, false));
+        let bps = |bps| Some(OfferedLoad::BitsPerSecond(bps));
+        assert_eq!((found.most, found.least), (bps(1_000_000_000), bps(1_000_000)));
+        let limit = Some(OfferedLoad::PacketsPerSecond(900_000));
+        assert_eq!((found.tester_limit, found.confirm, found.whole_trials), (limit, true, false));
         assert_eq!(
             (found.stages, found.stage_time),
             (vec![Stage::Latency, Stage::BackToBack], Some(Duration::from_secs(3)))
@@ -165,12 +186,12 @@ mod tests {
             ("goals = \"best\"", "", "5:9", "goals: 'best' is no goal"),
             ("goals = [5]", "", "5:10", "write texts like"),
             ("max_rate = \"fast\"", "", "5:12", "bits of payload per second"),
-            ("max_rate = \"10kpps\"", "", "5:12", "bits of payload per second"),
+            ("max_rate = \"unlimited\"", "", "5:12", "bits of payload per second"),
             (
-                "stages = \"reset\"",
+                "stages = \"best\"",
                 "",
                 "5:10",
-                "'reset' is no stage; there are latency, loss-rate, back-to-back, windows",
+                "'best' is no stage; there are latency, loss-rate, back-to-back, recovery, reset, windows",
             ),
             ("stage_time = \"1ms\"", "", "5:14", "100ms or more"),
             ("expect = \"ndr > 5M\"", "", "5:10", "is no expectation of a search"),
@@ -185,6 +206,13 @@ mod tests {
         }
         let tcp = "format = \"linerate.plan/1\"\nworkload = \"tcp-stream\"\n[search]\n";
         let error = Plan::parse(tcp, "my.toml", "my").unwrap_err().to_string();
-        assert!(error.contains("only udp-stream can be searched, and a part measures tcp-stream"), "{error}");
+        assert!(
+            error.contains("only udp-stream and frames can be searched, and a part measures tcp-stream"),
+            "{error}"
+        );
+        let frames = "format = \"linerate.plan/1\"\nworkload = \"frames\"\n[search]\nstages = \"STAGE\"\n";
+        let of_frames = |stage: &str| Plan::parse(&frames.replace("STAGE", stage), "my.toml", "my");
+        assert!(of_frames("back-to-back").is_ok());
+        assert!(of_frames("windows").unwrap_err().to_string().contains("windows is of sockets"));
     }
 }

@@ -305,7 +305,7 @@ impl Source<'_> {
     /// The same of what was asked, for whoever has read it already.
     pub(crate) fn offered_by(self, spec: &Spec) -> Option<f64> {
         let both = self.record.direction == Direction::Both && self.direction.is_none();
-        let each = spec.rate.bits_per_second(spec.message_octets().into()).unwrap_or(f64::INFINITY);
+        let each = spec.offered_bps().unwrap_or(f64::INFINITY);
         let offered = each * f64::from(spec.streams) * if both { 2.0 } else { 1.0 };
         self.record.workload.is_stream().then_some(offered)
     }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 
 use linerate_machine::change::Changed;
-use linerate_machine::cpu::CpuUse;
+use linerate_machine::cpu::{CpuShares, CpuUse, PROC_STAT, is_long_enough};
 use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::profile::Profile;
@@ -15,7 +15,7 @@ use linerate_path::budget::Seen;
 use linerate_registers::changes::RegisterChanges;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::middle::MiddleOutcome;
-use linerate_trial::outcome::{Outcome, ThreadUse};
+use linerate_trial::outcome::{CpuSlice, Outcome, ThreadUse};
 use linerate_trial::spec::Spec;
 
 use crate::middle::Middle;
@@ -143,6 +143,10 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
             }
             let joined = Joined { spec: &spec, pairs: pairs(&spec, &target, &host), target: &target, host: &host };
             joined.fill(&mut record);
+            // The middle began with the ends, and counts its slices by its own clock.
+            for (interval, slice) in record.intervals.iter_mut().zip(&observed.cpu_slices) {
+                interval.middle_cpu = *slice;
+            }
             record.target.profile = joined.profile(&target, &record.target.environment);
             record.host.profile = joined.profile(&host, &record.host.environment);
             if let Some(middle) = &mut record.middle {
@@ -168,6 +172,8 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
 #[derive(Default)]
 struct Observed {
     profile: Option<Box<Profile>>,
+    /// Of slices that are long enough to be told.
+    cpu_slices: Vec<Option<CpuShares>>,
     doubts: Vec<Doubt>,
 }
 
@@ -192,6 +198,10 @@ fn observed(
         observed.doubts.extend(told.map(|what| Doubt::of(Party::Middle, what)));
         outcome.cpu = outcome.cpu.take().filter(CpuUse::is_told);
         observed.profile = outcome.profile.take();
+        let method = outcome.cpu.as_ref().map_or(PROC_STAT, |cpu| cpu.method.as_str());
+        let span_s = |slice: &CpuSlice| slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+        let is_told = |slice: &CpuSlice| is_long_enough(method, span_s(slice));
+        observed.cpu_slices = outcome.cpu_slices.iter().map(|slice| is_told(slice).then_some(slice.machine)).collect();
         middle.handle_outcome(*outcome, spec.registers.then_some(registers));
     }
     record.middle = Some(*middle);

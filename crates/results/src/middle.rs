@@ -101,7 +101,7 @@ impl Middle {
 
     /// Takes in what it saw of the trial.
     pub(crate) fn handle_outcome(&mut self, outcome: MiddleOutcome, registers: Option<RegistersOf>) {
-        let MiddleOutcome { cpu, counters, ports, drop_reasons, profile: _, doubts: _ } = outcome;
+        let MiddleOutcome { cpu, cpu_slices: _, counters, ports, drop_reasons, profile: _, doubts: _ } = outcome;
         (self.machine.cpu, self.machine.drop_reasons) = (cpu, drop_reasons);
         self.machine.counters = counters;
         let PerEnd { target, host } = ports;

@@ -431,6 +431,9 @@ pub struct FlowFigures {
     pub loss_ratio: Option<f64>,
     /// Interarrival jitter (RFC 3550), seconds.
     pub jitter_s: Option<f64>,
+    /// With `first_rate`: how long after it the last packet that was lost had been due, seconds; 0: none after it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_s: Option<f64>,
     /// Who kept the senders to their offered load.
     pub pacing: Option<Pacing>,
     /// Times between departures, by the sender's clock.
@@ -587,4 +590,7 @@ pub struct Interval {
     pub target_cpu: Option<CpuShares>,
     /// The host's CPUs.
     pub host_cpu: Option<CpuShares>,
+    /// Those of the machine between the two ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub middle_cpu: Option<CpuShares>,
 }

@@ -123,6 +123,7 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
             packets_missing: Some(lost / 2),
             target_cpu: record.target.cpu.as_ref().map(|cpu| cpu.machine),
             host_cpu: record.host.cpu.as_ref().map(|cpu| cpu.machine),
+            middle_cpu: None,
             ..Interval::default()
         })
         .collect();
@@ -455,7 +456,7 @@ fn examined_steps() -> Vec<Step> {
 }
 
 /// A second of two CPUs: 500 samples, of which 310 were busy.
-fn profile() -> MachineProfile {
+pub(crate) fn profile() -> MachineProfile {
     let function = |name: &str, object: &str| Function { name: Some(name.to_owned()), object: object.to_owned() };
     let stack = |frames: &[u32], samples| Stack { process: 0, frames: frames.to_vec(), samples };
     let functions = [

@@ -2,6 +2,7 @@
 //! a search that is carried on all come from here.
 //! Knows which field of a record is what; which load comes next, `trial::search` knows.
 
+pub mod calibration;
 pub mod rfc6349;
 pub mod stages;
 
@@ -30,7 +31,7 @@ use stages::Stage;
 /// A result so near to what the tester itself can do, as a part of that, says nothing of the path.
 const NEAR_TESTER: f64 = 0.97;
 
-/// What a search was asked for. Loads in bits of payload per second, in each direction.
+/// What a search was asked for. Loads in bits of payload per second, of frames with their FCS, in each direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchAsked {
     /// What was searched for, at the same time.
@@ -48,18 +49,45 @@ pub struct SearchAsked {
     /// The most that the tester carries without what is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tester_limit_bps: Option<f64>,
+    /// The campaign of the calibration that found it; absent: somebody said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<String>,
+    /// It is itself a calibration: what was measured is the tester, with nothing between its ports.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calibrates: bool,
     /// What is measured beside the bounds, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
     /// For how long each time, seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stage_s: f64,
-    /// Payload of a packet, octets.
+    /// Payload of a packet, octets; of a frame all of it, FCS counted, and of a mix of sizes the mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_octets: Option<u32>,
     /// What such a packet takes of an Ethernet, octets: preamble, headers, FCS and gap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_octets: Option<u32>,
+    /// What the slower of the two links does, bits per second, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_bps: Option<f64>,
+    /// The device on the way is reset by this command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<String>,
+    /// Packets are Ethernet frames, and loads count all of each, with its FCS; else datagrams.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_frames: bool,
+}
+
+impl SearchAsked {
+    /// Packets a second of a load.
+    pub fn packets_per_s(&self, bps: f64) -> Option<f64> {
+        self.packet_octets.filter(|octets| *octets > 0).map(|octets| bps / 8.0 / f64::from(octets))
+    }
+
+    /// What a load takes of the slower link, preamble and gap included.
+    pub fn of_line(&self, bps: f64) -> Option<f64> {
+        Some(self.packets_per_s(bps)? * 8.0 * f64::from(self.wire_octets?) / self.line_bps.filter(|line| *line > 0.0)?)
+    }
 }
 
 fn is_zero(seconds: &f64) -> bool {
@@ -79,6 +107,10 @@ words! {
         LossRate = "loss-rate",
         /// A burst at the highest load.
         BackToBack = "back-to-back",
+        /// An overload, and half of what was found after it.
+        Recovery = "recovery",
+        /// A reset of the device on the way.
+        Reset = "reset",
         /// Whether TCP's throughput says anything of the path.
         Quality = "quality",
         /// The round trip of the idle path.
@@ -151,6 +183,8 @@ pub struct Seen {
     pub delay: Option<Delay>,
     /// TCP's own account.
     pub tcp: Option<TcpSummary>,
+    /// How long after an overload packets were lost, seconds.
+    pub recovery_s: Option<f64>,
 }
 
 /// Times from request to response, seconds.
@@ -183,6 +217,7 @@ impl Seen {
             jitter_s: figures.flow.jitter_s,
             delay: figures.latency.as_ref().map(delay),
             tcp: figures.flow.tcp.clone(),
+            recovery_s: figures.flow.recovery_s,
         }
     }
 }
@@ -227,18 +262,19 @@ pub struct SearchExpectation {
     pub goal: String,
     /// The lower bound is no less than this; else the upper one is no more.
     pub is_least: bool,
-    /// Bits of payload per second, in each direction.
-    pub bps: u64,
+    /// In each direction.
+    pub rate: OfferedLoad,
 }
 
 impl SearchExpectation {
     /// Whether it came about; `None`: there is no such goal.
     pub fn is_met(&self, searched: &Searched) -> Option<bool> {
         let found = searched.found.iter().find(|found| found.goal.name == self.goal)?;
-        let bps = self.bps as f64;
+        let bps = self.rate.bits_per_second(searched.asked.packet_octets.unwrap_or(0).into())?;
         Some(match self.is_least {
             true => found.lower.is_some_and(|lower| lower >= bps),
-            false => found.upper.is_some_and(|upper| upper <= bps),
+            // Of the path nothing is known above what the tester carries.
+            false => !searched.is_limited_by_tester(found) && found.upper.is_some_and(|upper| upper <= bps),
         })
     }
 }
@@ -248,15 +284,17 @@ impl FromStr for SearchExpectation {
 
     fn from_str(text: &str) -> Result<SearchExpectation, String> {
         let bad = || {
-            format!("'{text}' is no expectation of a search; write a goal and a rate, like ndr >= 900M or ndr <= 1G")
+            format!(
+                "'{text}' is no expectation of a search; write a goal and a rate, like ndr >= 900M, ndr <= 1G or ndr >= 10kpps"
+            )
         };
         let signs = [(">=", true), ("<=", false)];
         let (sign, is_least) = signs.into_iter().find(|(sign, _)| text.contains(sign)).ok_or_else(bad)?;
         let (goal, rate) = text.rsplit_once(sign).ok_or_else(bad)?;
         let goal: Goal = goal.trim().parse().map_err(|error: BadGoal| error.to_string())?;
         match rate.trim().parse() {
-            Ok(OfferedLoad::BitsPerSecond(bps)) => Ok(SearchExpectation { goal: goal.name, is_least, bps }),
-            _ => Err(bad()),
+            Ok(OfferedLoad::Unlimited) | Err(_) => Err(bad()),
+            Ok(rate) => Ok(SearchExpectation { goal: goal.name, is_least, rate }),
         }
     }
 }
@@ -264,7 +302,7 @@ impl FromStr for SearchExpectation {
 impl Display for SearchExpectation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let sign = if self.is_least { ">=" } else { "<=" };
-        write!(f, "{} {sign} {}", self.goal, OfferedLoad::BitsPerSecond(self.bps))
+        write!(f, "{} {sign} {}", self.goal, self.rate)
     }
 }
 
@@ -300,10 +338,17 @@ impl Searched {
         let irregular = (!found.is_regular && !found.is_unlimited).then_some(SearchDoubt::Irregular);
         let deep = found.held_s.map(|held_s| SearchDoubt::DeepBuffer { held_s, trial_s: found.trial_s });
         let reached = found.upper.or(found.lower);
-        let limit = self.tester_limit_bps().filter(|limit| reached.is_some_and(|bps| bps >= limit * NEAR_TESTER));
+        let limit = self.tester_limit_bps().filter(|_| !self.asked.calibrates);
+        let limit = limit.filter(|limit| reached.is_some_and(|bps| bps >= limit * NEAR_TESTER));
         let tester = limit.map(|bps| SearchDoubt::TesterLimit { bps });
         let late = self.has_late_arrivals.then_some(SearchDoubt::LateArrivals);
         [irregular, deep, tester, late].into_iter().flatten().collect()
+    }
+
+    /// Whether what was found for a goal is the tester's own limit, so that of the path no more is known than that it carries as
+    /// much. A calibration measures the tester: what it finds is what it looked for.
+    pub fn is_limited_by_tester(&self, found: &Found) -> bool {
+        self.doubts(found).iter().any(|doubt| matches!(doubt, SearchDoubt::TesterLimit { .. }))
     }
 
     /// What was found for the strictest goal, bits of payload per second in each direction.
@@ -356,7 +401,10 @@ pub fn searched<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Search
         let own: Vec<&String> = own.collect();
         let factors = record.trial.factors.iter().filter(|(name, _)| *name != "rate" && !own.contains(name));
         let factors = factors.map(|(name, level)| (name.clone(), level.clone())).collect();
-        replay.searched(Workload::UdpStream, record.direction, factors)
+        // A stage may have been asked for before the search itself, which is of datagrams then.
+        let is_own = !own.iter().any(|name| name.as_str() == "workload");
+        let workload = if is_own { record.workload } else { Workload::UdpStream };
+        replay.searched(workload, record.direction, factors)
     };
     searches.into_iter().map(of).collect()
 }

@@ -39,6 +39,9 @@ pub struct Arrivals {
     /// 1024 different lengths; a new length beyond that is counted as the power of two below it.
     #[serde(deserialize_with = "counted_by_length")]
     pub loss_bursts: BTreeMap<u64, u64>,
+    /// The highest number that never arrived, over the whole trial; absent where none is missing, and where nobody kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_lost: Option<u64>,
     /// The datagrams bore no numbers: nothing is known of copies, of their order, and of which are missing.
     #[serde(default)]
     pub unnumbered: bool,
@@ -207,10 +210,13 @@ impl Tracker {
     pub fn finish(mut self) -> Arrivals {
         for word in self.opened.saturating_sub(WORDS)..self.opened {
             let numbers = if word + 1 == self.opened { (self.next - 1) % 64 + 1 } else { 64 };
-            self.settle(self.window[(word % WORDS) as usize], numbers as u32);
+            self.settle(word, self.window[(word % WORDS) as usize], numbers as u32);
         }
         let sent = self.arrivals.sent_by_end_mark.unwrap_or(0);
-        self.run += sent.saturating_sub(self.next);
+        if sent > self.next {
+            self.run += sent - self.next;
+            self.arrivals.last_lost = Some(sent - 1);
+        }
         self.end_run();
         for (length, &count) in (0..).zip(&self.short_bursts).filter(|&(_, &count)| count > 0) {
             self.arrivals.loss_bursts.insert(length, count);
@@ -243,18 +249,21 @@ impl Tracker {
         let end = word + 1;
         let kept = end.saturating_sub(WORDS);
         for old in self.opened.saturating_sub(WORDS)..kept.min(self.opened) {
-            self.settle(self.window[(old % WORDS) as usize], 64);
+            self.settle(old, self.window[(old % WORDS) as usize], 64);
         }
         // A jump past the whole window: these were never in it, and are one run.
-        self.run += kept.saturating_sub(self.opened) * 64;
+        if kept > self.opened {
+            self.run += (kept - self.opened) * 64;
+            self.arrivals.last_lost = Some(kept * 64 - 1);
+        }
         for new in self.opened.max(kept)..end {
             self.window[(new % WORDS) as usize] = 0;
         }
         self.opened = end;
     }
 
-    /// Settles the lowest `numbers` (1 to 64) bits of a word, in order.
-    fn settle(&mut self, word: u64, numbers: u32) {
+    /// Settles the lowest `numbers` (1 to 64) bits of the word of this place, in order.
+    fn settle(&mut self, place: u64, word: u64, numbers: u32) {
         if word == u64::MAX {
             return self.end_run();
         }
@@ -264,6 +273,9 @@ impl Tracker {
             let absent = rest.trailing_zeros().min(numbers - at);
             self.run += u64::from(absent);
             at += absent;
+            if absent > 0 {
+                self.arrivals.last_lost = Some(place * 64 + u64::from(at) - 1);
+            }
             if at < numbers {
                 self.end_run();
                 at += (rest >> absent).trailing_ones();
@@ -376,6 +388,11 @@ mod tests {
         check(&[0, 63, 64, 65, 129], None, (5, 0, 0), &[(62, 1), (63, 1)]);
         check(&[64], Some(64), (1, 0, 0), &[(64, 1)]);
         check(&[9], Some(5), (1, 0, 0), &[(9, 1)]);
+        for (numbers, sent, last) in
+            [(&[0, 1][..], 2, None), (&[0, 2], 3, Some(1)), (&[0, 2], 9, Some(8)), (&[3, 1, 2], 4, Some(0))]
+        {
+            assert_eq!(arrivals_of(numbers, Some(sent)).last_lost, last, "{numbers:?} of {sent}");
+        }
     }
 
     #[test]
@@ -503,6 +520,7 @@ mod tests {
         for number in seen.into_iter().chain([end]) {
             if number > next {
                 *a.loss_bursts.entry(number - next).or_default() += 1;
+                a.last_lost = Some(number - 1);
             }
             next = number + 1;
         }

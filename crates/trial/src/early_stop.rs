@@ -45,15 +45,16 @@ impl EarlyStop {
     }
 }
 
-/// How many datagrams the measured part has, over all streams and both directions.
+/// How many datagrams, or frames, the measured part has, over all streams and both directions.
 fn datagrams(spec: &Spec) -> Option<f64> {
     let size = spec.message_octets();
     let each = match spec.extent {
+        Extent::Octets(octets) if spec.workload == Workload::Frames => spec.frame_sizes().holding(octets) as f64,
         Extent::Octets(octets) => octets.div_ceil(u64::from(size)) as f64,
         Extent::Time(time) => time.as_secs_f64() * 1e9 / spec.rate.gap_ns(u64::from(size))?,
     };
     let directions = if spec.direction == Direction::Both { 2 } else { 1 };
-    (spec.workload == Workload::UdpStream).then(|| each * f64::from(spec.streams) * f64::from(directions))
+    spec.workload.is_numbered().then(|| each * f64::from(spec.streams) * f64::from(directions))
 }
 
 #[cfg(test)]
@@ -73,6 +74,11 @@ mod tests {
             extent: Extent::Time(Duration::from_secs(2)),
             ..Spec::new(Workload::UdpStream)
         }
+    }
+
+    /// Of 4342 bytes there are 12.
+    fn imix() -> Spec {
+        Spec { workload: Workload::Frames, frame_size: Some("imix".parse().unwrap()), ..spec() }
     }
 
     #[test]
@@ -95,6 +101,8 @@ mod tests {
             (Spec { streams: 3, ..spec() }, 0.005, 300),
             (Spec { direction: Direction::Both, ..spec() }, 0.005, 200),
             (Spec { extent: Extent::Octets(1_470_000), ..spec() }, 0.01, 10),
+            (Spec { workload: Workload::Frames, ..spec() }, 0.005, 100),
+            (Spec { extent: Extent::Octets(4342 * 50), ..imix() }, 0.01, 6),
         ] {
             let mut stop = EarlyStop::of(&spec, forgiven).unwrap();
             stop.begin(7);

@@ -95,6 +95,16 @@ impl FrameSizes {
         (frames / count).saturating_mul(sum(&self.sizes)).saturating_add(sum(begun))
     }
 
+    /// How many frames hold so many octets.
+    pub fn holding(&self, octets: u64) -> u64 {
+        let count = self.sizes.len() as u64;
+        let mut frames = octets / self.octets(count).max(1) * count;
+        while self.octets(frames) < octets {
+            frames += 1;
+        }
+        frames
+    }
+
     /// The mean size.
     pub fn mean(&self) -> f64 {
         self.octets(self.sizes.len() as u64) as f64 / self.sizes.len() as f64

@@ -10,12 +10,16 @@ use linerate_path::stage::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::doubt::Doubt;
+use crate::outcome::CpuSlice;
 
 /// What the middle saw of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MiddleOutcome {
     /// CPU use over the measured part; `None` where /proc/stat cannot be read.
     pub cpu: Option<CpuUse>,
+    /// The same, slice by slice, from the start of the measured part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu_slices: Vec<CpuSlice>,
     /// What the machine's counters, of no interface, grew by over the whole trial, warm-up included.
     pub counters: Counters,
     /// Its interfaces towards the target and towards the host.

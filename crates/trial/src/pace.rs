@@ -46,6 +46,8 @@ pub struct Pacer {
     changed_ns: u64,
     /// The least of it.
     least_at_once_ns: u64,
+    /// The gap from then on.
+    then: Option<(FixedNs, u64)>,
 }
 
 /// Nanoseconds with 64 bits before the point and 64 behind it.
@@ -84,7 +86,14 @@ impl Pacer {
             at_once_ns: AT_ONCE_NS,
             changed_ns: start_ns,
             least_at_once_ns: AT_ONCE_NS,
+            then: None,
         }
+    }
+
+    /// The same until `at_ns`: what is due then or later departs `gap_ns` apart.
+    pub fn then(mut self, gap_ns: f64, at_ns: u64) -> Pacer {
+        self.then = Some((fixed(gap_ns).saturating_mul(self.burst.into()), at_ns));
+        self
     }
 
     /// The same, of messages of so many octets: of small ones, some may leave at once after a delay.
@@ -150,6 +159,11 @@ impl Pacer {
             Spacing::Poisson => fixed(self.random.next_exponential() * (self.gap as f64 / TWO_POW_64)),
         };
         self.due = self.due.saturating_add(gap);
+        if let Some((gap, at_ns)) = self.then
+            && whole(self.due) >= at_ns
+        {
+            (self.gap, self.then) = (gap, None);
+        }
     }
 
     /// Time that was struck off the schedule: divided by the gap, the messages that were asked for and not sent.

@@ -182,6 +182,11 @@ options! {
     /// Offered load of each stream, or rate of requests.
     /// Bits per second for streams, packets per second for UDP streams and requests.
     rate: OfferedLoad = OfferedLoad::Unlimited, in All, Load;
+    /// Offered load of each stream for the first `first_time` of the measured part (and the warm-up), in place of `rate`: an
+    /// overload, say, that the path recovers from. `auto`: `rate` all the time.
+    first_rate: Option<OfferedLoad> = None, in Numbered, Auto(Load);
+    /// How long `first_rate` lasts.
+    first_time: Duration = Duration::ZERO, in Numbered, time(0);
     /// Messages sent back to back under a limited rate.
     burst: u32 = 1, in All, within(1, 1000);
     /// How departures are spaced under a limited rate.
@@ -332,6 +337,26 @@ impl Spec {
         }
     }
 
+    /// Payload bits per second that each stream is asked to offer, in the mean of the measured part; `None` when unlimited.
+    pub fn offered_bps(&self) -> Option<f64> {
+        let bps = |rate: OfferedLoad| rate.bits_per_second(self.message_octets().into());
+        let rate = bps(self.rate)?;
+        match (self.first_rate.and_then(bps), self.extent) {
+            (Some(first), Extent::Time(time)) if !time.is_zero() => {
+                let part = (self.first_time.as_secs_f64() / time.as_secs_f64()).min(1.0);
+                Some(first * part + rate * (1.0 - part))
+            }
+            _ => Some(rate),
+        }
+    }
+
+    /// How many packets of a stream are due before `rate` takes the place of `first_rate`, by an even schedule; `None`: `rate`
+    /// holds all the time.
+    pub fn first_packets(&self) -> Option<u64> {
+        let gap_ns = self.first_rate?.gap_ns(self.message_octets().into())?;
+        Some(((self.warmup + self.first_time).as_nanos() as f64 / gap_ns).ceil() as u64)
+    }
+
     /// Whether the options can be met together.
     pub fn validate(&self) -> Result<(), Unsuitable> {
         if let Some(option) = OPTIONS.iter().find(|option| !option.field.holds(self)) {
@@ -413,6 +438,17 @@ const RULES: &[Broken] = &[
         |s| s.pacing == Some(Pacing::Fq) && (s.spacing != Spacing::Even || s.burst != 1),
         &["pacing", "spacing", "burst"],
         "pacing fq knows a rate only, which it keeps evenly; spacing and burst need pacing application or txtime",
+    ),
+    rule(
+        |s| {
+            let is_even = s.spacing == Spacing::Even && s.pacing.is_none_or(|pacing| pacing == Pacing::Application);
+            let is_timed = matches!(s.extent, Extent::Time(_));
+            let unlimited = |rate| rate == OfferedLoad::Unlimited;
+            let fits = is_even && is_timed && !unlimited(s.rate) && !s.first_rate.is_some_and(unlimited);
+            s.workload.is_numbered() && s.first_rate.is_some() && !fits
+        },
+        &["first_rate", "rate", "spacing", "pacing", "bytes"],
+        "first_rate and rate follow each other evenly: both are limited, of a duration, with spacing even and pacing application",
     ),
     rule(
         |s| s.workload == Workload::TcpStream && matches!(s.rate, OfferedLoad::PacketsPerSecond(_)),
@@ -567,6 +603,19 @@ mod tests {
     }
 
     #[test]
+    fn an_overload_is_a_part_of_what_is_offered() {
+        let ms = Duration::from_millis;
+        let mut spec = Spec::new(Workload::Frames);
+        (spec.rate, spec.extent) = (OfferedLoad::PacketsPerSecond(1000), Extent::Time(ms(4000)));
+        assert_eq!((spec.offered_bps(), spec.first_packets()), (Some(512e3), None));
+        (spec.first_rate, spec.first_time) = (Some(OfferedLoad::PacketsPerSecond(3000)), ms(1000));
+        assert!((spec.offered_bps().unwrap() - 768e3).abs() < 1e-6);
+        assert_eq!(spec.first_packets(), Some(3000));
+        spec.warmup = ms(500);
+        assert_eq!(spec.first_packets(), Some(4500));
+    }
+
+    #[test]
     fn what_cannot_be_met_is_refused() {
         for workload in Workload::ALL {
             check(workload, |_| {}, "");
@@ -586,6 +635,11 @@ mod tests {
         check(Workload::TcpStream, |s| s.sender_api = Some(SenderApi::Sendmmsg), "auto, plain, sendfile");
         check(Workload::UdpStream, |s| s.receiver_api = Some(ReceiverApi::Trunc), "not for udp-stream");
         check(Workload::UdpStream, |s| s.batch = Some(0), "batch");
+        let first = |s: &mut Spec| s.first_rate = Some(OfferedLoad::BitsPerSecond(2_000_000));
+        check(Workload::UdpStream, first, "both are limited");
+        let limited = move |s: &mut Spec| (first(s), s.rate = OfferedLoad::BitsPerSecond(1_000_000)).0;
+        check(Workload::Frames, limited, "");
+        check(Workload::Frames, move |s| (limited(s), s.spacing = Spacing::Poisson).0, "spacing even");
         let paced = |s: &mut Spec, pacing| (s.pacing, s.rate) = (Some(pacing), OfferedLoad::BitsPerSecond(1_000_000));
         check(Workload::UdpStream, |s| paced(s, Pacing::Txtime), "");
         check(Workload::TcpStream, |s| paced(s, Pacing::Txtime), "auto, application, fq");

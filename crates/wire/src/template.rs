@@ -1,6 +1,8 @@
 //! Whole test frames: headers made once, and what differs from frame to frame written over them.
 //! Knows no sockets; the addresses are the caller's.
 
+use core::net::IpAddr;
+
 use crate::frame::{
     CUSTOMER_TAG, ETHERNET_LEN, FCS_LEN, FrameKind, SERVICE_TAG, TAG_LEN, TEST_HEADER_LEN, TEST_PORT, TestHeader, UDP,
 };
@@ -53,6 +55,9 @@ pub struct Template {
     pub frame_len: usize,
     /// Towards the second of the two test networks rather than the first: the two directions of a trial.
     pub reverse: bool,
+    /// The ends' own addresses, of whom it is from first, in the test networks' place: a router knows the way to these. Flows
+    /// differ by their ports alone then.
+    pub ends: Option<[IpAddr; 2]>,
     /// Hops that IP allows it.
     pub hops: u8,
     /// DSCP, of IP.
@@ -166,17 +171,24 @@ impl Template {
 
     /// The addresses of a flow: 198.18.0.0/15 is for tests of devices, and on no live network (RFC 2544, appendix C.2.2).
     pub fn addresses_v4(&self, flow: u16) -> ([u8; 4], [u8; 4]) {
-        let [high, low] = flow.wrapping_add(1).to_be_bytes();
+        if let Some([IpAddr::V4(from), IpAddr::V4(to)]) = self.ends {
+            return (from.octets(), to.octets());
+        }
+        let [high, low] = (FIRST_HOST + flow % HOSTS).to_be_bytes();
         let (near, far) = if self.reverse { (19, 18) } else { (18, 19) };
-        ([198, near, high, low], [198, far, 0, 1])
+        let [first_high, first_low] = FIRST_HOST.to_be_bytes();
+        ([198, near, high, low], [198, far, first_high, first_low])
     }
 
     /// The addresses of a flow: 2001:2::/48 is for tests of devices (RFC 5180, section 8).
     pub fn addresses_v6(&self, flow: u16) -> ([u8; 16], [u8; 16]) {
-        let [high, low] = flow.wrapping_add(1).to_be_bytes();
+        if let Some([IpAddr::V6(from), IpAddr::V6(to)]) = self.ends {
+            return (from.octets(), to.octets());
+        }
+        let host = FIRST_HOST + flow % HOSTS;
         let (near, far) = if self.reverse { (1, 0) } else { (0, 1) };
-        let at = |net: u8, high, low| [0x20, 1, 0, 2, 0, 0, 0, net, 0, 0, 0, 0, 0, 0, high, low];
-        (at(near, high, low), at(far, 0, 1))
+        let at = |net: u8, [high, low]: [u8; 2]| [0x20, 1, 0, 2, 0, 0, 0, net, 0, 0, 0, 0, 0, 0, high, low];
+        (at(near, host.to_be_bytes()), at(far, FIRST_HOST.to_be_bytes()))
     }
 
     /// The version of IP it carries.
@@ -188,6 +200,11 @@ impl Template {
         }
     }
 }
+
+/// The upper half of a test network: those who use the networks for machines of their own, as `linerate lab` does, begin below.
+const FIRST_HOST: u16 = 0x8001;
+/// Flows before addresses begin again.
+const HOSTS: u16 = 0x7FFE;
 
 /// A header of UDP before zeroes. The ports differ by flow too: what spreads flows over queues looks at some of these.
 fn write_udp(flow: u16, addresses: u32, udp: &mut [u8]) {
@@ -232,6 +249,7 @@ mod tests {
         from: [2, 0, 0, 0, 0, 2],
         frame_len: 64,
         reverse: false,
+        ends: None,
         hops: 64,
         dscp: 46,
     };
@@ -291,9 +309,10 @@ mod tests {
     fn flows_differ_in_address_and_port_and_the_directions_mirror() {
         let forth = Template { kind: FrameKind::Udp4, ..TEMPLATE };
         let back = Template { reverse: true, ..forth };
-        assert_eq!(forth.addresses_v4(0), ([198, 18, 0, 1], [198, 19, 0, 1]));
-        assert_eq!(forth.addresses_v4(255).0, [198, 18, 1, 0]);
-        assert_eq!(back.addresses_v4(0), ([198, 19, 0, 1], [198, 18, 0, 1]));
+        assert_eq!(forth.addresses_v4(0), ([198, 18, 128, 1], [198, 19, 128, 1]));
+        assert_eq!(forth.addresses_v4(255).0, [198, 18, 129, 0]);
+        assert_eq!(back.addresses_v4(0), ([198, 19, 128, 1], [198, 18, 128, 1]));
+        assert_eq!([0, 1].map(|flow| forth.addresses_v6(flow).0[15]), [1, 2]);
         let mut frames = [[0; 60]; 2];
         for (flow, frame) in frames.iter_mut().enumerate() {
             forth.write(flow as u16, frame).unwrap();
@@ -301,6 +320,25 @@ mod tests {
         assert_ne!(frames[0][26..30], frames[1][26..30], "source address");
         assert_ne!(frames[0][34..36], frames[1][34..36], "source port");
         assert_eq!(frames[0][36..38], TEST_PORT.to_be_bytes());
+    }
+
+    #[test]
+    fn behind_a_router_flows_differ_by_port_alone() {
+        let ends =
+            |kind, text: [&str; 2]| Template { kind, ends: Some(text.map(|ip| ip.parse().unwrap())), ..TEMPLATE };
+        let four = ends(FrameKind::Udp4, ["10.0.1.2", "10.0.2.2"]);
+        assert_eq!(four.addresses_v4(300), ([10, 0, 1, 2], [10, 0, 2, 2]));
+        let mut frames = [[0; 60]; 2];
+        for (flow, frame) in frames.iter_mut().enumerate() {
+            four.write(flow as u16, frame).unwrap();
+            assert_eq!((!fold(sum(&frame[14..34])), whole_udp_sum(&frame[14..], 12..20, 20)), (0, 0));
+        }
+        assert_ne!(frames[0][34..36], frames[1][34..36], "source port");
+        assert_eq!(frames[0][26..34], frames[1][26..34], "addresses");
+        let six = Template { frame_len: 84, ..ends(FrameKind::Udp6, ["2001:db8:1::2", "2001:db8:2::2"]) };
+        let mut frame = [0; 80];
+        six.write(7, &mut frame).unwrap();
+        assert_eq!((six.addresses_v6(7).1[5], whole_udp_sum(&frame[14..], 8..40, 40)), (2, 0));
     }
 
     #[test]

@@ -72,6 +72,7 @@ impl Pair<'_> {
                 foreign: None,
                 registers: None,
                 stop_at_loss: None,
+                silent_s: None,
             }))
         })?;
         let [(target_ports, interface), (host_ports, _)] = prepared.map(|reply| match reply {

@@ -21,7 +21,7 @@ const MORE_THAN_CPUS: usize = 1;
 
 /// Test programs whose figures other programs' load would change, or that hold what a whole machine did (its processes, its
 /// counters, its time) against what they did themselves: one after the other, when the others are done.
-const ALONE: [&str; 11] = [
+const ALONE: [&str; 12] = [
     "host unit tests of linerate_host",
     "host/pacing",
     "host/seen",
@@ -29,6 +29,7 @@ const ALONE: [&str; 11] = [
     "host/traffic",
     "host/udp_apis",
     "lab/shaped",
+    "linerate/devices",
     "linerate/findings",
     "linerate/proof",
     "linerate/search",

@@ -8,6 +8,7 @@
 //! Only frames with this trial's secret are answered, so that nobody has strangers flooded; none that an echo sent, so that
 //! two echoes do not answer each other for ever; and none that is for many, or is said to be from many.
 
+pub mod ask;
 mod in_kernel;
 mod in_process;
 mod reflect;
@@ -47,6 +48,9 @@ pub enum EchoError {
     /// There is no such interface.
     #[error("this machine has no interface {0}; 'ip link' shows those it has")]
     NoInterface(String),
+    /// It has no Ethernet address of its own.
+    #[error("frames need an Ethernet, and {0} is none; choose another interface ('ip link' shows them)")]
+    NoEthernet(String),
     /// It is down, and neither hears nor sends.
     #[error("{0} is down; 'ip link set {0} up' brings it up")]
     Down(String),

@@ -89,7 +89,8 @@ pub(super) mod tests {
                     let vlans = Vlans::new(vlans).unwrap();
                     let frame_len = kind.smallest(vlans.count()) + more;
                     let (to, from) = ([2, 1, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2]);
-                    let template = Template { kind, vlans, to, from, frame_len, reverse: false, hops: 9, dscp: 1 };
+                    let template =
+                        Template { kind, vlans, to, from, frame_len, reverse: false, ends: None, hops: 9, dscp: 1 };
                     let mut frame = vec![0; template.octets()];
                     template.write(77, &mut frame).unwrap();
                     let stream = StreamField(5 | StreamField::WARMUP);

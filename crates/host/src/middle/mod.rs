@@ -10,9 +10,9 @@
 mod ports;
 
 use std::io;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::{End, PerEnd};
@@ -20,6 +20,7 @@ use linerate_machine::registers::{AroundTrial, Wanted};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::middle::{MiddleOutcome, PortOutcome};
+use linerate_trial::outcome::CpuSlice;
 use linerate_trial::spec::{CpuMethod, Extent, Spec};
 
 use crate::counters::{self, Snapshot};
@@ -54,6 +55,7 @@ struct Port {
 #[derive(Default)]
 struct Sampled {
     cpu: Option<CpuUse>,
+    cpu_slices: Vec<CpuSlice>,
     profile: Option<Taken>,
     doubts: Vec<Doubt>,
 }
@@ -82,17 +84,18 @@ impl Observation {
             opened.map_err(|error| no_profile = Some(format!("there is no profile of the middle: {error}"))).ok()
         });
         let ((go, gone), (stop, stopped)) = (mpsc::channel(), mpsc::channel());
-        let (warmup, time) = (
-            spec.warmup,
-            match spec.extent {
+        let times = Times {
+            warmup: spec.warmup,
+            whole: match spec.extent {
                 Extent::Time(time) => Some(time),
                 Extent::Octets(_) => None,
             },
-        );
+            slice: spec.interval,
+        };
         let thread = std::thread::Builder::new()
             .name("observer".to_owned())
             .stack_size(STACK)
-            .spawn(move || sample(&gone, &stopped, warmup, time, profiler, soak))?;
+            .spawn(move || sample(&gone, &stopped, times, profiler, soak))?;
         let drops = spec.drop_reasons.then(Tracing::start);
         let machine = counters::snapshot_of_machine();
         for end in End::BOTH {
@@ -110,7 +113,12 @@ impl Observation {
     /// The traffic has ended: what was seen of it.
     pub fn finish(mut self) -> MiddleOutcome {
         let sampled = self.end();
-        let mut outcome = MiddleOutcome { cpu: sampled.cpu, doubts: sampled.doubts, ..MiddleOutcome::default() };
+        let mut outcome = MiddleOutcome {
+            cpu: sampled.cpu,
+            cpu_slices: sampled.cpu_slices,
+            doubts: sampled.doubts,
+            ..MiddleOutcome::default()
+        };
         let mut missing = Vec::new();
         let mut octets = 0;
         for end in End::BOTH {
@@ -160,8 +168,7 @@ impl Drop for Observation {
 fn sample(
     gone: &Receiver<()>,
     stopped: &Receiver<()>,
-    warmup: Duration,
-    time: Option<Duration>,
+    times: Times,
     profiler: Option<Profiler>,
     soak: Option<Soak>,
 ) -> Sampled {
@@ -172,13 +179,10 @@ fn sample(
             return sampled;
         }
     }
-    let _ = stopped.recv_timeout(warmup);
+    let _ = stopped.recv_timeout(times.warmup);
     let profile = profiler.and_then(|profiler| profiler.start().ok());
     let (mark, meter) = (soak.as_ref().and_then(|soak| soak.mark().ok()), CpuMeter::start().ok());
-    match time {
-        Some(time) => drop(stopped.recv_timeout(time)),
-        None => drop(stopped.recv()),
-    }
+    sampled.cpu_slices = slices(stopped, &times, soak.as_ref());
     let by_stat = meter.and_then(|meter| meter.read().ok());
     sampled.profile = profile.and_then(Running::finish);
     match soak.as_ref().zip(mark).and_then(|(soak, mark)| soak.read(&mark).ok()) {
@@ -196,6 +200,53 @@ fn sample(
     sampled
 }
 
+/// How long the parts of a trial are.
+struct Times {
+    warmup: Duration,
+    /// The measured part; `None` where octets decide.
+    whole: Option<Duration>,
+    slice: Duration,
+}
+
+/// What the CPUs did in each slice, until the measured part is over or the observation ends. A slice that ends with it may be
+/// shorter.
+fn slices(stopped: &Receiver<()>, times: &Times, soak: Option<&Soak>) -> Vec<CpuSlice> {
+    let began = Instant::now();
+    let until = times.whole.map(|whole| began + whole);
+    let (mut slices, mut start_ns, mut next) = (Vec::new(), 0, began);
+    let (mut mark, mut meter) = (soak.and_then(|soak| soak.mark().ok()), CpuMeter::start().ok());
+    loop {
+        next += times.slice;
+        let end = until.map_or(next, |until| until.min(next));
+        let is_over = is_over_after(stopped, end) || until.is_some_and(|until| end >= until);
+        let end_ns = began.elapsed().as_nanos() as u64;
+        let usage = match (soak, &mut mark, &mut meter) {
+            // While soaking threads fill the idle time, /proc/stat sees a busy machine.
+            (Some(soak), mark, _) => {
+                let reading = mark.as_ref().and_then(|mark| soak.read(mark).ok());
+                *mark = soak.mark().ok();
+                reading.map(|reading| reading.usage)
+            }
+            (None, _, meter) => meter.as_mut().and_then(|meter| meter.read_and_restart().ok()),
+        };
+        if let Some(usage) = usage.filter(|_| slices.len() < MOST_SLICES) {
+            slices.push(CpuSlice { start_ns, end_ns, machine: usage.machine });
+        }
+        start_ns = end_ns;
+        if is_over {
+            return slices;
+        }
+    }
+}
+
+/// Waits until then; whether the observation has ended before.
+fn is_over_after(stopped: &Receiver<()>, until: Instant) -> bool {
+    let heard = stopped.recv_timeout(until.saturating_duration_since(Instant::now()));
+    heard == Err(RecvTimeoutError::Disconnected)
+}
+
+/// As many as a record has.
+const MOST_SLICES: usize = linerate_trial::spec::MAX_SLICES as usize;
 const LOOK: Duration = Duration::from_millis(50);
 
 fn is_over(heard: Result<(), mpsc::TryRecvError>) -> bool {
@@ -231,5 +282,20 @@ mod tests {
             assert!(counters.iter().all(|(_, name, _)| !name.starts_with("softnet ")));
         }
         assert!(outcome.cpu.is_some_and(|cpu| (0.0..=1.0).contains(&cpu.machine.busy)));
+    }
+
+    #[test]
+    fn the_measured_part_is_cut_into_slices() {
+        let ms = Duration::from_millis;
+        let mut spec = Spec::new(Workload::UdpStream);
+        (spec.warmup, spec.extent, spec.interval) = (ms(20), Extent::Time(ms(250)), ms(100));
+        let observed = observation(&spec);
+        observed.start();
+        std::thread::sleep(ms(400));
+        let slices = observed.finish().cpu_slices;
+        assert_eq!(slices.len(), 3, "{slices:?}");
+        assert!(slices.windows(2).all(|pair| pair[0].end_ns == pair[1].start_ns) && slices[0].start_ns == 0);
+        let length = |slice: &CpuSlice| (slice.end_ns - slice.start_ns) / 1_000_000;
+        assert!(length(&slices[0]) >= 99 && slices[2].end_ns >= 250_000_000, "{slices:?}");
     }
 }

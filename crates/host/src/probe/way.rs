@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{Detection, InterfaceState, Neighbour, Protocol, Room, Route, RouteKind, Way};
 
@@ -82,6 +84,48 @@ pub(crate) fn leaves_by(peer: IpAddr) -> Option<(String, Option<String>)> {
     let interface = route.interface?;
     let next_hop = neighbour(route.gateway.unwrap_or(peer), &interface, &links);
     Some((interface, next_hop.and_then(|neighbour| neighbour.mac)))
+}
+
+/// Where packets to an address go first, if that is not the address itself: a router.
+pub(crate) struct Router {
+    /// Its address on the link.
+    pub(crate) address: IpAddr,
+    /// Its Ethernet address, where the kernel knows it.
+    pub(crate) mac: Option<String>,
+}
+
+/// The router between this address and the other; `None`: there is none, or the kernel knows no way.
+pub(crate) fn router(local: IpAddr, peer: IpAddr) -> Option<Router> {
+    let links = interfaces::links().ok()?;
+    let route = route(local, peer, None, None, &links)?;
+    let (address, interface) = (route.gateway?, route.interface?);
+    let known = || neighbour(address, &interface, &links).and_then(|neighbour| neighbour.mac);
+    let mut mac = known();
+    let until = Instant::now() + ANSWERS_IN;
+    if mac.is_none() && ask(address, &interface, &links).is_some() {
+        while mac.is_none() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+            mac = known();
+        }
+    }
+    Some(Router { address, mac })
+}
+
+/// A router answers within this (RFC 4861 asks three times, a second apart).
+const ANSWERS_IN: Duration = Duration::from_secs(3);
+// linux/neighbour.h.
+const NTF_USE: u8 = 1;
+
+/// Has the kernel ask for a neighbour's Ethernet address, as if there was something to send; needs CAP_NET_ADMIN.
+fn ask(address: IpAddr, interface: &str, links: &[Link]) -> Option<()> {
+    let link = links.iter().find(|link| link.name == interface)?;
+    // struct ndmsg: family, interface, state, flags.
+    let mut request = vec![0; 12];
+    request[0] = family(address);
+    request[4..8].copy_from_slice(&link.index.to_ne_bytes());
+    request[10] = NTF_USE;
+    push_attribute(&mut request, NDA_DST, &octets(address));
+    Netlink::route().ok()?.change(libc::RTM_NEWNEIGH, libc::NLM_F_CREATE as u16, &request).ok()
 }
 
 fn state(link: &Link) -> InterfaceState {

@@ -14,7 +14,7 @@ mod buffer;
 mod clock;
 mod connections;
 mod events;
-mod frames;
+pub(crate) mod frames;
 mod framing;
 mod ledger;
 mod neighbour;
@@ -49,6 +49,7 @@ use linerate_machine::setting::Scheduling;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::flow::Flow;
+use linerate_trial::frames::FrameKind;
 use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
@@ -61,7 +62,7 @@ use crate::scheduling;
 use crate::soak::Soak;
 
 use clock::TrialClock;
-use frames::Port;
+use frames::{Hop, Port};
 use ledger::{Ledger, Reader};
 use presence::Presence;
 use sampler::{Sampled, Sampler};
@@ -105,6 +106,15 @@ pub enum TrafficError {
     NoRawSockets,
     #[error("the other end did not tell the Ethernet address of {peer}; its agent is older than frames, update it")]
     NoPeerAddress { peer: IpAddr },
+    #[error(
+        "{kind} frames pass no router, and {router} is one on the way to {peer}; choose --set frame_kind={fit}, or connect both \
+         ends by a bridge or a cable"
+    )]
+    NotRouted { kind: FrameKind, peer: IpAddr, router: IpAddr, fit: FrameKind },
+    #[error(
+        "the router {router} does not answer for its Ethernet address, which frames need; check the cable and its link"
+    )]
+    NoRouter { router: IpAddr },
     #[error("no datagrams go to {peer}, which has not shown that it takes part; let the other end send, or use TCP")]
     Unproven { peer: SocketAddr },
     #[error(
@@ -195,6 +205,7 @@ pub struct Trial {
     registers: Option<Box<AroundTrial>>,
     receivers: Option<Scheduling>,
     early_stop: Option<EarlyStop>,
+    silence: Duration,
 }
 
 /// What waits for the other end to open a flow.
@@ -202,6 +213,9 @@ enum Waits {
     Socket(Waiting),
     Frames(frames::Waiting),
 }
+
+/// A device may be rebooted meanwhile.
+const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
 
 /// Threads move data through buffers on the heap and hold little else.
 const STACK: usize = 256 << 10;
@@ -258,12 +272,18 @@ impl Trial {
             registers: None,
             receivers: None,
             early_stop: None,
+            silence: Duration::ZERO,
         }
     }
 
     /// Has the trial end before its time once a larger part of the datagrams than this is lost, whatever still comes.
     pub fn stop_at_loss(&mut self, forgiven: f64) {
         self.early_stop = EarlyStop::of(&self.spec, forgiven);
+    }
+
+    /// Has traffic that stands still for so many seconds more than usual go on.
+    pub fn bear_silence(&mut self, seconds: f64) {
+        self.silence = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO).min(LONGEST_SILENCE);
     }
 
     /// Has registers read too, before and after the traffic.
@@ -309,11 +329,12 @@ impl Trial {
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<(), TrafficError> {
         let soak = self.soak()?;
+        let hop = self.port.as_ref().map(|_| Hop::find(&self.spec, self.local, peer)).transpose()?.unwrap_or(Hop::NONE);
         // Both ends go through the flows in the order of their numbers, so that neither waits for a flow that
         // the other will open only after one it waits for itself.
         let mut open = Vec::new();
         for flow in Flow::of(&self.spec) {
-            open.push(self.open_flow(flow, peer, ports)?);
+            open.push(self.open_flow(flow, peer, ports, hop)?);
         }
         self.run(open, soak, notify)
     }
@@ -376,6 +397,7 @@ impl Trial {
             sampler = sampler.of_served();
         }
         sampler.early_stop = self.early_stop;
+        sampler.bear_silence(self.silence);
         for (index, open) in open.into_iter().enumerate() {
             let flow = open.flow;
             let ledger = Arc::new(Ledger::default());
@@ -422,16 +444,16 @@ impl Trial {
         Ok(())
     }
 
-    fn open_flow(&mut self, flow: Flow, peer: IpAddr, ports: &[(u16, u16)]) -> Result<Open, TrafficError> {
+    fn open_flow(&mut self, flow: Flow, peer: IpAddr, ports: &[(u16, u16)], hop: Hop) -> Result<Open, TrafficError> {
         let place = self.waiting.iter_mut().find(|(id, _)| *id == flow.id);
         match place.and_then(|(_, waiting)| waiting.take()) {
             Some(Waits::Socket(waiting)) => return waiting.accept(&self.spec, &self.tokens),
-            Some(Waits::Frames(waiting)) => return waiting.accept(peer),
+            Some(Waits::Frames(waiting)) => return waiting.accept(peer, hop),
             None => {}
         }
         if let Some(port) = &self.port {
             let mac = self.peer_mac.filter(|mac| mac.is_of_one()).ok_or(TrafficError::NoPeerAddress { peer })?;
-            return frames::open(flow, &self.spec, port, peer, mac, &self.tokens);
+            return frames::open(flow, &self.spec, port, peer, mac, hop, &self.tokens);
         }
         let port = ports.iter().find(|(id, _)| *id == flow.id).map(|(_, port)| *port);
         let port =

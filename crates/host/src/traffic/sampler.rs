@@ -387,6 +387,11 @@ impl Sampler {
         self.soak = None;
     }
 
+    /// Flows may stand still for so much longer.
+    pub fn bear_silence(&mut self, silence: Duration) {
+        self.patience_ns = self.patience_ns.saturating_add(silence.as_nanos() as u64);
+    }
+
     /// Whether nothing has moved for too long, in any flow.
     fn stalled(&mut self, now: u64, sampled: &mut Sampled) -> bool {
         if sampled.stalled.is_some() || self.clock.stopped() {

@@ -44,10 +44,15 @@ pub struct Task {
 impl Task {
     /// The departures of this flow; `None` when its load is unlimited.
     pub fn pacer(&self, message_octets: u64, start_ns: u64) -> Option<Pacer> {
-        let gap_ns = self.spec.rate.gap_ns(message_octets)?;
+        let rate_ns = self.spec.rate.gap_ns(message_octets)?;
+        let first_ns = self.spec.first_rate.filter(|_| self.open.flow.workload.is_numbered());
+        let first_ns = first_ns.and_then(|first| first.gap_ns(message_octets));
+        let gap_ns = first_ns.unwrap_or(rate_ns);
         // Each flow its own chance, and the same again with the same seed.
         let seed = self.spec.seed.wrapping_add(u64::from(self.open.flow.id) << 32);
-        Some(Pacer::new(gap_ns, self.spec.burst, self.spec.spacing, seed, start_ns).of_octets(message_octets))
+        let pacer = Pacer::new(gap_ns, self.spec.burst, self.spec.spacing, seed, start_ns).of_octets(message_octets);
+        let lasts_ns = (self.spec.warmup + self.spec.first_time).as_nanos() as u64;
+        Some(if first_ns.is_some() { pacer.then(rate_ns, start_ns.saturating_add(lasts_ns)) } else { pacer })
     }
 
     /// An account with nothing in it yet.

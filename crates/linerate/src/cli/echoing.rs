@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use linerate_host::echo::EchoWay;
 use linerate_host::xdp::attach::Place;
+use linerate_machine::mac::MacAddress;
 
 #[derive(Args, Debug)]
 pub(crate) struct EchoArgs {
@@ -19,6 +20,18 @@ pub(crate) struct EchoArgs {
     /// Where frames turn round; by default the first of these that can be had
     #[arg(long, value_name = "WAY")]
     pub(crate) way: Option<EchoWayArg>,
+    /// Be the other side instead: send frames to the echo at this Ethernet address, and say how long they take to come back
+    #[arg(long, value_name = "ADDRESS", requires = "secret", conflicts_with = "way")]
+    pub(crate) ask: Option<MacAddress>,
+    /// With --ask: frames that are on their way at once, 1 to 256
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), default_value_t = 1, requires = "ask")]
+    pub(crate) in_flight: u16,
+    /// With --ask: size of each frame, FCS counted
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=9022), default_value_t = 64, requires = "ask")]
+    pub(crate) frame_size: u32,
+    /// With --ask: for how long; without it until Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration, requires = "ask")]
+    pub(crate) duration: Option<Duration>,
     /// Time between two lines
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "5s")]
     pub(crate) interval: Duration,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
+use linerate_machine::units::OfferedLoad;
 
 use super::{endpoint, name_and_value};
 use crate::complete;
@@ -139,9 +140,15 @@ pub(crate) enum LabArgs {
     /// while it runs; `linerate run --target board:NAME` also starts one for itself, if it does not.
     Up {
         /// The board, like sabrelite; or bridge, router or nat: three network namespaces, of which the one between the others
-        /// forwards, as --middle
+        /// forwards, as --middle; or double, which forwards so many frames a second and no more
         #[arg(add = ArgValueCompleter::new(complete::labs))]
         name: String,
+        /// Of a double: frames a second, each way
+        #[arg(long, value_name = "RATE", value_parser = super::measuring::load, default_value = "100kpps")]
+        capacity: OfferedLoad,
+        /// Of a double: frames that it may save up, and pass at once
+        #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 64)]
+        depth: u32,
         /// Ask for newer packages, instead of using what is in the cache
         #[arg(long)]
         update: bool,

@@ -63,7 +63,8 @@ pub(crate) struct CheckArgs {
 /// What is searched, and for what.
 #[derive(Args, Debug)]
 pub(crate) struct SearchArgs {
-    /// A plan whose configurations are searched, each by itself: a built-in one or a plan file, of UDP streams
+    /// A plan whose configurations are searched, each by itself: a built-in one or a plan file, of UDP streams or
+    /// of frames
     #[arg(default_value = "udp-stream", add = ArgValueCompleter::new(complete::plans))]
     pub(crate) plan: String,
     #[command(flatten)]
@@ -77,29 +78,38 @@ pub(crate) struct SearchArgs {
     /// more may be lost [default: half]; width, how near the two bounds shall be [default: 0.5 %].
     #[arg(long, value_name = "GOAL", value_parser = goal)]
     pub(crate) goal: Vec<Goal>,
-    /// The highest load, bits of payload per second in each direction [default: what the slower link carries]
-    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
-    pub(crate) max_rate: Option<u64>,
+    /// The highest load in each direction, in bits of payload (of frames: all of them, FCS counted) or packets per second: 900M,
+    /// 10kpps [default: what the slower link carries]
+    #[arg(long, value_name = "RATE", value_parser = load)]
+    pub(crate) max_rate: Option<OfferedLoad>,
     /// The lowest load [default: a thousandth of the highest]
-    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
-    pub(crate) min_rate: Option<u64>,
+    #[arg(long, value_name = "RATE", value_parser = load)]
+    pub(crate) min_rate: Option<OfferedLoad>,
     /// What the tester carries without the device, as a search over a cable in its place found it: a result within 3 % of that
-    /// is never called the device's
-    #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
-    pub(crate) tester_limit: Option<u64>,
+    /// is never called the device's [default: what the last calibration between these machines found]
+    #[arg(long, value_name = "RATE", value_parser = load)]
+    pub(crate) tester_limit: Option<OfferedLoad>,
+    /// Measure the tester: what its two ports carry over a cable, without the device. Kept, and taken for --tester-limit by later
+    /// searches of the same traffic between the same endpoints
+    #[arg(long, conflicts_with_all = ["tester_limit", "middle", "stage", "reset", "confirm"])]
+    pub(crate) calibrate: bool,
     /// Measure what was found once more for 60 s, as RFC 2544 has it, and say whether it keeps to the goal
     #[arg(long)]
     pub(crate) confirm: bool,
     /// Carry every trial on to its end, as RFC 2544 has it: by default one ends once it has lost more than any goal forgives
     #[arg(long)]
     pub(crate) whole_trials: bool,
-    /// What to measure beside the bounds: latency, loss-rate, back-to-back, windows; may be given several times
+    /// What to measure beside the bounds: latency, loss-rate, back-to-back, recovery, windows (and reset, by --reset); may be given several times
     ///
     /// latency: the time from request to response beside the stream, at 10, 50, 90 and 100 % of what was found. loss-rate: what is
     /// lost from the highest load down by tenths, until nothing is lost twice. back-to-back: the longest burst at the highest
-    /// load of which nothing is lost. windows: TCP with windows below, at and above the bandwidth-delay product (RFC 6349).
+    /// load of which nothing is lost. recovery: how long after an overload something is still lost. windows: TCP with windows below, at and above the bandwidth-delay product (RFC 6349).
     #[arg(long, value_name = "STAGE", value_parser = linerate_plan::stage)]
     pub(crate) stage: Vec<Stage>,
+    /// Run this command on this machine (sh -c) in mid-trial, at what was found, and say for how long nothing passed: the device is
+    /// reset by it, like 'ssh root@board reboot'. With --stage-time long enough for it to come back
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
+    pub(crate) reset: Option<String>,
     /// How long each trial of a stage is [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration)]
     pub(crate) stage_time: Option<Duration>,
@@ -129,6 +139,12 @@ pub(crate) struct SearchArgs {
 /// What a search has to find, or what is wrong with that.
 fn search_expectation(text: &str) -> Result<SearchExpectation, String> {
     text.parse()
+}
+
+/// A load, or what is wrong with it.
+pub(super) fn load(text: &str) -> Result<OfferedLoad, String> {
+    let known = text.parse().ok().filter(|load| *load != OfferedLoad::Unlimited);
+    known.ok_or_else(|| format!("'{text}' is no load; write bits per second like 100M or 1G, or packets like 10kpps"))
 }
 
 /// A goal, or what is wrong with it.

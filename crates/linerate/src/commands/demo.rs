@@ -65,7 +65,7 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
     for (name, overrides) in linerate_plan::demo_plans() {
         let plan = linerate_plan::find(name)?;
         let changes = Changes { overrides, ..Changes::default() };
-        let wanted = Wanted::of(&plan, changes);
+        let wanted = Wanted::of(&plan, changes, None);
         let order = wanted.begin()?;
         let mut records = Vec::new();
         let ended = campaign::run(

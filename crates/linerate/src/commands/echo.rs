@@ -1,4 +1,5 @@
-//! `linerate echo`: test frames go back to where they came from, and what came is said every so often.
+//! `linerate echo`: test frames go back to where they came from, and what came is said every so often; with `--ask` the
+//! frames of the other side.
 //! Knows no frames; `host::echo` turns them round, and goes on whatever is printed here.
 
 use std::process::ExitCode;
@@ -7,11 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use linerate_host::cpu::CpuMeter;
+use linerate_host::echo::ask::{AskCounts, AskOptions, Asking};
 use linerate_host::echo::{Echo, EchoCounts, PortCounts};
+use linerate_machine::mac::MacAddress;
 
 use crate::cli::{EchoArgs, SharedArgs};
 use crate::interrupt;
 use crate::output::{out, say};
+use crate::render::asked::{self as render, Asked};
 use crate::render::echo::{Span, heading, json, line};
 
 /// How long Ctrl-C may take.
@@ -19,6 +23,9 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Answers until Ctrl-C.
 pub(crate) fn echo(arguments: &EchoArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    if let Some(to) = arguments.ask {
+        return ask(arguments, to);
+    }
     let interface = &arguments.interface;
     let secret = match arguments.secret {
         Some(secret) => secret,
@@ -67,6 +74,49 @@ pub(crate) fn echo(arguments: &EchoArgs, shared: &SharedArgs) -> Result<ExitCode
         out!("{}", line(&total));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sends frames to an echo until the time is over, or until Ctrl-C. The status is 1 where nothing came back.
+fn ask(arguments: &EchoArgs, to: MacAddress) -> Result<ExitCode> {
+    let Some(secret) = arguments.secret else { bail!("--ask needs the echo's --secret") };
+    let (in_flight, frame_len) = (arguments.in_flight, arguments.frame_size);
+    let mut asking = Asking::begin(&arguments.interface, AskOptions { to, secret, in_flight, frame_len })?;
+    interrupt::listen();
+    if !arguments.json {
+        out!("{}", render::heading());
+    }
+    let began = Instant::now();
+    let until = arguments.duration.map(|duration| began + duration);
+    let (mut last, mut last_at, mut due) = (AskCounts::default(), began, began);
+    let moving = || format!("sending frames on {} failed", arguments.interface);
+    loop {
+        due += arguments.interval;
+        let end = until.map_or(due, |until| until.min(due));
+        asking.ask_until(end, &interrupt::requested).with_context(moving)?;
+        if interrupt::requested() || until.is_some_and(|until| Instant::now() >= until) {
+            break;
+        }
+        let (now, counts) = (Instant::now(), asking.counts().with_context(moving)?);
+        let span = Asked { elapsed: now - began, length: now - last_at, now: &counts, before: &last, is_total: false };
+        show(arguments, &span);
+        (last, last_at) = (counts, now);
+        // Lines that nobody read in time are not made up for.
+        due = due.max(Instant::now() - arguments.interval);
+    }
+    let elapsed = began.elapsed();
+    let (counts, nothing) = (asking.finish().with_context(moving)?, AskCounts::default());
+    show(arguments, &Asked { elapsed, length: elapsed, now: &counts, before: &nothing, is_total: true });
+    if counts.returned == 0 {
+        say(format_args!(
+            "linerate: nothing came back from {to}; is the echo there running, with this secret, and is that its address?"
+        ));
+        return Ok(ExitCode::from(1));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(arguments: &EchoArgs, span: &Asked<'_>) {
+    if arguments.json { out!("{}", render::json(span)) } else { out!("{}", render::line(span)) }
 }
 
 fn drawn() -> Result<u32> {

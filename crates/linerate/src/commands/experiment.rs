@@ -80,7 +80,7 @@ pub(super) fn experiment(
     let text = plan_text(record, &suggestion.name, sides, arguments.repeat)?;
     // In a balanced order left to chance, so that a drift is on both sides alike.
     let changes = Changes { seed: Some(drawn_seed()?), ..Changes::default() };
-    let wanted = Wanted { name: "try".to_owned(), source: text, changes, search: Vec::new() };
+    let wanted = Wanted { name: "try".to_owned(), source: text, changes, search: Vec::new(), middle: None };
     let mut order = wanted.begin().context("what the record was asked cannot be asked again")?;
     TRIES.clone_into(&mut order.plan.name);
     let progress = Progress::new(shared.quiet);

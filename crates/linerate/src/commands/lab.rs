@@ -1,6 +1,9 @@
 //! `linerate lab`: emulated boards, listed, started, looked into, ended.
 //! Knows what to show; [`linerate_lab::boards`] does it.
 
+mod double;
+mod stay;
+
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use linerate_lab::boards::{BOARDS, Board};
-use linerate_lab::{Between, Forwards, PORTS, Privilege, privilege};
+use linerate_lab::{Between, Forwards, PORTS};
 
 use super::boards::{Start, folders, start};
 use crate::cli::{Cable, LabArgs};
@@ -22,7 +25,8 @@ use crate::render;
 pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
     match arguments {
         LabArgs::List => list()?,
-        LabArgs::Up { name, update, agent } => {
+        LabArgs::Up { name, capacity, depth, .. } if name == double::NAME => double::up(*capacity, *depth)?,
+        LabArgs::Up { name, update, agent, .. } => {
             up(name, &Start { update: *update, agent: agent.clone() })?;
         }
         LabArgs::Shell { name } => shell(name)?,
@@ -56,7 +60,7 @@ fn list() -> Result<()> {
         "\nlinerate run tcp --target board:{}    starts the board, measures, ends it\n\
          Boards show how drivers behave, not how fast they are (docs/lab.md).\n\
          linerate lab up bridge (or router, nat)    makes a machine that forwards between\n\
-         two others, for --middle.\n",
+         two others, for --middle; double one that carries so many frames a second.\n",
         BOARDS[0].name
     );
     Ok(())
@@ -85,10 +89,7 @@ fn up(name: &str, wanted: &Start) -> Result<()> {
 
 /// Makes a host, a target and a machine between them, and stays with them.
 fn up_between(forwards: Forwards) -> Result<()> {
-    if privilege() != Privilege::Root {
-        bail!("the machines of a {} are network namespaces that other programs enter; run as root", forwards.name());
-    }
-    interrupt::listen();
+    stay::who_may(forwards.name())?;
     let lab = Between::up(forwards)?;
     lab.notes().iter().for_each(|note| say(format_args!("linerate: {note}")));
     let [target, host, middle] =
@@ -102,9 +103,7 @@ fn up_between(forwards: Forwards) -> Result<()> {
         PORTS[0],
         PORTS[1]
     );
-    while !interrupt::requested() {
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    stay::to_the_end();
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use linerate_results::store::Campaign;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::campaign::Order;
+use crate::measure::middle::AskedMiddle;
 use crate::render::records::Parts;
 use crate::render::report::Expected;
 
@@ -20,6 +21,9 @@ pub(crate) struct Wanted {
     /// Its configurations were searched for the most that they carry, by these words of `linerate search`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) search: Vec<String>,
+    /// The machine between the two ends, as it was said on the command line: without it, or with another, it would be another campaign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) middle: Option<String>,
 }
 
 /// An order that owns its plan.
@@ -70,8 +74,24 @@ impl OwnedOrder {
 
 impl Wanted {
     /// What a plan's campaign carries out.
-    pub(crate) fn of(plan: &Plan, changes: Changes) -> Wanted {
-        Wanted { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new() }
+    pub(crate) fn of(plan: &Plan, changes: Changes, middle: Option<&AskedMiddle>) -> Wanted {
+        let middle = middle.map(AskedMiddle::to_string);
+        Wanted { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new(), middle }
+    }
+
+    /// Why a campaign that these words began is not carried on by those that ask for it now.
+    pub(super) fn check_same_middle(&self, begun: &Wanted) -> Result<()> {
+        match (&begun.middle, &self.middle) {
+            (begun, now) if begun == now => Ok(()),
+            (Some(begun), _) => bail!(
+                "the unfinished campaign was begun with {begun}; say the same to carry it on, or leave --resume out to begin \
+                 another"
+            ),
+            (None, _) => bail!(
+                "the unfinished campaign knew of no machine between the two ends; leave --middle out to carry it on, or \
+                 --resume to begin another"
+            ),
+        }
     }
 
     /// A new campaign of it.

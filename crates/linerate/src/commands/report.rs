@@ -232,7 +232,7 @@ fn carried(mut campaign: Campaign) -> Carried {
         true => wanted.begin().map(|order| order.expected()).unwrap_or_default(),
         false => Vec::new(),
     };
-    let Wanted { name, source, changes, search } = wanted;
+    let Wanted { name, source, changes, search, middle } = wanted;
     let mut words: Vec<String> =
         changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
     words.extend(changes.repeat.map(|repeat| format!("--repeat {repeat}")));
@@ -246,6 +246,7 @@ fn carried(mut campaign: Campaign) -> Carried {
     words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
     let verb = if search.is_empty() { "run" } else { "search" };
     words.extend(search);
+    words.extend(middle);
     let command = reached(&campaign, verb, &name, &words);
     campaign.plan_text = source;
     Carried { campaign, command, expected }

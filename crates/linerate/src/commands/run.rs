@@ -102,7 +102,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         changes.seed = seed(arguments, &plan, &changes)?;
     }
     let expected = changes.expect.clone();
-    let wanted = Wanted::of(&plan, changes);
+    let wanted = Wanted::of(&plan, changes, middle.as_ref());
     let fresh = wanted.begin()?;
     check_expected(&expected, &fresh.trials)?;
     check_settings(&ends.target, &fresh.trials)?;
@@ -392,6 +392,7 @@ fn resume(wanted: &Wanted, arguments: &RunArgs, ends: &PerEnd<Endpoint>, store: 
     if !begun.search.is_empty() {
         bail!("the unfinished campaign is a search; carry it on with linerate search and the words that began it");
     }
+    wanted.check_same_middle(&begun)?;
     // What was changed for the campaign counts on; something else would make it another campaign.
     let (now, then) = (&wanted.changes, &begun.changes);
     let random = arguments.order.map(|order| order == RoundOrder::Random);

@@ -1,22 +1,23 @@
 //! `linerate search`, and `linerate run` of a plan that searches: the most that comes through between two machines.
 
-use std::collections::BTreeMap;
+mod calibration;
+mod loads;
+
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
-use linerate_control::message::{Reply, Request};
-use linerate_machine::end::{End, PerEnd};
-use linerate_machine::units::format_duration;
+use linerate_machine::end::PerEnd;
+use linerate_machine::units::{OfferedLoad, format_duration};
 use linerate_plan::{Changes, Plan, PlannedTrial, SearchPlan};
 use linerate_results::record::Record;
-use linerate_results::search::{SearchAsked, Searched};
+use linerate_results::search::Searched;
+use linerate_results::search::calibration::CALIBRATION;
+use linerate_results::search::stages::Stage;
 use linerate_results::store::{Campaign, Store};
 use linerate_trial::search::goal::Goal;
-use linerate_trial::spec::{Ip, Spec, Workload};
-use linerate_trial::wire::{EthernetOverhead, IpVersion};
+use linerate_trial::spec::Workload;
 
 use super::event_lines::{EventLines, is_stdout};
 use super::order::{Wanted, check_middle};
@@ -26,22 +27,16 @@ use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArg
 use crate::interrupt;
 use crate::measure::campaign;
 use crate::measure::events::CampaignEvent;
-use crate::measure::pair::{ANSWER_TIME, Pair};
+use crate::measure::middle::AskedMiddle;
+use crate::measure::pair::Pair;
 use crate::measure::searching::Searching;
 use crate::output::{data, out};
 use crate::progress::Progress;
 use crate::render;
+use calibration::Calibrations;
 
 /// What records and campaigns of searches are called, but for those of plans that search.
 const SEARCH: &str = "search";
-/// The lowest load, as a part of the highest.
-const LEAST: f64 = 0.001;
-/// What was found is measured once more for so long, seconds (RFC 2544, section 24).
-const CONFIRM_S: f64 = 60.0;
-
-/// How long each trial of a stage is, unless somebody says otherwise.
-const STAGE_TIME: Duration = Duration::from_secs(10);
-
 /// What is wanted of a search, whichever command says it.
 struct Wish<'a> {
     plan: Plan,
@@ -50,6 +45,8 @@ struct Wish<'a> {
     ends: &'a EndsArgs,
     set: &'a [(String, String)],
     search: SearchPlan,
+    /// What is measured is the tester, with nothing between its ports.
+    calibrates: bool,
     resume: bool,
     dry_run: bool,
     output: TableArgs,
@@ -60,14 +57,18 @@ struct Wish<'a> {
 /// Searches each configuration of a plan. The status is 1 where a goal was not reached, or what is expected did not come about.
 pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let mut plan = linerate_plan::find(&arguments.plan)?;
-    let campaign = if plan.search.is_some() { plan.name.clone() } else { SEARCH.to_owned() };
+    let campaign = match plan.search {
+        _ if arguments.calibrate => CALIBRATION.to_owned(),
+        Some(_) => plan.name.clone(),
+        None => SEARCH.to_owned(),
+    };
     let mut search = plan.search.take().unwrap_or_default();
     if !arguments.goal.is_empty() {
         search.goals.clone_from(&arguments.goal);
     }
-    search.most_bps = arguments.max_rate.or(search.most_bps);
-    search.least_bps = arguments.min_rate.or(search.least_bps);
-    search.tester_limit_bps = arguments.tester_limit.or(search.tester_limit_bps);
+    search.most = arguments.max_rate.or(search.most);
+    search.least = arguments.min_rate.or(search.least);
+    search.tester_limit = arguments.tester_limit.or(search.tester_limit);
     search.confirm |= arguments.confirm;
     search.whole_trials |= arguments.whole_trials;
     search.expect.extend_from_slice(&arguments.expect);
@@ -75,12 +76,25 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         search.stages.clone_from(&arguments.stage);
     }
     search.stage_time = arguments.stage_time.or(search.stage_time);
+    if arguments.reset.is_some() {
+        search.reset.clone_from(&arguments.reset);
+        search.stages.extend((!search.stages.contains(&Stage::Reset)).then_some(Stage::Reset));
+    }
+    if search.stages.contains(&Stage::Reset) && search.reset.is_none() {
+        bail!("--stage reset needs a command that resets the device; give --reset COMMAND instead");
+    }
+    if arguments.calibrate {
+        // Of the tester only the most that it carries is asked.
+        (search.tester_limit, search.confirm) = (None, false);
+        (search.stages, search.reset, search.expect) = (Vec::new(), None, arguments.expect.clone());
+    }
     let wish = Wish {
         plan,
         campaign,
         ends: &arguments.ends,
         set: &arguments.set,
         search,
+        calibrates: arguments.calibrate,
         resume: arguments.resume,
         dry_run: arguments.dry_run,
         output: arguments.output,
@@ -117,6 +131,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
         ends: &arguments.ends,
         set: &set,
         search,
+        calibrates: false,
         resume: arguments.resume,
         dry_run: arguments.dry_run,
         output: TableArgs { json: output.json, csv: output.csv, markdown: output.markdown },
@@ -144,8 +159,8 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     if is_for_programs && is_stdout(wish.events) {
         bail!("--events - wants standard output for itself; give it a file, or leave --json, --csv or --markdown out");
     }
-    let (wanted, bases) = wanted(&wish)?;
     let middle = middle(wish.ends)?;
+    let (wanted, bases) = wanted(&wish, middle.as_ref())?;
     check_middle(middle.is_some(), &bases)?;
     let options = connect_options(shared)?;
     let events = EventLines::begin(wish.events)?;
@@ -159,7 +174,15 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     for client in pair.clients() {
         say_notes(client);
     }
-    let asked = asked(&wish.search, &pair, bases)?;
+    // What was begun is carried on as it was, whatever calibrations came since.
+    let calibrations = match (&campaign, wish.calibrates) {
+        (None, false) => Calibrations::between(&ends, &store)?,
+        _ => Calibrations::NONE,
+    };
+    let mut asked = loads::asked(&wish.search, wish.calibrates, &pair, &calibrations, bases)?;
+    if let Some(campaign) = &campaign {
+        calibration::as_begun(&mut asked, &store.records_of(&campaign.id)?);
+    }
     if wish.dry_run {
         pair.end();
         out!("{}", render::search::dry_run(&asked));
@@ -223,7 +246,7 @@ fn show(searched: &[Searched], wish: &Wish<'_>) {
 }
 
 /// What is carried out, and the configurations to search.
-fn wanted(wish: &Wish<'_>) -> Result<(Wanted, Vec<PlannedTrial>)> {
+fn wanted(wish: &Wish<'_>, middle: Option<&AskedMiddle>) -> Result<(Wanted, Vec<PlannedTrial>)> {
     let mut overrides = wish.set.to_vec();
     if let Some((name, _)) = overrides.iter().find(|(name, _)| ["rate", "duration", "bytes"].contains(&name.as_str())) {
         bail!(
@@ -234,11 +257,15 @@ fn wanted(wish: &Wish<'_>) -> Result<(Wanted, Vec<PlannedTrial>)> {
     overrides.push(("rate".to_owned(), "1M".to_owned()));
     overrides.push(("duration".to_owned(), "1s".to_owned()));
     let changes = Changes { overrides, repeat: Some(1), ..Changes::default() };
-    let mut wanted = Wanted::of(&wish.plan, changes);
+    let mut wanted = Wanted::of(&wish.plan, changes, middle);
     let bases = wanted.begin()?.take_trials();
-    if let Some(other) = bases.iter().find(|trial| trial.spec.workload != Workload::UdpStream) {
+    let is_of_frames = bases.iter().any(|trial| trial.spec.workload == Workload::Frames);
+    if let Some(stage) = wish.search.stages.iter().find(|stage| is_of_frames && !stage.is_of_frames()) {
+        bail!("--stage {stage} is of sockets, which frames have none of; leave it out, or search udp-stream");
+    }
+    if let Some(other) = bases.iter().find(|trial| !trial.spec.workload.is_numbered()) {
         bail!(
-            "only UDP streams are searched, and {} measures {} too; name a plan of udp-stream",
+            "only UDP streams and frames are searched, and {} measures {} too; name a plan of udp-stream or frames",
             wish.plan.name,
             other.spec.workload
         );
@@ -246,6 +273,7 @@ fn wanted(wish: &Wish<'_>) -> Result<(Wanted, Vec<PlannedTrial>)> {
     wanted.changes.overrides.truncate(wish.set.len());
     wanted.changes.repeat = None;
     wanted.search = words(&wish.search);
+    wanted.search.extend(wish.calibrates.then(|| "--calibrate".to_owned()));
     Ok((wanted, bases))
 }
 
@@ -259,6 +287,7 @@ fn resumed(wish: &Wish<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, store: &St
         );
     };
     let begun: Wanted = serde_json::from_str(&campaign.plan_text)?;
+    wanted.check_same_middle(&begun)?;
     if begun != *wanted {
         bail!(
             "the unfinished search was begun with other words; say the same again, or leave --resume out to begin another"
@@ -267,110 +296,23 @@ fn resumed(wish: &Wish<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, store: &St
     Ok(campaign)
 }
 
+/// As a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 /// The words that make it the same search.
 fn words(search: &SearchPlan) -> Vec<String> {
-    let rate = |name: &str, bps: Option<u64>| bps.map(|bps| format!("--{name} {bps}"));
+    let rate = |name: &str, rate: Option<OfferedLoad>| rate.map(|rate| format!("--{name} {rate}"));
     let mut words: Vec<String> = search.goals.iter().map(|goal| format!("--goal '{}'", goal.name)).collect();
-    words.extend(rate("max-rate", search.most_bps));
-    words.extend(rate("min-rate", search.least_bps));
-    words.extend(rate("tester-limit", search.tester_limit_bps));
+    words.extend(rate("max-rate", search.most));
+    words.extend(rate("min-rate", search.least));
+    words.extend(rate("tester-limit", search.tester_limit));
     words.extend(search.confirm.then(|| "--confirm".to_owned()));
     words.extend(search.whole_trials.then(|| "--whole-trials".to_owned()));
-    words.extend(search.stages.iter().map(|stage| format!("--stage {stage}")));
+    words.extend(search.stages.iter().filter(|stage| **stage != Stage::Reset).map(|stage| format!("--stage {stage}")));
+    words.extend(search.reset.iter().map(|command| format!("--reset {}", quoted(command))));
     words.extend(search.stage_time.map(|time| format!("--stage-time {}", format_duration(time))));
     words.extend(search.expect.iter().map(|one| format!("--expect '{one}'")));
     words
-}
-
-/// Between which loads each configuration is searched.
-fn asked(search: &SearchPlan, pair: &Pair, bases: Vec<PlannedTrial>) -> Result<Vec<(PlannedTrial, SearchAsked)>> {
-    let mut links = BTreeMap::new();
-    let mut one = |base: PlannedTrial| -> Result<(PlannedTrial, SearchAsked)> {
-        let spec = Spec { ip: Some(family(pair, base.spec.ip)?), ..base.spec.clone() };
-        let most_bps = match search.most_bps {
-            Some(bps) => bps as f64,
-            None => {
-                let family = base.spec.ip.map(|ip| ip == Ip::V4);
-                let link = match links.get(&family) {
-                    Some(link) => *link,
-                    None => *links.entry(family).or_insert(slower_link(pair, base.spec.ip)?),
-                };
-                link.carries(&base.spec)
-            }
-        };
-        let asked = SearchAsked {
-            goals: search.goals.clone(),
-            least_bps: search.least_bps.map_or(most_bps * LEAST, |bps| bps as f64),
-            most_bps,
-            whole_trials: search.whole_trials,
-            confirm_s: search.confirm.then_some(CONFIRM_S),
-            tester_limit_bps: search.tester_limit_bps.map(|bps| bps as f64),
-            stages: search.stages.clone(),
-            stage_s: if search.stages.is_empty() { 0.0 } else { search.stage_time.unwrap_or(STAGE_TIME).as_secs_f64() },
-            packet_octets: Some(spec.message_octets()),
-            wire_octets: u32::try_from(wire_octets(&spec)).ok(),
-        };
-        Ok((base, asked))
-    };
-    bases.into_iter().map(&mut one).collect()
-}
-
-/// What a datagram of this trial takes of an Ethernet.
-fn wire_octets(spec: &Spec) -> u64 {
-    let version = if spec.ip == Some(Ip::V6) { IpVersion::V6 } else { IpVersion::V4 };
-    EthernetOverhead::udp_wire_octets(spec.message_octets().into(), version)
-}
-
-/// By which Internet Protocol the trials go.
-fn family(pair: &Pair, ip: Option<Ip>) -> Result<Ip> {
-    let route = pair.route(ip).map_err(|complaint| anyhow!(complaint))?;
-    Ok(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 })
-}
-
-/// The slower of the two links.
-#[derive(Clone, Copy)]
-pub(super) struct Link {
-    mbps: u32,
-    ip: Ip,
-}
-
-impl Link {
-    /// The payload that it carries in datagrams of this trial's size, bits per second.
-    pub(super) fn carries(self, spec: &Spec) -> f64 {
-        let spec = Spec { ip: Some(self.ip), ..spec.clone() };
-        f64::from(self.mbps) * 1e6 * f64::from(spec.message_octets()) / wire_octets(&spec) as f64
-    }
-}
-
-pub(super) fn slower_link(pair: &Pair, ip: Option<Ip>) -> Result<Link> {
-    let route = pair.route(ip).map_err(|complaint| anyhow!(complaint))?;
-    let speed = |end, address| {
-        let interface = pair.interface(end, address).map(str::to_owned);
-        let described =
-            pair.client(end).request(Request::Describe { interface, modules: Vec::new() }, ANSWER_TIME).ok()?;
-        let Reply::Environment(environment) = described else { return None };
-        environment.nic?.speed_mbps
-    };
-    let speeds = [speed(End::Target, route.target), speed(End::Host, route.host)];
-    let Some(mbps) = speeds.into_iter().flatten().min() else {
-        bail!("neither machine says how fast its link is; say the highest load to try, like --max-rate 1G");
-    };
-    Ok(Link { mbps, ip: if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 } })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_link_carries_depends_on_the_datagrams() {
-        let of = |octets: u32, ip| Spec { message_size: Some(octets), ip, ..Spec::new(Workload::UdpStream) };
-        let link = Link { mbps: 1000, ip: Ip::V4 };
-        // RFC 2544, appendix B, at 1 Gbit/s: 1,488,095 frames a second of 64 octets, 81,274 of 1518.
-        for (octets, frames) in [(18, 1_488_095.0), (1472, 81_274.0)] {
-            let carried = link.carries(&of(octets, None)) / 8.0 / f64::from(octets);
-            assert!((carried - frames).abs() < 1.0, "{octets}: {carried}");
-        }
-        assert!(Link { ip: Ip::V6, ..link }.carries(&of(1000, None)) < link.carries(&of(1000, None)));
-    }
 }

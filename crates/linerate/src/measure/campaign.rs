@@ -8,6 +8,7 @@ use std::time::Instant;
 use linerate_machine::end::End;
 use linerate_results::join::{self, Conducted, Label};
 use linerate_results::record::{Record, TrialPlace};
+use linerate_results::search::Purpose;
 use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::spec::Spec;
 
@@ -157,7 +158,13 @@ fn offered_bps(spec: &Spec) -> Option<f64> {
 }
 
 fn beside(trial: &PlannedTrial) -> Beside<'_> {
-    Beside { settings: &trial.settings, stop_at_loss: trial.search.as_ref().and_then(|place| place.step.stop_at_loss) }
+    let place = trial.search.as_ref();
+    let resets = place.filter(|place| place.step.purpose == Purpose::Reset);
+    Beside {
+        settings: &trial.settings,
+        stop_at_loss: place.and_then(|place| place.step.stop_at_loss),
+        reset: resets.and_then(|place| place.asked.reset.as_deref()),
+    }
 }
 
 /// What is changed on both machines at the moment.

@@ -1,6 +1,7 @@
 //! One trial between two agents, and through a third where there is one: prepared, connected, started, watched to its end.
 //! Knows no plan and no record; what the machines saw is returned as they told it.
 
+use std::cell::RefCell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use super::carrier::{self, Down};
 use super::error::{TrialError, of_connecting, of_control};
 use super::live::SoFar;
 use super::pair::{ANSWER_TIME, Pair};
+use super::reset::Reset;
 use super::settings::Settings;
 use super::ssh_counters::Look;
 use crate::interrupt;
@@ -38,6 +40,8 @@ const GRACE: Duration = Duration::from_secs(9);
 /// How often the events are looked at in mid-trial, and near its end, where waiting costs time.
 const FAR: Duration = Duration::from_millis(100);
 const NEAR: Duration = Duration::from_millis(2);
+/// A device is reset when this part of the trial is over, so that most of it is left to come back in.
+const RESET_AT: u32 = 5;
 
 /// What is heard of a trial that runs.
 pub(crate) enum Heard {
@@ -54,6 +58,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) settings: &'a [WantedSetting],
     /// The part of the datagrams with whose loss the trial is decided, and ends.
     pub(crate) stop_at_loss: Option<f64>,
+    /// The device on the way is reset by this command, once.
+    pub(crate) reset: Option<&'a str>,
 }
 
 /// Where an end is reached once it is prepared.
@@ -125,7 +131,9 @@ fn run(
         let foreign = foreign.clone().filter(|_| end == End::Host);
         let interface = pair.link_local_interface(end, local).map(str::to_owned);
         let stop_at_loss = beside.stop_at_loss;
-        let prepare = Prepare { spec, end, hello, answer, local, foreign, registers, interface, stop_at_loss };
+        let silent_s = beside.reset.and_then(|_| Some(conducted.spec.expected_time()?.as_secs_f64()));
+        let prepare =
+            Prepare { spec, end, hello, answer, local, foreign, registers, interface, stop_at_loss, silent_s };
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
@@ -138,7 +146,24 @@ fn run(
         conducted.target = look.environment.clone();
     }
     let mut partial = Partial::default();
-    let mut ended = drive(pair, conducted, route, ready, progress, &mut partial);
+    let time = conducted.spec.expected_time().unwrap_or_default();
+    let reset = RefCell::new(beside.reset.map(|command| Reset::new(command, time / RESET_AT)));
+    let mut ended = drive(
+        pair,
+        conducted,
+        route,
+        ready,
+        &|heard| {
+            if let (Heard::Elapsed(elapsed_s), Some(reset)) = (&heard, &mut *reset.borrow_mut()) {
+                reset.handle_elapsed(Duration::from_secs_f64(*elapsed_s), time);
+            }
+            progress(heard);
+        },
+        &mut partial,
+    );
+    if let Some(reset) = reset.into_inner().filter(|_| ended.is_ok()) {
+        ended = reset.finish().and(ended);
+    }
     ended = conclude(pair, conducted, ended);
     if let (Ok(outcomes), Some(before)) = (&mut ended, before) {
         let after = pair.look(route.target).expect("somebody has looked before");

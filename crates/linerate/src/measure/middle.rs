@@ -1,6 +1,7 @@
 //! The agent in the machine between the two ends: reached, its interfaces on the way found, and what it saw fetched.
 //! Knows no traffic; the ends make it.
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -44,6 +45,18 @@ impl FromStr for GivenPorts {
                 Ok(GivenPorts(PerEnd { target: target.to_owned(), host: host.to_owned() }))
             }
             _ => Err("write two interfaces, the one towards the target first: eth1,eth0".to_owned()),
+        }
+    }
+}
+
+/// As it is said on the command line.
+impl fmt::Display for AskedMiddle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.interfaces {
+            Some(GivenPorts(ports)) => {
+                write!(f, "--middle {} --middle-interfaces {},{}", self.endpoint, ports.target, ports.host)
+            }
+            None => write!(f, "--middle {}", self.endpoint),
         }
     }
 }

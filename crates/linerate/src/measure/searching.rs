@@ -7,7 +7,7 @@ use linerate_machine::units::{OfferedLoad, format_duration, format_size};
 use linerate_plan::PlannedTrial;
 use linerate_results::record::Record;
 use linerate_results::search::{Purpose, Replay, SearchAsked, SearchPlace, Searched, Step};
-use linerate_trial::spec::Extent;
+use linerate_trial::spec::{Extent, Workload};
 
 use super::agenda::Agenda;
 use super::time_left::TimeLeft;
@@ -86,7 +86,10 @@ impl Agenda for Searching {
             None => Extent::Time(Duration::from_secs_f64(step.trial_s)),
             Some(packets) => {
                 let each = packets.div_ceil(u64::from(trial.spec.streams.max(1)));
-                let octets = each * u64::from(trial.spec.message_octets());
+                let octets = match trial.spec.workload {
+                    Workload::Frames => trial.spec.frame_sizes().octets(each),
+                    _ => each * u64::from(trial.spec.message_octets()),
+                };
                 trial.factors.push(("bytes".to_owned(), format_size(octets)));
                 Extent::Octets(octets)
             }

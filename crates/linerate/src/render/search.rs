@@ -11,6 +11,7 @@ use linerate_trial::search::Found;
 use linerate_trial::search::goal::Goal;
 
 use super::forms::{self, Piece};
+use super::load::{frames_digits, load};
 use super::number::{figure, percent};
 use super::table_model::{Cell, Table};
 use super::{csv, json, stages};
@@ -53,8 +54,11 @@ pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> Strin
             "sum_s": found.goal.sum_s,
             "width": found.goal.width,
             "lower_bps": found.lower,
-            "upper_bps": found.upper,
-            "conditional_throughput_bps": found.conditional_throughput,
+            "upper_bps": of_path(one, found, found.upper),
+            "conditional_throughput_bps": of_path(one, found, found.conditional_throughput),
+            "lower_packets_per_s": found.lower.and_then(|bps| one.asked.packets_per_s(bps)),
+            "lower_of_line": found.lower.and_then(|bps| one.asked.of_line(bps)),
+            "limited_by_tester": one.is_limited_by_tester(found),
             "trials": found.trials,
             "regular": found.is_regular,
             "unlimited": found.is_unlimited,
@@ -71,6 +75,11 @@ pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> Strin
             "most_bps": one.asked.most_bps,
             "unsent_bps": one.unsent_bps,
             "tester_limit_bps": one.tester_limit_bps(),
+            "calibration": one.asked.calibration,
+            "calibrates": one.asked.calibrates,
+            "packet_bytes": one.asked.packet_octets,
+            "wire_bytes": one.asked.wire_octets,
+            "line_bps": one.asked.line_bps,
             "trials": one.tried.len(),
             "ended_early": one.tried.iter().filter(|tried| tried.ended_early).count(),
             "measured_s": one.measured_s(),
@@ -106,8 +115,8 @@ pub(crate) fn csv(searched: &[Searched]) -> String {
             one.direction.to_string(),
             found.goal.name.clone(),
             known(found.lower),
-            known(found.upper),
-            known(found.conditional_throughput),
+            known(of_path(one, found, found.upper)),
+            known(of_path(one, found, found.conditional_throughput)),
             found.trials.to_string(),
             found.is_regular.to_string(),
             doubts(one, found),
@@ -123,11 +132,16 @@ pub(crate) fn dry_run(asked: &[(PlannedTrial, SearchAsked)]) -> String {
         let has_direction = base.factors.is_empty() || base.factors.iter().any(|(name, _)| name == "direction");
         let way = if has_direction { String::new() } else { format!(" {}", base.spec.direction) };
         pieces.push(Piece::Heading(format!("{}{way}", base.words())));
-        let between =
-            format!("Between {} and {} of payload in each direction.", mbit(asked.least_bps), mbit(asked.most_bps));
+        let unit = if asked.is_of_frames { "" } else { " of payload" };
+        let (least, most) = (load(asked, asked.least_bps), load(asked, asked.most_bps));
+        let between = format!("Between {least} and {most}{unit} in each direction.");
+        let limit = asked.tester_limit_bps.map(|bps| match &asked.calibration {
+            Some(campaign) => format!("The tester carries {} (calibration {}).", load(asked, bps), short(campaign)),
+            None => format!("The tester carries {}.", load(asked, bps)),
+        });
         let goals = asked.goals.iter().map(|goal| format!("{}: {}.", goal.name, demand(goal, goal.trial_s)));
         let confirm = asked.confirm_s.map(|s| format!("What is found is measured once more for {s} s."));
-        pieces.push(Piece::Lines(std::iter::once(between).chain(goals).chain(confirm).collect()));
+        pieces.push(Piece::Lines(std::iter::once(between).chain(goals).chain(confirm).chain(limit).collect()));
     }
     forms::text(&pieces, None)
 }
@@ -170,9 +184,10 @@ const DEVIATIONS: &str = "Searched by RFC 9971 (MLRsearch). What is not as RFC 2
 fn pieces(one: &Searched, tried: &dyn Fn(&Searched) -> Piece) -> Vec<Piece> {
     let mut lines: Vec<String> = one.found.iter().map(|found| sentence(found, one)).collect();
     lines.extend(one.found.iter().filter_map(|found| confirmed(found, one)));
+    lines.extend(one.asked.calibrates.then(|| CALIBRATES.to_owned()));
     for doubt in one.found.iter().flat_map(|found| one.doubts(found)) {
         // Bounds that are not known better say so themselves.
-        let sentence = doubt_sentence(&doubt).filter(|sentence| !lines.contains(sentence));
+        let sentence = doubt_sentence(&doubt, &one.asked).filter(|sentence| !lines.contains(sentence));
         lines.extend(sentence);
     }
     let mut pieces = vec![Piece::Heading(words(one)), Piece::Lines(lines), Piece::Table(table(one))];
@@ -195,8 +210,17 @@ fn words(one: &Searched) -> String {
     if one.factors.contains_key("direction") { words } else { format!("{words} {}", one.direction) }
 }
 
-fn mbit(bps: f64) -> String {
-    format!("{} Mbit/s", figure(bps / 1e6, 4))
+const CALIBRATES: &str = "This is what the tester carries by itself: later searches of the same traffic between these endpoints hold \
+    what they find against it.";
+
+/// The end of an identifier of time, which tells it from its neighbours.
+fn short(campaign: &str) -> &str {
+    campaign.get(..10).unwrap_or(campaign)
+}
+
+/// What is known of the path: where the tester was the limit, nothing but that it carries as much.
+fn of_path(one: &Searched, found: &Found, bps: Option<f64>) -> Option<f64> {
+    bps.filter(|_| !one.is_limited_by_tester(found))
 }
 
 /// What a goal demands, with trials of this time.
@@ -223,7 +247,8 @@ fn demand(goal: &Goal, trial_s: f64) -> String {
 fn sentence(found: &Found, one: &Searched) -> String {
     let both = if one.direction == Direction::Both { " in each direction" } else { "" };
     let demand = demand(&found.goal, found.trial_s);
-    let is_tester = one.doubts(found).iter().any(|doubt| matches!(doubt, SearchDoubt::TesterLimit { .. }));
+    let is_tester = one.is_limited_by_tester(found);
+    let mbit = |bps: f64| load(&one.asked, bps);
     match (found.lower, found.upper) {
         (Some(lower), Some(_)) if is_tester => {
             format!(
@@ -254,7 +279,7 @@ fn sentence(found: &Found, one: &Searched) -> String {
 /// What measuring the found load once more came to.
 fn confirmed(found: &Found, one: &Searched) -> Option<String> {
     let tried = one.confirmation(found)?;
-    let (load, trial_s, name) = (mbit(tried.step.load_bps), tried.step.trial_s, &found.goal.name);
+    let (load, trial_s, name) = (load(&one.asked, tried.step.load_bps), tried.step.trial_s, &found.goal.name);
     Some(match tried.loss_ratio {
         None => format!("{name}: {load} could not be measured once more for {trial_s} s; the record says why."),
         Some(loss) if found.goal.forgives(loss) => {
@@ -266,7 +291,7 @@ fn confirmed(found: &Found, one: &Searched) -> Option<String> {
     })
 }
 
-fn doubt_sentence(doubt: &SearchDoubt) -> Option<String> {
+fn doubt_sentence(doubt: &SearchDoubt, asked: &SearchAsked) -> Option<String> {
     Some(match doubt {
         SearchDoubt::Irregular => return None,
         SearchDoubt::DeepBuffer { held_s, trial_s } => format!(
@@ -275,9 +300,13 @@ fn doubt_sentence(doubt: &SearchDoubt) -> Option<String> {
             figure(held_s * 1000.0, 3)
         ),
         SearchDoubt::TesterLimit { bps } => format!(
-            "The tester itself carries {}: what is found within 3 % of that, or above, is the tester's limit, and not the \
+            "The tester itself carries {}{}: what is found within 3 % of that, or above, is the tester's limit, and not the \
              path's.",
-            mbit(*bps)
+            load(asked, *bps),
+            match asked.calibration.as_ref().filter(|_| asked.tester_limit_bps == Some(*bps)) {
+                Some(campaign) => format!(" (calibration {})", short(campaign)),
+                None => String::new(),
+            }
         ),
         SearchDoubt::LateArrivals => {
             "Datagrams arrived more than 50 ms after those behind them, so trials went on to their end: what is missing may \
@@ -292,29 +321,47 @@ fn doubts(one: &Searched, found: &Found) -> String {
 }
 
 fn table(one: &Searched) -> Table {
-    let rate = |bps: Option<f64>| bps.map_or_else(|| Cell::text("-"), |bps| Cell::number(bps / 1e6, 5));
+    let frames = one.asked.is_of_frames;
+    let rate = |bps: Option<f64>| match bps {
+        Some(bps) if frames => one.asked.packets_per_s(bps).map_or_else(none, |n| Cell::number(n, frames_digits(n))),
+        Some(bps) => Cell::number(bps / 1e6, 5),
+        None => none(),
+    };
     let row = |found: &Found| {
         let doubts = doubts(one, found);
         vec![
             Cell::text(&found.goal.name),
             Cell::percent(found.goal.loss_ratio),
             rate(found.lower),
-            rate(found.upper),
-            rate(found.conditional_throughput),
+            rate(of_path(one, found, found.upper)),
+            rate(of_path(one, found, found.conditional_throughput)),
+            // Of datagrams, each record says what they take of the wire.
+            found
+                .lower
+                .filter(|_| frames)
+                .and_then(|bps| one.asked.of_line(bps))
+                .map_or_else(Cell::default, Cell::percent),
             Cell::count(found.trials as u64),
             Cell::text(if doubts.is_empty() { "-" } else { &doubts }),
         ]
     };
+    let unit = if frames { "frames/s" } else { "Mbit/s" };
     let titles = [
-        "goal",
-        "may lose\n%",
-        "lower bound\nMbit/s",
-        "upper bound\nMbit/s",
-        "conditional throughput\nMbit/s",
-        "trials",
-        "doubts",
+        "goal".to_owned(),
+        "may lose\n%".to_owned(),
+        format!("lower bound\n{unit}"),
+        format!("upper bound\n{unit}"),
+        format!("conditional throughput\n{unit}"),
+        "of the line\n%".to_owned(),
+        "trials".to_owned(),
+        "doubts".to_owned(),
     ];
-    Table::new(titles, one.found.iter().map(row))
+    let rows = one.found.iter().map(row);
+    Table::new(titles, rows).filled()
+}
+
+fn none() -> Cell {
+    Cell::text("-")
 }
 
 /// The loads in the order in which they were tried, and the bounds of the goals.
@@ -343,14 +390,16 @@ fn chart(one: &Searched) -> Chart {
     let is_bound = |tried: &Tried| tried.step.purpose == Purpose::Bound;
     let lost = format!("at most {} % lost", percent(most_forgiven));
     let kept = if most_forgiven == 0.0 { "nothing lost" } else { &lost };
-    let mut panel = Panel::new(Axis::linear("load", "Mbit/s").of("UDP payload").without_zero())
-        .series(
-            Series::new(kept, marks(&|tried| is_bound(tried) && is_low(tried) == Some(true)), 0).symbol(Symbol::Circle),
-        )
-        .series(
-            Series::new("more lost", marks(&|tried| is_bound(tried) && is_low(tried) == Some(false)), 1)
-                .symbol(Symbol::Cross),
-        );
+    let mut panel = Panel::new(
+        Axis::linear("load", "Mbit/s")
+            .of(if one.asked.is_of_frames { "frames with FCS" } else { "UDP payload" })
+            .without_zero(),
+    )
+    .series(Series::new(kept, marks(&|tried| is_bound(tried) && is_low(tried) == Some(true)), 0).symbol(Symbol::Circle))
+    .series(
+        Series::new("more lost", marks(&|tried| is_bound(tried) && is_low(tried) == Some(false)), 1)
+            .symbol(Symbol::Cross),
+    );
     if one.tried.iter().any(|tried| !is_bound(tried)) {
         let confirmations = marks(&|tried| !is_bound(tried));
         panel = panel.series(Series::new("measured once more", confirmations, 2).symbol(Symbol::Diamond));

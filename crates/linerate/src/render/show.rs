@@ -204,7 +204,7 @@ fn latency(record: &Record) -> Table {
     Table::new(["", &format!("round trip of {}", latency.of)], rows)
 }
 
-const SLICE: [Line<Interval>; 12] = [
+const SLICE: [Line<Interval>; 13] = [
     ("throughput\nMbit/s", |i| Some(Cell::number(i.throughput_bps? / 1e6, 4))),
     ("achieved\nMbit/s", |i| Some(Cell::number(i.achieved_load_bps? / 1e6, 4))),
     ("sent\ndatagrams", |i| Some(Cell::count(i.packets_sent?))),
@@ -217,6 +217,7 @@ const SLICE: [Line<Interval>; 12] = [
     ("delivery\nMbit/s", |i| Some(Cell::number(i.tcp.as_ref()?.delivery_rate? as f64 * 8.0 / 1e6, 4))),
     ("target CPU\n%", |i| Some(Cell::percent(i.target_cpu?.busy))),
     ("host CPU\n%", |i| Some(Cell::percent(i.host_cpu?.busy))),
+    ("middle CPU\n%", |i| Some(Cell::percent(i.middle_cpu?.busy))),
 ];
 
 fn intervals(record: &Record) -> Table {

@@ -3,10 +3,11 @@
 
 use linerate_machine::units::format_size;
 use linerate_results::search::rfc6349::{Rfc6349, Window};
-use linerate_results::search::stages::{Bursts, Stage};
+use linerate_results::search::stages::{self, Bursts, Stage};
 use linerate_results::search::{Purpose, Searched, Tried};
 
 use super::forms::Piece;
+use super::load::load;
 use super::number::{count, figure, percent};
 use super::table_model::{Cell, Table};
 
@@ -16,6 +17,8 @@ pub(super) fn pieces(one: &Searched) -> Vec<Piece> {
         Stage::Latency => latency(one),
         Stage::LossRate => loss_rate(one),
         Stage::BackToBack => back_to_back(one),
+        Stage::Recovery => recovery(one),
+        Stage::Reset => reset(one),
         Stage::Windows => windows(one),
     };
     one.asked.stages.iter().flat_map(of).collect()
@@ -71,21 +74,22 @@ fn back_to_back(one: &Searched) -> Vec<Piece> {
     if of(one, Purpose::BackToBack).is_empty() {
         return Vec::new();
     }
-    let load = format!("{} Mbit/s", figure(one.asked.most_bps / 1e6, 4));
+    let load = load(&one.asked, one.asked.most_bps);
+    let packets = if one.asked.is_of_frames { "frames" } else { "packets" };
     let ms = |packets: u64| format!("{} ms", figure(packets as f64 / bursts.per_second * 1000.0, 3));
     let mut lines = vec![match (bursts.carried, bursts.lost) {
         (Some(carried), Some(lost)) => format!(
-            "Of {} packets at {load} ({}) nothing is lost; of {} something is, twice.",
+            "Of {} {packets} at {load} ({}) nothing is lost; of {} something is, twice.",
             count(carried),
             ms(carried),
             count(lost)
         ),
         (Some(carried), None) => format!(
-            "Of {} packets at {load} ({}) nothing is lost: longer bursts are not tried.",
+            "Of {} {packets} at {load} ({}) nothing is lost: longer bursts are not tried.",
             count(carried),
             ms(carried)
         ),
-        (None, Some(lost)) => format!("Of {} packets at {load} something is lost, and of fewer, too.", count(lost)),
+        (None, Some(lost)) => format!("Of {} {packets} at {load} something is lost, and of fewer, too.", count(lost)),
         (None, None) => format!("No burst at {load} was decided."),
     }];
     let buffer_s = one.throughput_bps().and_then(|bps| bursts.buffer_s(&one.asked, bps));
@@ -97,6 +101,46 @@ fn back_to_back(one: &Searched) -> Vec<Piece> {
         )
     }));
     Piece::Lines(lines).under("The longest burst")
+}
+
+fn recovery(one: &Searched) -> Vec<Piece> {
+    let Some(tried) = of(one, Purpose::Recovery).pop() else { return Vec::new() };
+    let after = load(&one.asked, tried.step.load_bps);
+    let line = match stages::recovery(&one.tried) {
+        Some((_, 0.0)) => format!(
+            "An overload of 110 % of what was found lost nothing, and neither did {after} after it: there was nothing to recover \
+             from."
+        ),
+        Some((0.0, lost)) => format!(
+            "At 110 % of what was found, and then {after}, {} % was lost in all, and nothing of what was sent after the overload.",
+            percent(lost)
+        ),
+        Some((seconds, lost)) => format!(
+            "{} % was lost in all; once the load fell from 110 % of what was found to {after}, the last that was lost was sent {} s \
+             later.",
+            percent(lost),
+            figure(seconds, 3)
+        ),
+        None => "When the last packet was lost after an overload was not measured; the record says why.".to_owned(),
+    };
+    Piece::Lines(vec![line]).under("Recovery from an overload")
+}
+
+fn reset(one: &Searched) -> Vec<Piece> {
+    let Some(tried) = of(one, Purpose::Reset).pop() else { return Vec::new() };
+    let load = load(&one.asked, tried.step.load_bps);
+    let command = one.asked.reset.as_deref().unwrap_or("a command");
+    let line = match stages::reset_s(&one.tried) {
+        Some(0.0) => {
+            format!("After '{command}' nothing was lost at {load}: the device went on, or was not what was reset.")
+        }
+        Some(seconds) => format!(
+            "After '{command}' nothing passed for {} s: so much was lost at {load} (RFC 6201, frame-loss method).",
+            figure(seconds, 3)
+        ),
+        None => format!("After '{command}' nothing was measured; the record says why."),
+    };
+    Piece::Lines(vec![line]).under("A reset of the device")
 }
 
 fn windows(one: &Searched) -> Vec<Piece> {
@@ -203,6 +247,13 @@ pub(super) fn json(one: &Searched) -> serde_json::Value {
             "lost_packets": bursts.lost,
             "longest_packets": bursts.longest,
             "buffer_s": one.throughput_bps().and_then(|bps| bursts.buffer_s(&one.asked, bps)),
+        })),
+        "recovery": stages::recovery(&one.tried).map(|(recovery_s, loss_ratio)| {
+            serde_json::json!({"recovery_s": recovery_s, "loss_ratio": loss_ratio})
+        }),
+        "reset": one.asked.reset.as_ref().map(|command| serde_json::json!({
+            "command": command,
+            "blocked_s": stages::reset_s(&one.tried),
         })),
         "rfc6349": rfc6349,
     })

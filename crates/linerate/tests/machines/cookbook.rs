@@ -92,6 +92,8 @@ pub struct Ends {
     pub board: String,
     /// The other end; absent where linerate finds it by itself.
     pub host: Option<String>,
+    /// The machine between them, where the board is that.
+    pub middle: Option<String>,
     /// How long a trial of a stream takes.
     pub duration: &'static str,
     /// A variable of the environment besides.
@@ -105,7 +107,8 @@ impl Ends {
 
     fn shortened(&self, command: &str, dry: bool) -> String {
         let command = command.split_once(" #").map_or(command, |(command, _)| command);
-        let mut short = command.replace("me@left", &self.board).replace("root@board", &self.board);
+        let between = self.middle.as_ref().unwrap_or(&self.board);
+        let mut short = command.replace("me@left", &self.board).replace("root@board", between);
         if let Some(host) = &self.host {
             short = match short.contains("me@right") {
                 true => short.replace("me@right", host),

@@ -165,6 +165,31 @@ mod tests {
     }
 
     #[test]
+    fn frames_with_ip_are_counted_by_a_router_alone() {
+        let input: List = &[
+            (Stage::ReceiverStack, "Ip InReceives", 1000),
+            (Stage::ReceiverStack, "Ip InDelivers", 0),
+            (Stage::ReceiverStack, "Ip ForwDatagrams", 750),
+        ];
+        let ip: List = &[(Stage::ReceiverStack, "Ip InDiscards", 250)];
+        let of = |bears_ip, input: List, receiver: List| {
+            let sender = Seen::new(End::Host, &counters(&[]), None);
+            let receiver = Seen::new(End::Target, &counters(receiver), None);
+            let [input, output] = [("p0", input), ("p1", &[])]
+                .map(|(port, list)| Seen::of_middle(Direction::Rx, port, &counters(list), None));
+            let middle =
+                Between { input: &input, output: &output, shares_with_sender: false, shares_with_receiver: false };
+            let datagrams =
+                Datagrams { sent: SENT, received_unique: 750, below_ip: true, bears_ip, ..Datagrams::default() };
+            loss_budget(&datagrams, Chain { sender: &sender, receiver: &receiver, middle: Some(middle) })
+        };
+        check(&of(true, input, &[]), &[(Leg::MiddleIn, Stage::ReceiverStack, 250)], 0);
+        check(&of(false, input, &[]), &[], 250);
+        // The ends' IP has no part in them.
+        check(&of(true, &[], ip), &[], 250);
+    }
+
+    #[test]
     fn what_a_bridge_filters_is_what_does_not_leave_it() {
         let input: List = &[(Stage::DriverRxRing, "link rx_packets", 1004)];
         let output = |left: u64| [(Stage::DriverTxRing, "link tx_packets", left)];

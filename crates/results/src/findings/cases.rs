@@ -16,7 +16,7 @@ use linerate_trial::spec::Workload;
 
 use crate::examination::{Came, Examination, Failed, Passed, Place, Probe, Step};
 use crate::middle::Middle;
-use crate::record::{Counted, Latency, Losses, Machine, Record};
+use crate::record::{Counted, Interval, Latency, Losses, Machine, Record};
 use crate::sample;
 use crate::time_budget::{Limit, TimeLine};
 
@@ -344,6 +344,18 @@ fn through_a_middle() -> Vec<FaultCase> {
         case("a bridge that forwards on one CPU of two", "middle-cpu", &[], tcp(Rx, 400.0), |r| {
             let full = CpuShares { busy: 0.98, softirq: 0.95, ..CpuShares::default() };
             cpus(&mut with_middle(r).machine, &[full, idle()]);
+        }),
+        case("a router that something else keeps busy now and then", "middle-cpu", &[], udp(Rx, 300, 290.0), |r| {
+            lose(r, 1_700);
+            cpus(&mut with_middle(r).machine, &[CpuShares { busy: 0.6, ..CpuShares::default() }; 2]);
+            let slice = r.intervals[0].clone();
+            r.intervals = [(0.5, 0), (0.45, 0), (0.99, 1_500), (0.97, 200), (0.5, 0)]
+                .map(|(busy, lost)| Interval {
+                    middle_cpu: Some(CpuShares { busy, ..CpuShares::default() }),
+                    packets_missing: Some(lost),
+                    ..slice.clone()
+                })
+                .to_vec();
         }),
         case("the cable behind the bridge", "lossy-path", &[], udp(Rx, 300, 200.0), |r| {
             let lost = lose(r, 17_000);

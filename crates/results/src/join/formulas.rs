@@ -7,6 +7,7 @@ use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Environment;
 use linerate_machine::profile::Profile;
 use linerate_trial::api::ApiUse;
+use linerate_trial::arrivals::Arrivals;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
 use linerate_trial::flow::Flow;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
@@ -234,6 +235,7 @@ impl Joined<'_> {
         }
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
+        figures.recovery_s = self.recovery_s(&arrivals);
         figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
         let who = pairs.iter().map(|pair| pair.sink.timestamps);
         figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
@@ -245,6 +247,18 @@ impl Joined<'_> {
             }
         }
         figures
+    }
+
+    /// How long after an overload packets were still lost, of all streams: by the number of the last one, and the schedule.
+    fn recovery_s(&self, arrivals: &[&Arrivals]) -> Option<f64> {
+        let first = self.spec.first_packets()?;
+        let gap_s = self.spec.rate.gap_ns(self.spec.message_octets().into())? / 1e9;
+        let of = |one: &&Arrivals| match one.last_lost {
+            Some(last) => Some((last + 1).saturating_sub(first) as f64 * gap_s),
+            None => (one.missing() == 0 && !one.unnumbered).then_some(0.0),
+        };
+        let all: Option<Vec<f64>> = arrivals.iter().map(of).collect();
+        all?.into_iter().max_by(f64::total_cmp)
     }
 
     /// Of the requests if they are the workload, else of the probe.
@@ -329,7 +343,7 @@ impl Joined<'_> {
 
     /// Whether the senders kept the load they were asked to offer, to half a percent.
     fn doubt_load(&self, main: &[Pair<'_>], ends: [&Environment; 2]) -> Option<Doubt> {
-        let asked = self.spec.rate.bits_per_second(self.spec.message_octets().into())?;
+        let asked = self.spec.offered_bps()?;
         if !self.spec.workload.is_stream() {
             return None;
         }
@@ -424,6 +438,7 @@ impl Joined<'_> {
                     tcp: sent.first().and_then(|slice| slice.tcp.clone()),
                     target_cpu: cpu(self.target),
                     host_cpu: cpu(self.host),
+                    middle_cpu: None,
                 })
             })
             .collect()

@@ -8,6 +8,7 @@ use linerate_path::budget::{
 };
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::Doubt;
+use linerate_trial::frames::FrameKind;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Workload};
 
@@ -173,6 +174,7 @@ impl Joined<'_> {
             send_retries: if of_frames { 0 } else { retries },
             refused_below: if of_frames { retries } else { 0 },
             below_ip: of_frames,
+            bears_ip: of_frames && self.spec.frame_kind() != FrameKind::Raw,
             received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).total(),
             socket_drops: pairs.iter().map(|pair| pair.sink.socket_drops).total(),
             marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).total(),
@@ -187,11 +189,13 @@ impl Joined<'_> {
         let both = if self.spec.direction == Direction::Both { 2 } else { 1 };
         let streams = main.len() / both;
         let octets = u64::from(self.spec.message_octets());
-        let per_second = self.spec.rate.bits_per_second(octets)? / (8 * octets.max(1)) as f64;
+        let bits = (8 * octets.max(1)) as f64;
+        let warmup = self.spec.first_rate.unwrap_or(self.spec.rate).bits_per_second(octets)? / bits;
+        let measured = self.spec.offered_bps()? / bits;
         match self.spec.extent {
             Extent::Time(time) => {
-                let seconds = (time + self.spec.warmup).as_secs_f64();
-                Some((per_second * seconds * streams as f64).round() as u64)
+                let each = measured * time.as_secs_f64() + warmup * self.spec.warmup.as_secs_f64();
+                Some((each * streams as f64).round() as u64)
             }
             Extent::Octets(_) => None,
         }

@@ -2,6 +2,9 @@
 //! nothing is lost, and TCP's transfers. Each stage says its next trial from those before it.
 //! Knows no machine and no sentences.
 
+use std::time::Duration;
+
+use linerate_machine::units::{OfferedLoad, format_duration};
 use linerate_machine::words;
 
 use super::{Purpose, SearchAsked, Step, Tried};
@@ -15,8 +18,19 @@ words! {
         LossRate = "loss-rate",
         /// The longest burst at the highest load of which nothing is lost (RFC 2544, section 26.4; RFC 9004).
         BackToBack = "back-to-back",
+        /// How long after an overload packets are still lost (RFC 2544, section 26.5).
+        Recovery = "recovery",
+        /// For how long nothing passes while the device is reset (RFC 2544, section 26.6; RFC 6201).
+        Reset = "reset",
         /// TCP's transfers with windows below, at and above the bandwidth-delay product (RFC 6349).
         Windows = "windows",
+    }
+}
+
+impl Stage {
+    /// Whether it measures frames, and needs no sockets.
+    pub const fn is_of_frames(self) -> bool {
+        !matches!(self, Stage::Windows)
     }
 }
 
@@ -24,6 +38,9 @@ words! {
 const LATENCY_PARTS: [f64; 4] = [0.1, 0.5, 0.9, 1.0];
 /// Loss is measured at tenths of the highest load (RFC 2544, section 26.3: steps of 10 % at most).
 const TENTHS: u32 = 10;
+/// Of the throughput, before and after.
+const OVERLOAD: f64 = 1.1;
+const AFTERWARDS: f64 = 0.5;
 /// The longest burst, seconds (RFC 2544, section 26.4).
 const BURST_S: f64 = 2.0;
 /// How near the longest burst that is carried and the shortest that is not are to each other.
@@ -35,6 +52,8 @@ pub(super) fn after(stage: Stage, asked: &SearchAsked, tried: &[Tried], throughp
         Stage::Latency => latency(asked, tried, throughput_bps?),
         Stage::LossRate => loss_rate(asked, tried),
         Stage::BackToBack => burst(asked, tried),
+        Stage::Recovery => recovery_step(asked, tried, throughput_bps?),
+        Stage::Reset => reset(asked, tried, throughput_bps?),
         Stage::Windows => super::rfc6349::window(asked, tried, throughput_bps?),
     }
 }
@@ -55,7 +74,8 @@ pub(super) fn option(name: &str, value: impl ToString) -> (String, String) {
 fn latency(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
     let done = of(tried, Purpose::Latency).count();
     let part = LATENCY_PARTS.get(done)?;
-    let options = vec![option("probe", true)];
+    // Frames say themselves how long they took, where both ends have one clock.
+    let options = if asked.is_of_frames { Vec::new() } else { vec![option("probe", true)] };
     Some(Step { options, ..step(Purpose::Latency, done as u32, throughput_bps * part, asked.stage_s) })
 }
 
@@ -65,6 +85,39 @@ fn loss_rate(asked: &SearchAsked, tried: &[Tried]) -> Option<Step> {
     let last_two: Vec<bool> = of(tried, Purpose::LossRate).rev().take(2).map(is_clean).collect();
     let load_bps = asked.most_bps * f64::from(TENTHS.saturating_sub(done)) / f64::from(TENTHS);
     (done < TENTHS && last_two != [true, true]).then(|| step(Purpose::LossRate, done, load_bps, asked.stage_s))
+}
+
+/// RFC 2544, section 26.5: 110 % of the throughput for 60 s at least, or the highest load where that is less, then half.
+fn recovery_step(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
+    if of(tried, Purpose::Recovery).next().is_some() {
+        return None;
+    }
+    let overload = OfferedLoad::BitsPerSecond((throughput_bps * OVERLOAD).min(asked.most_bps).round() as u64);
+    let time = Duration::from_secs_f64(asked.stage_s);
+    let mut options = vec![option("first_rate", overload), option("first_time", format_duration(time))];
+    if asked.is_of_frames {
+        // What sends and counts in the kernel keeps one load, and not which frame was the last that was lost.
+        options.extend([option("sender_api", "packet-sendmmsg"), option("receiver_api", "packet-recvmmsg")]);
+    }
+    Some(Step { options, ..step(Purpose::Recovery, 0, throughput_bps * AFTERWARDS, 2.0 * asked.stage_s) })
+}
+
+/// How long after the overload packets were lost, seconds, and what part was lost in all. `None`: it was not measured.
+pub fn recovery(tried: &[Tried]) -> Option<(f64, f64)> {
+    let one = of(tried, Purpose::Recovery).next_back()?;
+    Some((one.seen.recovery_s?, one.loss_ratio?))
+}
+
+fn reset(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
+    let is_done = of(tried, Purpose::Reset).next().is_some();
+    (asked.reset.is_some() && !is_done).then(|| step(Purpose::Reset, 0, throughput_bps, asked.stage_s))
+}
+
+/// For how long a device that was reset passed nothing, seconds: what was lost, at the load's rate (RFC 6201, section 3.3.2, the
+/// frame-loss method). `None`: it was not measured.
+pub fn reset_s(tried: &[Tried]) -> Option<f64> {
+    let one = of(tried, Purpose::Reset).next_back()?;
+    Some(one.loss_ratio? * one.step.trial_s)
 }
 
 /// What the bursts at the highest load say.
@@ -138,6 +191,7 @@ fn burst(asked: &SearchAsked, tried: &[Tried]) -> Option<Step> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Seen;
     use super::super::tests::{asked, tried};
     use super::*;
 
@@ -164,6 +218,27 @@ mod tests {
             let tried: Vec<i32> = all.iter().map(|one| (one.step.load_bps / 1e6).round() as i32).collect();
             assert_eq!(tried, loads, "{capacity_bps}");
         }
+    }
+
+    #[test]
+    fn an_overload_is_followed_by_half_of_what_was_found() {
+        let asked = SearchAsked { stages: vec![Stage::Recovery], stage_s: 60.0, is_of_frames: true, ..asked() };
+        let step = after(Stage::Recovery, &asked, &[], Some(50e6)).unwrap();
+        assert_eq!((step.load_bps, step.trial_s), (25e6, 120.0));
+        let of = |name: &str| step.options.iter().find(|(known, _)| known == name).unwrap().1.clone();
+        assert_eq!([of("first_rate"), of("first_time")], ["55M", "1m"]);
+        // No more than the line carries.
+        let step = after(Stage::Recovery, &asked, &[], Some(99e6)).unwrap();
+        assert_eq!(step.options[0].1, "100M");
+        let done = Tried { seen: Seen { recovery_s: Some(0.25), ..Seen::default() }, ..tried(step, 0.01) };
+        assert_eq!(recovery(std::slice::from_ref(&done)), Some((0.25, 0.01)));
+        assert_eq!(after(Stage::Recovery, &asked, &[done], Some(99e6)), None);
+        // A reset is measured once, and only with a command.
+        assert_eq!(after(Stage::Reset, &asked, &[], Some(50e6)), None);
+        let asked = SearchAsked { reset: Some("true".to_owned()), stage_s: 30.0, ..asked };
+        let step = after(Stage::Reset, &asked, &[], Some(50e6)).unwrap();
+        assert_eq!((step.load_bps, step.trial_s), (50e6, 30.0));
+        assert_eq!(reset_s(&[tried(step, 0.25)]), Some(7.5));
     }
 
     /// Closed form: a burst of N at load L fills B where N (1 - c / L) = B.

@@ -16,10 +16,15 @@ pub(super) fn asked() -> SearchAsked {
         whole_trials: false,
         confirm_s: Some(60.0),
         tester_limit_bps: None,
+        calibration: None,
+        calibrates: false,
         stages: Vec::new(),
         stage_s: 1.0,
         packet_octets: Some(1000),
         wire_octets: None,
+        line_bps: None,
+        reset: None,
+        is_of_frames: false,
     }
 }
 
@@ -165,11 +170,14 @@ fn expectations_are_read() {
         ("pdr <= 61M", Some(true)),
         ("pdr <= 50M", Some(false)),
         ("rfc2544 >= 1M", None),
+        // 1000 bytes each.
+        ("ndr >= 7kpps", Some(true)),
+        ("ndr >= 8kpps", Some(false)),
     ] {
         let expected: SearchExpectation = text.parse().unwrap();
         assert_eq!((expected.to_string().as_str(), expected.is_met(&found)), (text, met));
     }
-    for text in ["ndr", "ndr > 5M", "ndr >= fast", "best >= 5M", "ndr >= 5kpps"] {
+    for text in ["ndr", "ndr > 5M", "ndr >= fast", "best >= 5M", "ndr >= unlimited"] {
         assert!(text.parse::<SearchExpectation>().is_err(), "{text}");
     }
 }

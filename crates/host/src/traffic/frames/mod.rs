@@ -8,7 +8,8 @@
 //! ```
 //! A sender, at either end, sends only where the other's secret came from.
 
-mod filter;
+pub(crate) mod filter;
+mod hop;
 mod receive;
 mod send;
 
@@ -31,6 +32,7 @@ use crate::sys::datagrams::DatagramBatch;
 use crate::sys::frames;
 use crate::sys::poll::wait_readable;
 
+pub use hop::Hop;
 pub use receive::receive;
 pub use send::send;
 
@@ -94,7 +96,8 @@ pub fn listen(flow: Flow, spec: &Spec, port: &Port, tokens: Tokens) -> Result<Wa
 
 impl Waiting {
     /// Waits until the other end opens the stream with the trial's secret.
-    pub fn accept(mut self, local: IpAddr) -> Result<Open, TrafficError> {
+    pub fn accept(mut self, peer: IpAddr, hop: Hop) -> Result<Open, TrafficError> {
+        self.link.template.ends = hop.ends;
         let deadline = Instant::now() + OPENING_TIME;
         loop {
             let left = remaining(deadline, self.flow)?;
@@ -104,22 +107,24 @@ impl Waiting {
                 self.link
                     .say(self.flow, HandshakeKind::Answer, &self.tokens.answer, 0)
                     .map_err(TrafficError::System)?;
-                return Ok(open_at(self.socket, self.flow, local, self.link));
+                return Ok(open_at(self.socket, self.flow, peer, self.link));
             }
         }
     }
 }
 
-/// Opens a stream towards the port of this address, and returns once the other end has said the trial's secret.
+/// Opens a stream towards the port of this address, or towards a router before it, and returns once the other end has said the trial's secret.
 pub fn open(
     flow: Flow,
     spec: &Spec,
     port: &Port,
     peer: IpAddr,
     mac: MacAddress,
+    hop: Hop,
     tokens: &Tokens,
 ) -> Result<Open, TrafficError> {
-    let (mut link, socket) = make(flow, spec, port, mac, tokens)?;
+    let (mut link, socket) = make(flow, spec, port, hop.mac.unwrap_or(mac), tokens)?;
+    link.template.ends = hop.ends;
     let deadline = Instant::now() + OPENING_TIME;
     loop {
         remaining(deadline, flow)?;
@@ -158,6 +163,7 @@ fn make(
         from: port.mac.0,
         frame_len: spec.frame_sizes().largest() as usize,
         reverse: flow.source == linerate_machine::end::End::Host,
+        ends: None,
         hops: spec.ttl.unwrap_or(HOPS),
         dscp: spec.dscp,
     };

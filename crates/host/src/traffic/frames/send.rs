@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::departures::Departures;
-use linerate_trial::frames::FrameSizes;
 use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
 use linerate_trial::pace::Pacer;
 use linerate_trial::spec::{Extent, Spec};
@@ -40,7 +39,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let spec = &task.spec;
     let sizes = &spec.frame_sizes();
     let limit = match spec.extent {
-        Extent::Octets(octets) => frames_of(octets, sizes),
+        Extent::Octets(octets) => sizes.holding(octets),
         Extent::Time(_) => u64::MAX,
     };
     let mut ring = Ring::new(link, spec, task.open.flow.id);
@@ -111,16 +110,6 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     outcome.frames = Some(Box::new(counts));
     say_end(&task, link, sequence, &mut outcome)?;
     Ok(outcome)
-}
-
-/// How many frames hold so many octets.
-fn frames_of(octets: u64, sizes: &FrameSizes) -> u64 {
-    let period = sizes.sizes().len() as u64;
-    let mut frames = octets / sizes.octets(period).max(1) * period;
-    while sizes.octets(frames) < octets {
-        frames += 1;
-    }
-    frames
 }
 
 /// How many of the frames are due at `now`; one at least.

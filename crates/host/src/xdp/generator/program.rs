@@ -133,8 +133,8 @@ pub(super) fn program(
     }
     match options.template.kind {
         FrameKind::Raw => {}
-        FrameKind::Udp4 => write_flow_and_checksums(a, frame, header_at, &IPV4),
-        FrameKind::Udp6 => write_flow_and_checksums(a, frame, header_at, &IPV6),
+        FrameKind::Udp4 => write_flow_and_checksums(a, frame, header_at, &IPV4, options.template.ends.is_none()),
+        FrameKind::Udp6 => write_flow_and_checksums(a, frame, header_at, &IPV6, options.template.ends.is_none()),
     }
 
     a.store(W64, R9, at(State::LAST), R8);
@@ -222,9 +222,9 @@ const UDP_CHECKSUM: usize = 2;
 /// As [`linerate_wire::template::Template::write`] spreads flows over ports.
 const PORTS: i32 = 16_384;
 
-/// The flow in r4 decides the last 16 bits of the source address and the source port; both checksums follow. r5 becomes
-/// UDP's sum. Uses r0, r1 and r3.
-fn write_flow_and_checksums(a: &mut Assembler, frame: &[u8], header_at: usize, places: &Places) {
+/// The flow in r4 decides the source port and, where it `varies`, the last 16 bits of the source address; both checksums follow.
+/// r5 becomes UDP's sum. Uses r0, r1 and r3.
+fn write_flow_and_checksums(a: &mut Assembler, frame: &[u8], header_at: usize, places: &Places, varies: bool) {
     let place = |before: usize| (header_at - before) as i16;
     let number_at = |before: usize| {
         let from = header_at - before;
@@ -245,7 +245,11 @@ fn write_flow_and_checksums(a: &mut Assembler, frame: &[u8], header_at: usize, p
     let pseudo_header = &constant[header_at - addresses..][..octets];
     let udp_sum = sum(pseudo_header) + 17 + udp.len() as u64 + sum(udp);
 
-    a.copy(R1, R4);
+    if varies {
+        a.copy(R1, R4);
+    } else {
+        a.set(R1, 0);
+    }
     a.alu_number(Alu::Add, R1, i32::from(number_at(places.address)));
     a.alu_number(Alu::And, R1, 0xFFFF);
     a.set_64(R5, udp_sum);

@@ -272,30 +272,36 @@ pub(super) fn slices(record: &Record) -> Option<Chart> {
     }
     let from = trace(&[record]);
     let is_stream = record.workload.is_stream();
-    let mut table = Table::new([
+    let mut titles = vec![
         "from, s",
         "to, s",
         if is_stream { "received, Mbit/s" } else { "transactions/s" },
         "missing, datagrams",
         "target CPU, %",
         "host CPU, %",
-    ]);
-    let (mut rate, mut missing, mut cpus) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+    ];
+    let has_middle = record.intervals.iter().any(|slice| slice.middle_cpu.is_some());
+    titles.extend(has_middle.then_some("middle CPU, %"));
+    let mut table = Table::new(titles);
+    let (mut rate, mut missing, mut cpus) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new(), Vec::new()]);
     for slice in &record.intervals {
         let of_rate = if is_stream { slice.throughput_bps.map(|bps| bps / 1e6) } else { slice.transactions_per_s };
         let lost = slice.packets_missing.map(|count| count as f64);
-        let busy = [&slice.target_cpu, &slice.host_cpu].map(|cpu| cpu.as_ref().map(|cpu| cpu.busy * 100.0));
+        let busy =
+            [&slice.target_cpu, &slice.host_cpu, &slice.middle_cpu].map(|cpu| cpu.as_ref().map(|cpu| cpu.busy * 100.0));
         rate.push((slice.start_s, of_rate));
         missing.push((slice.start_s, lost));
         cpus.iter_mut().zip(busy).for_each(|(cpu, busy)| cpu.push((slice.start_s, busy)));
-        table = table.row([
+        let mut cells = vec![
             cell(Some(slice.start_s), 3, &from),
             cell(Some(slice.end_s), 3, &from),
             cell(of_rate, 4, &from),
             lost.map_or_else(|| cell(None, 0, &from), |lost| whole(lost, &from)),
             cell(busy[0], 3, &from),
             cell(busy[1], 3, &from),
-        ]);
+        ];
+        cells.extend(has_middle.then(|| cell(busy[2], 3, &from)));
+        table = table.row(cells);
     }
     let (axis, name) = match is_stream {
         true => (Axis::linear("throughput", "Mbit/s").of("payload"), "received"),
@@ -321,12 +327,14 @@ pub(super) fn slices(record: &Record) -> Option<Chart> {
         chart = chart.panel(panel);
     }
     if cpus.iter().flatten().any(|(_, busy)| busy.is_some()) {
-        let [target, host] = cpus;
-        let panel = Panel::new(Axis::linear("CPU", "%").of("busy"))
+        let [target, host, middle] = cpus;
+        let mut panel = Panel::new(Axis::linear("CPU", "%").of("busy"))
             .series(Series::new("target", held(target), 1))
-            .series(Series::new("host", held(host), 3))
-            .small();
-        chart = chart.panel(panel);
+            .series(Series::new("host", held(host), 3));
+        if has_middle {
+            panel = panel.series(Series::new("middle", held(middle), 4));
+        }
+        chart = chart.panel(panel.small());
     }
     Some(chart)
 }
