@@ -35,6 +35,8 @@ pub enum Task {
         /// What who has the key may have done beside measuring.
         permissions: Permissions,
     },
+    /// Shows menus on standard input and output.
+    Menu,
     /// Watches over another agent, and puts back what this journal says when it has ended.
     Watch(PathBuf),
     /// Makes a key.
@@ -47,11 +49,13 @@ fn help(program: &str) -> String {
          Usage: {program} --stdio\n       \
          {program} --line DEVICE\n       \
          {program} --listen ADDRESS:PORT --psk-file FILE\n       \
+         {program} --menu\n       \
          {program} --new-psk FILE\n\n\
          Options:\n  \
          --stdio             speak the control conversation on standard input and output\n  \
          --line DEVICE       speak it on a serial port that passes every octet as it is, one controller after the other\n  \
          --listen ADDR:PORT  wait for controllers on the network; they must have the key\n  \
+         --menu              menus for a person at this machine's console: settings, screens, remote control\n  \
          --psk-file FILE     the key: 64 hexadecimal digits, readable by its owner only\n  \
          --new-psk FILE      make a new key\n  \
          --allow-commands    with --listen: let who has the key also run commands here, as custom settings need\n  \
@@ -77,7 +81,7 @@ impl Arguments {
         use lexopt::prelude::{Long, Short, ValueExt};
         let mut parser = lexopt::Parser::from_args(arguments);
         let (mut stdio, mut listen, mut psk_file, mut new_psk, mut netns) = (false, None, None, None, None);
-        let (mut watch, mut line) = (None, None);
+        let (mut watch, mut line, mut menu) = (None, None, false);
         let mut permissions =
             Permissions { commands: Commands::Refused, memory: DeviceMemory::Refused, unanswered: None };
         let see = |error: lexopt::Error| format!("{error}; see {program} --help");
@@ -94,6 +98,7 @@ impl Arguments {
                     let text = parser.value().and_then(|v| v.string()).map_err(see)?;
                     permissions.unanswered = Some(bits_per_second(&text)?);
                 }
+                Long("menu") => menu = true,
                 Long("watch") => watch = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("netns") => netns = Some(PathBuf::from(parser.value().map_err(see)?)),
                 Long("help") | Short('h') => return Ok(Arguments { netns, task: Task::Print(help(program)) }),
@@ -106,19 +111,24 @@ impl Arguments {
                 other => return Err(see(other.unexpected())),
             }
         }
-        let task = match (stdio, listen, new_psk, watch, line) {
-            (true, None, None, None, None) => Task::Stdio,
-            (false, None, None, Some(journal), None) => Task::Watch(journal),
-            (false, None, None, None, Some(device)) => Task::Line(device),
-            (false, Some(address), None, None, None) => {
+        let task = match (stdio, menu, listen, new_psk, watch, line) {
+            (true, false, None, None, None, None) => Task::Stdio,
+            (false, true, None, None, None, None) => Task::Menu,
+            (false, false, None, None, Some(journal), None) => Task::Watch(journal),
+            (false, false, None, None, None, Some(device)) => Task::Line(device),
+            (false, false, Some(address), None, None, None) => {
                 let psk_file = psk_file.ok_or(
                     "--listen demands a key, so that nobody else can use this machine to send traffic: \
                      make one with --new-psk FILE and name it with --psk-file FILE",
                 )?;
                 Task::Listen { address, psk_file, permissions }
             }
-            (false, None, Some(path), None, None) => Task::NewPsk(path),
-            _ => return Err(format!("give one of --stdio, --line, --listen and --new-psk; see {program} --help")),
+            (false, false, None, Some(path), None, None) => Task::NewPsk(path),
+            _ => {
+                return Err(format!(
+                    "give one of --stdio, --line, --listen, --menu and --new-psk; see {program} --help"
+                ));
+            }
         };
         Ok(Arguments { netns, task })
     }
@@ -152,6 +162,9 @@ mod tests {
         check("--line /dev/ttyS1", "");
         check("--line /dev/ttyS1 --stdio", "give one of");
         check("--new-psk key", "");
+        check("--menu", "");
+        check("--menu --netns /run/netns/a", "");
+        check("--menu --stdio", "give one of");
         check("--help", "");
         check("", "give one of");
         check("--stdio --listen 127.0.0.1:0", "give one of");

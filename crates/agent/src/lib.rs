@@ -6,11 +6,13 @@
 
 mod arguments;
 mod foreign;
+mod menu;
 mod output;
 mod probe;
 mod profile;
 mod refusal;
 mod registers;
+mod screens;
 mod session;
 mod settings;
 
@@ -64,6 +66,7 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
             serial::converse_in_turn(said, answers, |link| session::converse(link, program, Permissions::ALL))
                 .map_err(cannot)?;
         }
+        Task::Menu => menu::run(program)?,
         Task::Watch(journal) => guard::watch(&journal)?,
         Task::Listen { address, psk_file, permissions } => {
             let psk = Psk::read(&psk_file).map_err(|error| error.to_string())?;

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use linerate_control::message::{
     Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, OBSERVE, Observe, PROBE,
-    Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine, SETTINGS,
+    Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine, SCREENS, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outbox, Server, serve};
 use linerate_host::middle::{self, Observation};
@@ -30,6 +30,7 @@ use crate::probe::Probing;
 use crate::profile::Profiling;
 use crate::refusal::{Refusal, failed, out_of_order};
 use crate::registers::{self, DeviceMemory};
+use crate::screens;
 use crate::settings::{Commands, SettingsOf};
 
 /// What a controller may have done here beside measuring.
@@ -70,6 +71,7 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     server.capabilities.push(REGISTERS.to_owned());
     server.capabilities.push(PROBE.to_owned());
     server.capabilities.push(OBSERVE.to_owned());
+    server.capabilities.push(SCREENS.to_owned());
     if may_sample_machine() {
         server.capabilities.push(MACHINE_PROFILE.to_owned());
     }
@@ -160,6 +162,9 @@ impl Session {
             Request::Counters { interface } => {
                 let snapshot = counters::snapshot(&interface);
                 Ok(Reply::Counters { counters: snapshot.counters, missing: snapshot.missing })
+            }
+            Request::Screen { screen, interface } => {
+                Ok(Reply::Screen(Box::new(screens::read(screen, interface.as_deref()))))
             }
             Request::Registers { interface, wanted } => registers::read(&interface, &wanted, self.memory),
             Request::Prepare(prepare) => self.prepare(*prepare),

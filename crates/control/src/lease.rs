@@ -97,8 +97,7 @@ impl Lease {
     pub fn take_named(name: &str, holder: &Holder, connect: Connect) -> Result<Lease, LeaseError> {
         // The owner of a process's folder is its effective user (proc(5)).
         let user = fs::metadata("/proc/self")?.uid();
-        let names: Vec<String> =
-            (0..NAMES).map(|at| if at == 0 { name.to_owned() } else { format!("{name}-{at}") }).collect();
+        let names: Vec<String> = (0..NAMES).map(|at| name_at(name, at)).collect();
         let free_but = |mine: Option<&String>| {
             let mut free = None;
             for name in names.iter().filter(|name| Some(*name) != mine) {
@@ -131,6 +130,17 @@ impl Lease {
         Err(LeaseError::Silent { name: name.to_owned() })
     }
 
+    /// Who measures on this machine, and for how many seconds; `None`: nobody.
+    pub fn holder(connect: Connect) -> io::Result<Option<(Holder, u64)>> {
+        let user = fs::metadata("/proc/self")?.uid();
+        for at in 0..NAMES {
+            if let Found::Holder(Answer { holder, since_s }) = find(&name_at(NAME, at), user, connect)? {
+                return Ok(Some((holder, since_s)));
+            }
+        }
+        Ok(None)
+    }
+
     fn hold(name: String, holder: &Holder, listener: UnixListener) -> Result<Lease, LeaseError> {
         let released = Arc::new(AtomicBool::new(false));
         let (flag, holder) = (Arc::clone(&released), holder.clone());
@@ -139,6 +149,11 @@ impl Lease {
         let thread = crate::small_thread("linerate-lease").spawn(answer)?;
         Ok(Lease { name, released, thread: Some(thread) })
     }
+}
+
+/// The names that belong to one.
+fn name_at(name: &str, at: usize) -> String {
+    if at == 0 { name.to_owned() } else { format!("{name}-{at}") }
 }
 
 /// What is at a name. A user's own processes and root's count.

@@ -14,6 +14,7 @@ use linerate_machine::mac::MacAddress;
 use linerate_machine::probe::{ProbeReport, Way, WitnessReport};
 use linerate_machine::profile::Profile;
 use linerate_machine::registers::{Readings, Wanted};
+use linerate_machine::screen::{Screen, View};
 use linerate_path::stage::Counters;
 use linerate_trial::middle::MiddleOutcome;
 use linerate_trial::outcome::Outcome;
@@ -62,6 +63,9 @@ pub const PROBE: &str = "probe";
 
 /// The capability to be the machine in the middle of a trial: to find its interfaces on the way, and to observe.
 pub const OBSERVE: &str = "observe";
+
+/// The capability to show utility screens.
+pub const SCREENS: &str = "screens";
 
 impl Hello {
     /// Reads a first line of any version: only [`Hello::linerate`] is certain to keep its meaning.
@@ -112,6 +116,14 @@ pub enum Request {
     Counters {
         /// The interface whose counters are wanted beside the machine's.
         interface: String,
+    },
+    /// A utility screen, as it is now.
+    Screen {
+        /// Which.
+        screen: Screen,
+        /// The interface that it is about, where it is about one; by default the first that is up and no loopback.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
     },
     /// Raw words of an interface's registers, now. Reading clears some registers: whoever asks answers for that.
     Registers {
@@ -230,7 +242,7 @@ pub enum Request {
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 25] = [
+    pub const NAMES: [&str; 26] = [
         "lease",
         "release",
         "describe",
@@ -256,6 +268,7 @@ impl Request {
         "ports",
         "observe",
         "conclude",
+        "screen",
     ];
 
     /// The request's name, as the line says it.
@@ -286,6 +299,7 @@ impl Request {
             Request::Ports { .. } => Request::NAMES[22],
             Request::Observe(_) => Request::NAMES[23],
             Request::Conclude => Request::NAMES[24],
+            Request::Screen { .. } => Request::NAMES[25],
         }
     }
 }
@@ -461,6 +475,8 @@ pub enum Reply {
         /// Sources that could not be read, a sentence each.
         missing: Vec<String>,
     },
+    /// To [`Request::Screen`].
+    Screen(Box<View>),
     /// To [`Request::Registers`].
     Registers(Box<Readings>),
     /// To [`Request::Way`].
@@ -650,6 +666,7 @@ mod tests {
             Request::Keep,
             Request::Restore { names: Vec::new(), kept: false },
             Request::Profile { hz: 999, seconds: 1.0 },
+            Request::Screen { screen: Screen::Tcp, interface: None },
         ] {
             assert_eq!(serde_json::to_value(&request).unwrap()["type"], request.name());
         }

@@ -323,7 +323,7 @@ impl<W: Write> Write for NoiseWriter<W> {
 }
 
 /// The handshake on a connection that this machine opened.
-pub(crate) fn initiate(socket: TcpStream, psk: &Psk) -> Result<Link, NoiseError> {
+pub fn initiate(socket: TcpStream, psk: &Psk) -> Result<Link, NoiseError> {
     handshake(socket, |stream| Keys::initiate(stream, psk))
 }
 

@@ -24,6 +24,7 @@ mod qdiscs;
 pub mod registers;
 mod schedstat;
 pub mod scheduling;
+pub mod screens;
 pub mod settings;
 pub mod soak;
 pub mod sys;

@@ -1,6 +1,7 @@
 //! The command line: every command and option is declared here, and help, completions and man pages follow.
 //! Knows what may be asked, not how it is done.
 
+mod console;
 mod echoing;
 mod judging;
 mod looking;
@@ -20,6 +21,7 @@ use linerate_machine::printable::in_line;
 use linerate_machine::text::number;
 use linerate_results::figure::{METRICS, Metric};
 
+pub(crate) use console::*;
 pub(crate) use echoing::*;
 pub(crate) use judging::*;
 pub(crate) use looking::*;
@@ -103,6 +105,12 @@ pub(crate) enum Command {
     /// Write a document of what was measured: HTML, Markdown or plain text, whose figures can be recomputed
     #[command(after_help = SELECT_HELP)]
     Report(ReportArgs),
+    /// The lab from menus: settings, tests, servers, screens of both machines, plans and records, in 80 x 24 or line by line
+    ///
+    /// A full screen in a terminal; numbered lines with --plain, TERM=dumb, or without a terminal. What a menu does is done by
+    /// linerate's commands, which it shows (docs/console.md). Settings hold in the tests that are started here, and are put back
+    /// after each.
+    Console(ConsoleArgs),
     /// Emulated boards with real Ethernet drivers: list, start, look into, end
     #[command(subcommand)]
     Lab(LabArgs),
@@ -115,6 +123,8 @@ pub(crate) enum Command {
     /// `--listen ADDRESS:PORT --psk-file FILE`: wait for controllers on the network; they must have the key.
     ///
     /// `--line DEVICE`: speak it on a serial port, one controller after the other.
+    ///
+    /// `--menu`: menus for a person at this machine's own console.
     ///
     /// `--new-psk FILE`: make a new key.
     ///
@@ -255,12 +265,13 @@ pub(crate) struct SharedArgs {
 const REACH: [&str; 4] = ["psk_file", "remote_agent", "agents", "keep_agent"];
 
 /// Whether a shared option means something to a command.
-fn means_something(option: &str, command: &str) -> bool {
+pub(crate) fn means_something(option: &str, command: &str) -> bool {
     match command {
         "run" | "explain" | "search" => true,
         "serve" => ["store", "quiet"].contains(&option),
         "echo" => option == "quiet",
         "demo" | "records" | "compare" | "history" | "cost" | "predict" | "report" => option == "store",
+        "console" => option != "quiet",
         "check" => option == "quiet" || REACH.contains(&option),
         "target" => REACH.contains(&option),
         _ => false,

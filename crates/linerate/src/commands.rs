@@ -5,6 +5,7 @@ mod boards;
 mod case_files;
 mod check;
 mod compare;
+mod console;
 mod cost;
 mod demo;
 mod dry_run;
@@ -73,6 +74,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
         Command::Cost(arguments) => cost::cost(&arguments, shared),
         Command::Predict(arguments) => predict::predict(&arguments, shared),
         Command::Report(arguments) => report::report(&arguments, shared),
+        Command::Console(arguments) => console::console(&arguments, shared),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
@@ -90,7 +92,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         Command::Search(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,
         Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) => None,
-        Command::Predict(_) | Command::Report(_) => None,
+        Command::Predict(_) | Command::Report(_) | Command::Console(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
         Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) | Command::Echo(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
@@ -102,6 +104,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         Command::Run(arguments) => &mut arguments.ends,
         Command::Search(arguments) => &mut arguments.ends,
         Command::Check(arguments) => &mut arguments.ends,
+        Command::Console(arguments) => &mut arguments.ends,
         _ => return Ok(()),
     };
     ends.target = ends.target.take().or(target);

@@ -173,6 +173,13 @@ pub(crate) fn is_watched() -> bool {
     stderr().is_terminal()
 }
 
+/// Whether a person sits at a terminal that can place text anywhere.
+#[cfg(feature = "console")]
+pub(crate) fn is_full_terminal() -> bool {
+    let is_dumb = std::env::var("TERM").map_or(true, |term| term == "dumb" || term.is_empty());
+    !is_dumb && stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
 /// Standard output as it is, for a console whose programs speak to the user's terminal themselves.
 pub(crate) fn terminal() -> Stdout {
     stdout()

@@ -15,6 +15,7 @@ pub mod printable;
 pub mod probe;
 pub mod profile;
 pub mod registers;
+pub mod screen;
 pub mod setting;
 pub mod text;
 pub mod units;

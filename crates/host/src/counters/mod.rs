@@ -91,6 +91,12 @@ pub fn snapshot_of_interface(interface: &str) -> Snapshot {
     read(&Files::here(), Some(interface), |source| source.is_of_interface)
 }
 
+/// The interface's own statistics by the names that Linux gives them, such as `rx_packets`; none where it cannot be read.
+pub fn of_link(interface: &str) -> Vec<(String, u64)> {
+    let machine = Machine { files: &Files::here(), interface, link: interfaces::link(interface).ok() };
+    machine.link.as_ref().and_then(|_| link::read(&machine).ok()).unwrap_or_default()
+}
+
 /// The same of a machine with these files. What only netlink tells of another machine is absent, and not missed.
 pub fn snapshot_of(files: &Files, interface: &str) -> Snapshot {
     read(files, Some(interface), |_| true)

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "this module is the crate's one address for unsafe; each block carries its proof")]
 
 pub mod bpf;
+pub mod child;
 pub mod datagrams;
 pub mod device_memory;
 pub mod ethtool;

@@ -30,6 +30,16 @@ pub fn came() -> Option<i32> {
     Some(CAME.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
+/// Forgets what came: the next signal is a first one again. For a program that has passed it on to a child.
+pub fn forget() {
+    CAME.store(0, Ordering::Relaxed);
+}
+
+/// Whether the signal that came last is Ctrl-C's.
+pub fn is_ctrl_c() -> bool {
+    came() == Some(libc::SIGINT)
+}
+
 /// Ignores SIGHUP, SIGINT, SIGQUIT, SIGTERM and SIGPIPE from now on. SIGKILL cannot be ignored.
 pub fn withstand() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {

@@ -205,9 +205,16 @@ impl Bench {
     /// Sees that every process is gone, within `limit`.
     #[track_caller]
     pub fn check_nothing_runs(&self, limit: Duration) {
+        self.check_nothing_runs_but(&[], limit);
+    }
+
+    /// The same, but for those whose command line begins so.
+    #[track_caller]
+    pub fn check_nothing_runs_but(&self, others: &[&str], limit: Duration) {
         let deadline = Instant::now() + limit;
         loop {
-            let left = self.processes();
+            let mut left = self.processes();
+            left.retain(|(_, command)| !others.iter().any(|other| command.starts_with(other)));
             if left.is_empty() {
                 return;
             }

@@ -1,0 +1,17 @@
+//! What `console` is asked.
+//! Knows no other command.
+
+use clap::Args;
+
+use super::EndsArgs;
+
+#[derive(Args, Debug)]
+pub(crate) struct ConsoleArgs {
+    #[command(flatten)]
+    pub(crate) ends: EndsArgs,
+    /// Numbered lines instead of a full screen: for serial lines, scripts and screen readers
+    ///
+    /// So it is also with TERM=dumb, and where standard input or output is no terminal.
+    #[arg(long)]
+    pub(crate) plain: bool,
+}

@@ -1,0 +1,71 @@
+//! Looks at machines in a thread of its own, so that a slow one stops no key.
+//! Knows what is asked and where the answer goes.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use linerate_control::Endpoint;
+use linerate_machine::screen::Screen;
+
+use super::super::machines::Machines;
+use super::app::Event;
+
+/// How long a conversation may take to end before a measurement begins all the same.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// What is asked.
+enum Job {
+    View(Endpoint, Screen),
+    Settings(Endpoint, Vec<String>),
+    Close(Sender<()>),
+}
+
+/// The thread; it ends with this, or at the end of what it is about then.
+pub(super) struct Looker(Sender<Job>);
+
+impl Looker {
+    pub(super) fn start(machines: Machines, events: Sender<Event>) -> io::Result<Looker> {
+        let (asked, jobs) = mpsc::channel();
+        std::thread::Builder::new().name("looker".to_owned()).spawn(move || work(machines, &jobs, &events))?;
+        Ok(Looker(asked))
+    }
+
+    pub(super) fn view(&self, endpoint: Endpoint, screen: Screen) {
+        let _ = self.0.send(Job::View(endpoint, screen));
+    }
+
+    pub(super) fn settings(&self, endpoint: Endpoint, names: Vec<String>) {
+        let _ = self.0.send(Job::Settings(endpoint, names));
+    }
+
+    /// Ends the conversation that is open, and waits for that.
+    pub(super) fn close(&self) {
+        let (done, closed) = mpsc::channel();
+        if self.0.send(Job::Close(done)).is_ok() {
+            let _ = closed.recv_timeout(CLOSE);
+        }
+    }
+}
+
+fn work(mut machines: Machines, jobs: &Receiver<Job>, events: &Sender<Event>) {
+    for job in jobs {
+        let event = match job {
+            Job::View(endpoint, screen) => {
+                let view = machines.view(&endpoint, screen).map_err(|error| format!("{error:#}"));
+                Event::Viewed(view, Instant::now())
+            }
+            Job::Settings(endpoint, names) => {
+                Event::Settings(machines.settings(&endpoint, &names).map_err(|error| format!("{error:#}")))
+            }
+            Job::Close(done) => {
+                machines.close();
+                let _ = done.send(());
+                continue;
+            }
+        };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
+}

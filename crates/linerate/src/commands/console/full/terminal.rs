@@ -1,0 +1,103 @@
+//! The terminal: taken whole, and given back whole, whatever ends the console.
+//! Knows crossterm; what is drawn is `draw.rs`'s.
+
+use std::io::{self, Stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size as size_of_terminal,
+};
+use ratatui::layout::Rect;
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
+
+use crate::output;
+
+/// What a terminal has that does not say (a serial line's pty says 0 x 0).
+const USUAL: (u16, u16) = (80, 24);
+
+/// The terminal is the console's.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The terminal in raw mode, on its other screen. Dropping it gives it back.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+/// Columns and rows.
+pub(super) fn size() -> (u16, u16) {
+    or_usual(size_of_terminal().unwrap_or(USUAL))
+}
+
+/// What the terminal says, unless it says nothing.
+pub(super) fn or_usual((columns, rows): (u16, u16)) -> (u16, u16) {
+    if columns == 0 || rows == 0 { USUAL } else { (columns, rows) }
+}
+
+impl Screen {
+    /// Takes it.
+    pub(super) fn take() -> io::Result<Screen> {
+        static HOOK: Once = Once::new();
+        // A panic's words would be lost on the other screen, and the shell left without echo.
+        HOOK.call_once(|| {
+            let usual = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                give_back();
+                usual(info);
+            }));
+        });
+        TAKEN.store(true, Ordering::Relaxed);
+        enable_raw_mode()?;
+        let taken = execute!(output::terminal(), EnterAlternateScreen).and_then(|()| {
+            let options = TerminalOptions { viewport: Viewport::Fixed(area(size())) };
+            Terminal::with_options(CrosstermBackend::new(output::terminal()), options)
+        });
+        match taken {
+            Ok(mut terminal) => {
+                terminal.clear()?;
+                Ok(Screen { terminal })
+            }
+            Err(error) => {
+                give_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// It has another size now, and is drawn anew.
+    pub(super) fn resize(&mut self, size: (u16, u16)) -> io::Result<()> {
+        self.terminal.resize(area(size))
+    }
+
+    /// The next drawing is of everything.
+    pub(super) fn draw_anew(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Draws what has changed.
+    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(draw).map(|_| ())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn area((columns, rows): (u16, u16)) -> Rect {
+    Rect::new(0, 0, columns, rows)
+}
+
+/// Once: what a panic says next must not be written over. A terminal that is gone takes nothing back, and needs nothing.
+fn give_back() {
+    if !TAKEN.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let _ = disable_raw_mode();
+    let _ = execute!(output::terminal(), LeaveAlternateScreen, Show);
+}

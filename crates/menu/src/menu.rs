@@ -1,0 +1,135 @@
+//! A menu, its items, and a question: what there is to choose, not how it is drawn.
+//! Knows nothing of what an item does.
+
+/// A menu. Items are numbered from 1; 0 is the way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Menu<A> {
+    /// What it is about.
+    pub title: String,
+    /// What is to be known before anything is chosen, a sentence each.
+    pub notes: Vec<String>,
+    /// What can be chosen.
+    pub items: Vec<Item<A>>,
+    /// What the way out is called.
+    pub way_out: &'static str,
+}
+
+/// An item of a menu.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item<A> {
+    /// What it is called.
+    pub label: String,
+    /// Its present value; of a test, what it was asked for last.
+    pub value: Option<String>,
+    /// What it does, in a sentence, for who asks.
+    pub help: String,
+    /// What choosing it means.
+    pub action: A,
+}
+
+impl<A> Menu<A> {
+    /// A menu without items.
+    pub fn new(title: impl Into<String>, way_out: &'static str) -> Menu<A> {
+        Menu { title: title.into(), notes: Vec::new(), items: Vec::new(), way_out }
+    }
+
+    /// With one more item.
+    pub fn item(&mut self, label: impl Into<String>, value: Option<String>, help: impl Into<String>, action: A) {
+        self.items.push(Item { label: label.into(), value, help: help.into(), action });
+    }
+
+    /// With one more note.
+    pub fn note(&mut self, sentence: impl Into<String>) {
+        self.notes.push(sentence.into());
+    }
+
+    /// What a line that somebody typed chooses.
+    pub fn chosen(&self, line: &str) -> Choice<'_, A> {
+        match line.trim() {
+            "" => Choice::Again,
+            "0" | "q" | "quit" | "exit" => Choice::Out,
+            "?" | "h" | "help" => Choice::Help,
+            word => match word.parse::<usize>().ok().and_then(|number| self.items.get(number.checked_sub(1)?)) {
+                Some(item) => Choice::Item(item),
+                None => Choice::Unknown,
+            },
+        }
+    }
+}
+
+/// What a line chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a, A> {
+    /// An item.
+    Item(&'a Item<A>),
+    /// The way out.
+    Out,
+    /// What the items do.
+    Help,
+    /// The menu once more.
+    Again,
+    /// Nothing that is there.
+    Unknown,
+}
+
+/// A question whose answer is a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What is asked.
+    pub prompt: String,
+    /// What an empty answer means: the last value.
+    pub last: String,
+    /// What an answer looks like.
+    pub allowed: String,
+}
+
+impl Question {
+    /// What a line that somebody typed answers.
+    pub fn answered<'a>(&'a self, line: &'a str) -> Answer<'a> {
+        match line.trim() {
+            "" => Answer::Is(&self.last),
+            "." => Answer::Leave,
+            "?" => Answer::Help,
+            text => Answer::Is(text),
+        }
+    }
+}
+
+/// What a line answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// This.
+    Is(&'a str),
+    /// Nothing: whoever asks shall not go on.
+    Leave,
+    /// What could be answered?
+    Help,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_chooses_by_number() {
+        let mut menu = Menu::new("a", "Exit");
+        menu.item("first", None, "", 'a');
+        menu.item("second", None, "", 'b');
+        let action = |line: &str| match menu.chosen(line) {
+            Choice::Item(item) => Some(item.action),
+            _ => None,
+        };
+        assert_eq!((action("1"), action(" 2 \r"), action("3"), action("-1")), (Some('a'), Some('b'), None, None));
+        assert_eq!((menu.chosen("0"), menu.chosen("q")), (Choice::Out, Choice::Out));
+        assert_eq!((menu.chosen(""), menu.chosen("?")), (Choice::Again, Choice::Help));
+        assert_eq!(menu.chosen("99999999999999999999999"), Choice::Unknown);
+    }
+
+    #[test]
+    fn an_empty_answer_is_the_last_one() {
+        let question = Question { prompt: "Rate".into(), last: "100M".into(), allowed: String::new() };
+        assert_eq!(question.answered("\r"), Answer::Is("100M"));
+        assert_eq!(question.answered(" 1G "), Answer::Is("1G"));
+        assert_eq!((question.answered("."), question.answered("?")), (Answer::Leave, Answer::Help));
+    }
+}
