@@ -11,6 +11,7 @@ pub mod deny;
 mod elf;
 pub mod examples;
 pub mod faults;
+pub mod firmware;
 pub mod fresh;
 pub mod fuzz;
 mod markdown;

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent_size, agents, bench, ci, deny, examples, faults, fresh, fuzz, picture, setup, test, tidy};
+use xtask::{agent_size, agents, bench, ci, deny, examples, faults, firmware, fresh, fuzz, picture, setup, test, tidy};
 
 const HELP: &str = include_str!("help.txt");
 
@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(words),
         "examples" => examples::run(words),
         "faults" => faults::run(words),
+        "firmware" => firmware::run(words),
         "fuzz" => fuzz::run(words),
         "fresh" => fresh::run(words),
         "picture" => picture::run(words),

@@ -36,13 +36,14 @@ const COMPILER: [(&str, &str); 2] =
 const ZIG_PACKAGES: &str = "xtask/src/requirements.txt";
 
 /// What emulated boards are made with.
-const FOR_BOARDS: [(&str, &str); 6] = [
+const FOR_BOARDS: [(&str, &str); 7] = [
     ("depmod", "kmod"),
     ("dpkg-deb", "dpkg"),
     ("dtc", "device-tree-compiler"),
     ("fdtput", "device-tree-compiler"),
     ("qemu-system-arm", "qemu-system-arm"),
     ("qemu-system-mipsel", "qemu-system-mips"),
+    ("qemu-system-riscv64", "qemu-system-misc"),
 ];
 
 /// What opens reports as their readers do.

@@ -1,9 +1,11 @@
-//! Emulated boards: QEMU with the real Linux drivers of their ports, an agent inside, and a cable to a host here.
+//! Emulated boards: QEMU with the real Linux drivers of their ports and an agent inside, or with our own firmware and no OS;
+//! and a cable to a host here.
 //! Knows nothing of trials and records, and makes no conversation: it carries the octets of one.
 //!
 //! A board lives in the process that started it and ends with it, however that ends. Others find it by the sockets
 //! in its folder.
 
+mod bare;
 mod definition;
 mod folder;
 mod initramfs;
@@ -22,11 +24,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use definition::{Arch, Board};
+pub use definition::{Arch, Board, Program};
 pub use folder::{Folders, Running};
 pub use machine::{Boot, HostAgent, Machine};
 pub use table::BOARDS;
 
+use definition::{Bare, DeviceTree, Software, System};
 use parts::Parts;
 
 /// Why there is no board. Each is a sentence that ends in what to try.
@@ -41,6 +44,19 @@ pub enum BoardError {
         programs: Vec<&'static str>,
         /// Debian's packages that have them.
         packages: Vec<&'static str>,
+    },
+    /// QEMU does not have the board yet, or not right.
+    #[error(
+        "{program} is version {found}, and this board needs QEMU {since} or later: Debian 13 has it, Debian 12 in \
+        bookworm-backports"
+    )]
+    OldQemu {
+        /// QEMU's program.
+        program: &'static str,
+        /// Its version, as far as it tells.
+        found: String,
+        /// The first that will do.
+        since: u32,
     },
     /// The packages that a board is made of could not be had.
     #[error("{0}")]
@@ -93,45 +109,81 @@ impl BoardError {
 #[derive(Debug)]
 pub struct Ready {
     board: &'static Board,
-    parts: Parts,
+    software: ReadySoftware,
+}
+
+/// What runs on the board, as far as it comes from outside of linerate.
+#[derive(Debug)]
+enum ReadySoftware {
+    Linux(System, Parts),
+    Bare(Bare),
 }
 
 impl Board {
     /// Sees that all is there to start the board: programs, and parts in the cache, which are fetched if it has none,
     /// or `update` asks for the newest. `say` hears what takes time.
     pub fn ready(&'static self, cache: &Path, update: bool, say: &mut dyn FnMut(&str)) -> Result<Ready, BoardError> {
-        let cached = Parts::cached(cache, self).filter(|_| !update);
-        missing(&self.programs(cached.is_none()))?;
-        let parts = match cached {
-            Some(parts) => parts,
-            None => Parts::fetch(cache, self, say)?,
+        let software = match self.software {
+            Software::Linux(system) => {
+                let cached = Parts::cached(cache, self.name).filter(|_| !update);
+                missing(&self.programs(cached.is_none().then_some(&system)))?;
+                let parts = match cached {
+                    Some(parts) => parts,
+                    None => Parts::fetch(cache, self.name, &system, say)?,
+                };
+                ReadySoftware::Linux(system, parts)
+            }
+            Software::Bare(bare) => {
+                self.check_bare(bare)?;
+                ReadySoftware::Bare(bare)
+            }
         };
-        Ok(Ready { board: self, parts })
+        Ok(Ready { board: self, software })
     }
 
     /// What is not yet on this machine and in the cache; `None`: the board can be started without the network.
     pub fn lacks(&'static self, cache: &Path) -> Option<String> {
-        let has_parts = Parts::cached(cache, self).is_some();
-        match missing(&self.programs(!has_parts)) {
+        let system = match self.software {
+            Software::Linux(system) => system,
+            Software::Bare(bare) => return self.check_bare(bare).err().map(|error| error.to_string()),
+        };
+        let has_parts = Parts::cached(cache, self.name).is_some();
+        match missing(&self.programs((!has_parts).then_some(&system))) {
             Err(error) => Some(error.to_string()),
             Ok(()) if !has_parts => Some("its kernel is not in the cache yet; lab up fetches it".to_owned()),
             Ok(()) => None,
         }
     }
 
-    /// The programs that it takes, with Debian's packages of them.
-    fn programs(&self, fetching: bool) -> Vec<(&'static str, &'static str)> {
+    /// Sees that QEMU is there, and new enough for this board.
+    fn check_bare(&self, bare: Bare) -> Result<(), BoardError> {
+        missing(&self.programs(None))?;
+        let program = self.qemu.program;
+        let said = Command::new(program).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+        let found = qemu_version(&String::from_utf8_lossy(&said)).to_owned();
+        let is_enough =
+            found.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= bare.since);
+        if is_enough { Ok(()) } else { Err(BoardError::OldQemu { program, found, since: bare.since }) }
+    }
+
+    /// The programs that it takes, with Debian's packages of them; also those that fetch this system's parts.
+    fn programs(&self, fetching: Option<&System>) -> Vec<(&'static str, &'static str)> {
         let mut programs = vec![(self.qemu.program, self.qemu.package)];
-        if fetching {
+        if let Some(system) = fetching {
             programs.extend([("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("depmod", "kmod")]);
-            programs.extend(match self.system.tree {
-                definition::DeviceTree::Qemu => None,
-                definition::DeviceTree::Kernel { .. } => Some(("fdtput", "device-tree-compiler")),
-                definition::DeviceTree::Own(_) => Some(("dtc", "device-tree-compiler")),
+            programs.extend(match system.tree {
+                DeviceTree::Qemu => None,
+                DeviceTree::Kernel { .. } => Some(("fdtput", "device-tree-compiler")),
+                DeviceTree::Own(_) => Some(("dtc", "device-tree-compiler")),
             });
         }
         programs
     }
+}
+
+/// The version in `QEMU emulator version 7.2.22 (Debian …)`.
+fn qemu_version(said: &str) -> &str {
+    said.split_once("version ").and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("unknown")
 }
 
 fn missing(needed: &[(&'static str, &'static str)]) -> Result<(), BoardError> {
@@ -168,6 +220,12 @@ mod tests {
             "no-such-qemu, no-such-tool are not installed; install them with: apt-get install qemu-nowhere"
         );
         assert!(missing(&needed[..1]).is_ok());
+    }
+
+    #[test]
+    fn qemu_says_its_version() {
+        assert_eq!(qemu_version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"), "7.2.22");
+        assert_eq!(qemu_version(""), "unknown");
     }
 
     #[test]

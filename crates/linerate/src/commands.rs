@@ -140,8 +140,7 @@ fn machines(ends: &EndsArgs) -> Result<PerEnd<Endpoint>> {
             endpoint_forms()
         )
     };
-    let host = boards::usual_host(&target, ends.host.as_ref().unwrap_or(&Endpoint::Local));
-    Ok(PerEnd { target, host })
+    Ok(boards::ends(target, ends.host.clone().unwrap_or(Endpoint::Local)))
 }
 
 fn connect_options(reach: &SharedArgs) -> Result<ConnectOptions> {

@@ -260,7 +260,8 @@ pub const GEM: Format = Format {
         ],
         ..MACB.tx
     },
-    rx: Side { length: field(1, 0x1fff), ..MACB.rx },
+    // Bit 13 belongs to it with jumbo frames, and is clear without, unless wrong FCS are let through.
+    rx: Side { length: field(1, 0x3fff), ..MACB.rx },
     ..MACB
 };
 
@@ -275,7 +276,7 @@ pub const AXI_DMA: Format = Format {
     spare: 1,
     fcs: 0,
     offset_counted: false,
-    length_of: LengthOf::Buffer,
+    length_of: LengthOf::Frame,
     given_back: GivenBack::Each,
     // Without the data realignment engine, an option of the core; with it 1.
     tx_alignment: 4,
@@ -293,7 +294,9 @@ pub const AXI_DMA: Format = Format {
     rx: Side {
         device: Mark::clear(7, 1 << 31),
         address: field(2, !0),
-        length: field(7, 0x03ff_ffff),
+        // RXBYTECNT, which AXI Ethernet puts into the last descriptor's APP4 (PG138, "AXI4-Stream status"). The transferred
+        // octets of word 7 are each buffer's; QEMU does not write them.
+        length: field(12, 0xffff),
         size: Some(field(6, 0x03ff_ffff)),
         first: Some(Mark::set(7, 1 << 27)),
         last: Mark::set(7, 1 << 26),

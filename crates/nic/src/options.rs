@@ -15,6 +15,10 @@ pub struct Options {
     pub gigabit: bool,
     /// The PHY is behind an RGMII; without it an MII or GMII.
     pub rgmii: bool,
+    /// The PHY is behind an RMII.
+    pub rmii: bool,
+    /// Frames above 1518 octets are received and sent, where the MAC can. Without it none above 1536 comes in.
+    pub jumbo: bool,
 }
 
 /// Octets before each received frame.
@@ -70,6 +74,10 @@ pub enum When {
     Megabit,
     /// Behind an RGMII.
     Rgmii,
+    /// Behind an RMII.
+    Rmii,
+    /// Frames above 1518 octets were asked for.
+    Jumbo,
 }
 
 impl Options {
@@ -81,6 +89,8 @@ impl Options {
             When::Gigabit => self.gigabit,
             When::Megabit => !self.gigabit,
             When::Rgmii => self.rgmii,
+            When::Rmii => self.rmii,
+            When::Jumbo => self.jumbo,
         }
     }
 }

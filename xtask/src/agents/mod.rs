@@ -17,7 +17,7 @@ use crate::program::{must, no_more, root};
 use machines::{MACHINES, Machine};
 use smoke::Smoke;
 use toolchain::Toolchain;
-pub(crate) use toolchain::{ZIG, compiler_with_sources, sources_manifest};
+pub(crate) use toolchain::{ZIG, compiler_with_sources, sources_manifest, zig};
 
 const USAGE: &str = "it is: cargo xtask agents [MACHINE…] [--rustup | --built] [--smoke] [--write]";
 

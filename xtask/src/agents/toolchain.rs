@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::machines::Machine;
-use crate::program::{cargo, output_of, program, root};
+use crate::program::{cargo, is_installed, output_of, program, root};
 
 /// How to compile.
 pub(crate) enum Toolchain {
@@ -133,6 +133,15 @@ fn zig_path() -> Option<std::ffi::OsString> {
     }
     let has = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
     (has("cargo-zigbuild") && has("zig")).then_some(path)
+}
+
+/// Zig, as a shell's words: the Python environment's, or the one in PATH.
+pub(crate) fn zig() -> Option<String> {
+    let own = root().join(ZIG).join("bin/python");
+    if own.is_file() {
+        return Some(format!("'{}' -m ziglang", own.display()));
+    }
+    is_installed("zig").then(|| "zig".to_owned())
 }
 
 fn cargo_home() -> Option<PathBuf> {

@@ -13,10 +13,7 @@ pub struct Board {
     /// What of it is not as on hardware, beside its speed.
     pub limits: &'static str,
     pub(crate) qemu: Qemu,
-    pub(crate) system: System,
-    /// Done in its init before the modules are loaded, and after the port is there: lines of a shell script.
-    pub(crate) before_modules: &'static str,
-    pub(crate) before_link: &'static str,
+    pub(crate) software: Software,
 }
 
 /// How QEMU makes it.
@@ -45,9 +42,31 @@ pub(crate) enum AgentPort {
     },
     /// A virtio console port beside the one serial port, which is the console.
     Virtio,
+    /// Nowhere: there is none. The first serial port is the console.
+    Nowhere,
 }
 
 /// The software on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Software {
+    /// Linux, with an agent.
+    Linux(System),
+    /// linerate's own firmware, and nothing else.
+    Bare(Bare),
+}
+
+/// A board without an operating system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bare {
+    /// As `cargo xtask firmware` calls it.
+    pub(crate) firmware: &'static str,
+    /// The first version of QEMU that has the board, with its bugs mended.
+    pub(crate) since: u32,
+    /// QEMU's option that loads the firmware, and what of its value comes before the file.
+    pub(crate) loaded_by: (&'static str, &'static str),
+}
+
+/// A Linux system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct System {
     pub(crate) arch: Arch,
@@ -62,6 +81,9 @@ pub(crate) struct System {
     pub(crate) console: &'static str,
     /// The device on which the agent speaks.
     pub(crate) agent_device: &'static str,
+    /// Done in its init before the modules are loaded, and after the port is there: lines of a shell script.
+    pub(crate) before_modules: &'static str,
+    pub(crate) before_link: &'static str,
 }
 
 /// A processor architecture, by its names.
@@ -111,14 +133,35 @@ pub(crate) enum DeviceTree {
     Own(&'static str),
 }
 
+/// What of linerate runs on a board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The agent for its processor.
+    Agent(Arch),
+    /// The firmware of this name: there is nothing else on it.
+    Firmware(&'static str),
+}
+
 impl Board {
-    /// Its processor, by which its agent is chosen.
-    pub fn arch(&self) -> Arch {
-        self.system.arch
+    /// What of linerate runs on it, which is to be found before it starts.
+    pub fn runs(&self) -> Program {
+        match self.software {
+            Software::Linux(system) => Program::Agent(system.arch),
+            Software::Bare(bare) => Program::Firmware(bare.firmware),
+        }
+    }
+
+    /// Whether it has no operating system, and so no agent.
+    pub fn is_bare(&self) -> bool {
+        matches!(self.software, Software::Bare(_))
     }
 
     /// QEMU's name of it, and its kernel: what it is made of.
     pub fn made_of(&self) -> String {
-        format!("{} {}, {}", self.qemu.program, self.qemu.machine[..2].join(" "), self.system.kernel_package)
+        let software = match self.software {
+            Software::Linux(system) => system.kernel_package,
+            Software::Bare(_) => "linerate's firmware",
+        };
+        format!("{} {}, {software}", self.qemu.program, self.qemu.machine[..2].join(" "))
     }
 }

@@ -4,7 +4,7 @@
 //! The format is "newc" of cpio (Documentation/driver-api/early-userspace/buffer-format.rst): for each file a header
 //! of 110 octets, all in hexadecimal digits, then the name and the contents, each padded to four octets.
 
-use super::definition::Board;
+use super::definition::System;
 use crate::{HOST_IPV4, IPV4_PREFIX, IPV6_PREFIX, TARGET_IPV4, TARGET_IPV6};
 
 /// An archive in the making.
@@ -57,8 +57,7 @@ impl Archive {
 }
 
 /// What the board does when it has started: modules, the port, its addresses, the agent; a shell on the console.
-pub(crate) fn init(board: &Board, modules: &[String]) -> String {
-    let system = &board.system;
+pub(crate) fn init(system: &System, modules: &[String]) -> String {
     let insert: String = modules.iter().map(|name| format!("insmod /modules/{name}\n")).collect();
     format!(
         "#!/bin/busybox sh\n\
@@ -85,8 +84,8 @@ pub(crate) fn init(board: &Board, modules: &[String]) -> String {
          done >/run/agent.log 2>&1 &\n\
          while true; do setsid cttyhack sh -l </dev/{console} >/dev/{console} 2>&1; sleep 1; done\n",
         name = board.name,
-        before = board.before_modules,
-        before_link = board.before_link,
+        before = system.before_modules,
+        before_link = system.before_link,
         device = system.agent_device,
         console = system.console,
     )
@@ -94,6 +93,7 @@ pub(crate) fn init(board: &Board, modules: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::definition::Software;
     use super::*;
 
     #[test]
@@ -115,9 +115,10 @@ mod tests {
     #[test]
     fn every_board_has_an_init_of_whole_lines() {
         for board in crate::boards::BOARDS {
-            let script = init(board, &["00-a.ko".to_owned()]);
+            let Software::Linux(system) = board.software else { continue };
+            let script = init(&system, &["00-a.ko".to_owned()]);
             assert!(script.contains("\ninsmod /modules/00-a.ko\nn=0"), "{script}");
-            assert!(script.contains(&format!("--line {}\n", board.system.agent_device)), "{script}");
+            assert!(script.contains(&format!("--line {}\n", system.agent_device)), "{script}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A board that runs in this process: QEMU, the cable to a namespace here, and the ways to its agent and its host.
 //! Knows no packages: what the board is made of is there.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
@@ -14,11 +14,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::definition::{AgentPort, Board, DeviceTree};
+use super::definition::{AgentPort, Board, DeviceTree, Software, System};
 use super::folder::{Folders, console_log};
 use super::initramfs::{self, Archive};
+use super::parts::Parts;
 use super::relay::Relay;
-use super::{BoardError, Ready};
+use super::{BoardError, Ready, ReadySoftware};
 use crate::link::{LOOPBACK, Links};
 use crate::sys::Namespace;
 use crate::{HOST_IPV4, HOST_IPV6, IPV4_PREFIX, IPV6_PREFIX};
@@ -31,6 +32,7 @@ use crate::{HOST_IPV4, HOST_IPV6, IPV4_PREFIX, IPV6_PREFIX};
 ///   host ──── agent in the namespace      board's eth0
 ///                198.18.0.1  eth0 (tap) ══════╛ 198.18.0.2
 /// ```
+/// A bare board has the cable and a console, and no agent.
 #[derive(Debug)]
 pub struct Machine {
     board: &'static Board,
@@ -55,8 +57,8 @@ pub struct HostAgent {
 pub struct Boot<'a> {
     /// Where it can be found.
     pub folders: &'a Folders,
-    /// The agent's program for the board's processor.
-    pub agent: &'a Path,
+    /// What of linerate runs on it ([`Board::runs`]).
+    pub program: &'a Path,
     /// That at the other end of its cable.
     pub host_agent: HostAgent,
     /// Asked again and again: whether nobody wants it any more.
@@ -71,84 +73,77 @@ const TUN: &str = "/dev/net/tun";
 const QEMU_TIME: Duration = Duration::from_secs(30);
 /// A board boots in ten seconds, and in ten times that where many others want the CPU.
 const BOOT_TIME: Duration = Duration::from_secs(240);
+/// What a bare board says first.
+const GREETING: &str = "linerate firmware: ";
 /// How often what is waited for is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
 impl Ready {
     /// Starts the board, and returns when its agent is there. The calling thread must live as long as the board.
     pub fn boot(&self, boot: Boot<'_>) -> Result<Machine, BoardError> {
-        let Boot { folders, agent, host_agent, interrupted, say } = boot;
+        let Boot { folders, program, host_agent, interrupted, say } = boot;
         File::options().read(true).write(true).open(TUN).map_err(|error| BoardError::NoCable { error })?;
         let (folder, lock) = folders.take(self.board.name)?;
-        let image = folder.join("initramfs");
-        fs::write(&image, self.initramfs(agent)?).map_err(|error| BoardError::file(&image, error))?;
+        let software = match &self.software {
+            ReadySoftware::Linux(system, parts) => linux(system, parts, &folder, program)?,
+            ReadySoftware::Bare(bare) => firmware(bare.loaded_by, program),
+        };
         let namespace = step("making a network namespace", Namespace::new())?;
         let namespace = Arc::new(namespace);
         say("starting QEMU");
-        let qemu = self.start_qemu(&folder, &image, &namespace)?;
+        let qemu = self.start_qemu(&folder, &software, &namespace)?;
         let mut machine = Machine { board: self.board, qemu, folder, _lock: lock, _namespace: Arc::clone(&namespace) };
-        let line = machine.wait_for("its sockets", interrupted, |machine| {
-            Ok(UnixStream::connect(machine.folder.join("agent")).ok())
-        })?;
-        machine.wait_for("its end of the cable", interrupted, |_| {
+        let line = match self.software {
+            ReadySoftware::Linux(..) => Some(machine.wait_for("open its sockets", interrupted, |machine| {
+                Ok(UnixStream::connect(machine.folder.join("agent")).ok())
+            })?),
+            ReadySoftware::Bare(_) => None,
+        };
+        machine.wait_for("open its end of the cable", interrupted, |_| {
             let found = namespace.run(|| Links::new().index(c"eth0"));
             Ok(found.ok())
         })?;
         step("giving the host's end of the cable its addresses", namespace.run(plug_in_host))?;
-        let (heard_sent, heard) = mpsc::channel();
-        let relay = step("carrying the board's serial line", Relay::start(line, heard_sent))?;
-        machine.wait_for_agent(&heard, interrupted, say)?;
+        let relay = match line {
+            Some(line) => {
+                let (heard_sent, heard) = mpsc::channel();
+                let relay = step("carrying the board's serial line", Relay::start(line, heard_sent))?;
+                machine.wait_for_agent(&heard, interrupted, say)?;
+                Some(relay)
+            }
+            None => {
+                machine.wait_for("start the firmware", interrupted, |machine| {
+                    Ok(console_log(&machine.folder).contains(GREETING).then_some(()))
+                })?;
+                None
+            }
+        };
         // Now, not before: who finds the sockets finds a board that answers.
         let listen = |name: &str| {
             let path = machine.folder.join(name);
             UnixListener::bind(&path).map_err(|error| BoardError::file(&path, error))
         };
-        let (target, host) = (listen("target")?, listen("host")?);
-        step("listening for controllers", relay.serve(target).and_then(|()| serve_host(host, namespace, host_agent)))?;
+        if let Some(relay) = relay {
+            step("listening for controllers", relay.serve(listen("target")?))?;
+        }
+        step("listening for the host's controllers", serve_host(listen("host")?, namespace, host_agent))?;
         Ok(machine)
     }
 
-    fn initramfs(&self, agent: &Path) -> Result<Vec<u8>, BoardError> {
-        let read = |path: &Path| fs::read(path).map_err(|error| BoardError::file(path, error));
-        let mut archive = Archive::default();
-        for folder in ["bin", "lib", "modules", "proc", "sys", "dev", "etc"] {
-            archive.folder(folder);
-        }
-        let mut modules = Vec::new();
-        for path in self.parts.modules().map_err(|error| BoardError::file(Path::new("modules"), error))? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            archive.file(&format!("modules/{name}"), &read(&path)?);
-            modules.push(name);
-        }
-        for (inside, path) in self.parts.files().map_err(|error| BoardError::file(Path::new("files"), error))? {
-            archive.file(&inside.to_string_lossy(), &read(&path)?);
-        }
-        archive.file("bin/linerate-agent", &read(agent)?);
-        archive.file("init", initramfs::init(self.board, &modules).as_bytes());
-        Ok(archive.finish())
-    }
-
-    fn start_qemu(&self, folder: &Path, image: &Path, namespace: &Namespace) -> Result<Child, BoardError> {
-        let (qemu, system) = (&self.board.qemu, &self.board.system);
+    fn start_qemu(&self, folder: &Path, software: &[OsString], namespace: &Namespace) -> Result<Child, BoardError> {
+        let qemu = &self.board.qemu;
         let said = File::create(folder.join("qemu.log")).map_err(|error| BoardError::file(folder, error))?;
-        let mut command = Command::new(qemu.program);
-        command.args(qemu.machine).args(["-display", "none", "-monitor", "none", "-no-reboot", "-nic", "none"]);
-        command
-            .arg("-kernel")
-            .arg(self.parts.kernel())
-            .arg("-initrd")
-            .arg(image)
-            .args(["-append", system.command_line]);
-        if !matches!(system.tree, DeviceTree::Qemu) {
-            command.arg("-dtb").arg(self.parts.tree());
-        }
+        let mut command = self.board.qemu();
+        command.args(software).args(["-monitor", "none"]);
         // In QEMU's options a comma within a value is written twice.
         let socket = |id: &str| {
             let path = folder.join(id).display().to_string().replace(',', ",,");
             format!("socket,id={id},path={path},server=on,wait=off")
         };
         let log = folder.join("console.log").display().to_string().replace(',', ",,");
-        command.arg("-chardev").arg(socket("agent"));
+        if !self.board.is_bare() {
+            command.arg("-chardev").arg(socket("agent"));
+        }
         command.arg("-chardev").arg(format!("{},logfile={log}", socket("console")));
         command.arg("-chardev").arg(socket("monitor")).args(["-mon", "chardev=monitor,mode=control"]);
         command.args(serial_ports(qemu.agent_port));
@@ -158,6 +153,67 @@ impl Ready {
         step("entering the namespace", namespace.confine(&mut command))?;
         command.spawn().map_err(|error| BoardError::Dead(format!("{} cannot be started: {error}", qemu.program)))
     }
+}
+
+impl Board {
+    /// QEMU with this board, and nothing on it or at it yet.
+    fn qemu(&self) -> Command {
+        let mut command = Command::new(self.qemu.program);
+        command.args(self.qemu.machine).args(["-display", "none", "-no-reboot", "-nic", "none"]);
+        command
+    }
+
+    /// QEMU with this firmware on a bare board, for a caller who has a cable of his own: what `-netdev` calls it, without a
+    /// name. The console goes to a file. `None`: the board is not bare.
+    pub fn bare_qemu(&self, file: &Path, cable: &str, console: &Path) -> Option<Command> {
+        let Software::Bare(bare) = self.software else { return None };
+        let mut command = self.qemu();
+        command.args(firmware(bare.loaded_by, file)).args(["-monitor", "none", "-serial"]);
+        command.arg(format!("file:{}", console.display()));
+        command.args(["-netdev", &format!("{cable},id=n0")]).args(self.qemu.port).stdin(Stdio::null());
+        Some(command)
+    }
+}
+
+/// QEMU's words for a Linux system; its initramfs, with the agent, is made in the board's folder.
+fn linux(system: &System, parts: &Parts, folder: &Path, agent: &Path) -> Result<Vec<OsString>, BoardError> {
+    let image = folder.join("initramfs");
+    fs::write(&image, initramfs(system, parts, agent)?).map_err(|error| BoardError::file(&image, error))?;
+    let (kernel, tree) = (parts.kernel(), parts.tree());
+    let mut words: Vec<&OsStr> = vec!["-kernel".as_ref(), kernel.as_ref(), "-initrd".as_ref(), image.as_ref()];
+    words.extend(["-append", system.command_line].map(OsStr::new));
+    if !matches!(system.tree, DeviceTree::Qemu) {
+        words.extend(["-dtb".as_ref(), tree.as_os_str()]);
+    }
+    Ok(words.into_iter().map(OsString::from).collect())
+}
+
+/// QEMU's words for a firmware.
+fn firmware((option, before): (&str, &str), file: &Path) -> Vec<OsString> {
+    // Of a file that is an option's value, a comma is written twice.
+    let file = file.display().to_string();
+    let file = if before.is_empty() { file } else { file.replace(',', ",,") };
+    vec![option.into(), format!("{before}{file}").into()]
+}
+
+fn initramfs(system: &System, parts: &Parts, agent: &Path) -> Result<Vec<u8>, BoardError> {
+    let read = |path: &Path| fs::read(path).map_err(|error| BoardError::file(path, error));
+    let mut archive = Archive::default();
+    for folder in ["bin", "lib", "modules", "proc", "sys", "dev", "etc"] {
+        archive.folder(folder);
+    }
+    let mut modules = Vec::new();
+    for path in parts.modules().map_err(|error| BoardError::file(Path::new("modules"), error))? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        archive.file(&format!("modules/{name}"), &read(&path)?);
+        modules.push(name);
+    }
+    for (inside, path) in parts.files().map_err(|error| BoardError::file(Path::new("files"), error))? {
+        archive.file(&inside.to_string_lossy(), &read(&path)?);
+    }
+    archive.file("bin/linerate-agent", &read(agent)?);
+    archive.file("init", initramfs::init(system, &modules).as_bytes());
+    Ok(archive.finish())
 }
 
 fn serial_ports(port: AgentPort) -> Vec<String> {
@@ -174,6 +230,7 @@ fn serial_ports(port: AgentPort) -> Vec<String> {
         AgentPort::Virtio => {
             words("-serial chardev:console -device virtio-serial-pci -device virtserialport,chardev=agent,nr=1")
         }
+        AgentPort::Nowhere => words("-serial chardev:console"),
     }
 }
 
@@ -203,7 +260,7 @@ impl Machine {
             self.must_live(interrupted)?;
             if Instant::now() >= deadline {
                 return Err(BoardError::Dead(format!(
-                    "QEMU did not open {what} within {} s; try again when this machine has time",
+                    "QEMU did not {what} within {} s; try again when this machine has time",
                     QEMU_TIME.as_secs()
                 )));
             }

@@ -1,7 +1,7 @@
 //! The Malta: a MIPS reference board, with the network cards of PCs.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
 
 pub(super) static MALTA: Board = Board {
     name: "malta",
@@ -9,9 +9,7 @@ pub(super) static MALTA: Board = Board {
     driver: "e1000",
     limits: "no pause frames, no coalescing",
     qemu: QEMU,
-    system: SYSTEM,
-    before_modules: "",
-    before_link: "",
+    software: Software::Linux(SYSTEM),
 };
 
 pub(super) static MALTA_PCNET: Board = Board {
@@ -20,9 +18,7 @@ pub(super) static MALTA_PCNET: Board = Board {
     driver: "pcnet32",
     limits: "no pause frames, no coalescing",
     qemu: Qemu { port: &["-device", "pcnet,netdev=n0"], ..QEMU },
-    system: System { modules: &["pcnet32"], ..SYSTEM },
-    before_modules: "",
-    before_link: "",
+    software: Software::Linux(System { modules: &["pcnet32"], ..SYSTEM }),
 };
 
 const QEMU: Qemu = Qemu {
@@ -41,4 +37,6 @@ const SYSTEM: System = System {
     tree: DeviceTree::Qemu,
     console: "ttyS0",
     agent_device: "/dev/ttyS1",
+    before_modules: "",
+    before_link: "",
 };

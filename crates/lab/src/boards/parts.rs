@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use linerate_control::private;
 
 use super::BoardError;
-use super::definition::{Board, DeviceTree};
+use super::definition::{DeviceTree, System};
 use crate::sys;
 
 /// What one board is made of, in the cache.
@@ -57,11 +57,11 @@ impl Parts {
     }
 
     /// The newest that the cache has.
-    pub(crate) fn cached(cache: &Path, board: &Board) -> Option<Parts> {
+    pub(crate) fn cached(cache: &Path, board: &str) -> Option<Parts> {
         if !private::is_own(cache, sys::effective_ids().0) {
             return None;
         }
-        let (prefix, suffix) = (format!("{}_", board.name), format!("_{RECIPE}"));
+        let (prefix, suffix) = (format!("{board}_"), format!("_{RECIPE}"));
         let mut found: Vec<PathBuf> = fs::read_dir(cache.join("boards"))
             .ok()?
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -76,15 +76,20 @@ impl Parts {
     }
 
     /// Asks the machine's own package sources for the newest, and downloads what the cache lacks.
-    pub(crate) fn fetch(cache: &Path, board: &Board, say: &mut dyn FnMut(&str)) -> Result<Parts, BoardError> {
+    pub(crate) fn fetch(
+        cache: &Path,
+        board: &str,
+        system: &System,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Parts, BoardError> {
         // What is unpacked there runs on the board, and is read as it lies.
         super::folder::own(cache, "XDG_CACHE_HOME")?;
-        let apt = Apt::new(cache, board)?;
+        let apt = Apt::new(cache, system)?;
         say("asking this machine's package sources");
         apt.update();
         let kernel_package = apt.newest_kernel()?;
         let version = kernel_package.trim_start_matches("linux-image-");
-        let folder = cache.join("boards").join(format!("{}_{version}_{RECIPE}", board.name));
+        let folder = cache.join("boards").join(format!("{board}_{version}_{RECIPE}"));
         if folder.exists() {
             return Ok(Parts { folder });
         }
@@ -99,7 +104,7 @@ impl Parts {
         ));
         apt.download(&packages, &names, &files)?;
 
-        let scratch = Scratch::new(&cache.join(format!("unpacked-{}-{}", board.name, std::process::id())))?;
+        let scratch = Scratch::new(&cache.join(format!("unpacked-{board}-{}", std::process::id())))?;
         say("unpacking");
         let (all, made) = (scratch.0.join("all"), scratch.0.join("made"));
         make_folder(&all)?;
@@ -109,7 +114,7 @@ impl Parts {
         }
         say("finding the modules");
         run(super::program("depmod").arg("-b").arg(&all).arg(version))?;
-        collect(board, &all, version, &made)?;
+        collect(system, &all, version, &made)?;
         make_folder(&cache.join("boards"))?;
         // In one step, so that the cache never holds half a board.
         match fs::rename(&made, &folder) {
@@ -132,14 +137,14 @@ const FILES: [&str; 5] = ["busybox", "ethtool", "libc.so.6", "libm.so.6", "libmn
 const RECIPE: u32 = 2;
 
 /// Takes what the board needs out of the unpacked packages.
-fn collect(board: &Board, all: &Path, version: &str, made: &Path) -> Result<(), BoardError> {
+fn collect(system: &System, all: &Path, version: &str, made: &Path) -> Result<(), BoardError> {
     let kernel = ["vmlinuz", "vmlinux"].map(|name| all.join(format!("boot/{name}-{version}")));
     let kernel = kernel.iter().find(|path| path.exists()).ok_or_else(|| {
         BoardError::Parts(format!("the package linux-image-{version} has no kernel where one is expected"))
     })?;
     copy(kernel, &made.join("kernel"))?;
     let tree = made.join("board.dtb");
-    match board.system.tree {
+    match system.tree {
         DeviceTree::Qemu => {}
         DeviceTree::Kernel { file, changes } => {
             copy(&all.join(format!("usr/lib/linux-image-{version}/{file}")), &tree)?;
@@ -157,7 +162,7 @@ fn collect(board: &Board, all: &Path, version: &str, made: &Path) -> Result<(), 
     let modules = all.join(format!("lib/modules/{version}"));
     let table = modules.join("modules.dep");
     let table = fs::read_to_string(&table).map_err(|error| BoardError::file(&table, error))?;
-    for (place, path) in load_order(&table, board.system.modules).map_err(BoardError::Parts)?.iter().enumerate() {
+    for (place, path) in load_order(&table, system.modules).map_err(BoardError::Parts)?.iter().enumerate() {
         let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
         copy(&modules.join(path), &made.join(format!("modules/{place:02}-{name}")))?;
     }
@@ -224,8 +229,8 @@ struct PackageFile {
 }
 
 impl Apt {
-    fn new(cache: &Path, board: &Board) -> Result<Apt, BoardError> {
-        let arch = board.system.arch.debian();
+    fn new(cache: &Path, system: &System) -> Result<Apt, BoardError> {
+        let arch = system.arch.debian();
         let folder = cache.join("apt").join(arch);
         for inside in ["lists/partial", "cache/archives/partial"] {
             make_folder(&folder.join(inside))?;
@@ -248,7 +253,7 @@ impl Apt {
         }
         let config = folder.join("apt.conf");
         fs::write(&config, text).map_err(|error| BoardError::file(&config, error))?;
-        Ok(Apt { config, board_kernel: board.system.kernel_package, arch })
+        Ok(Apt { config, board_kernel: system.kernel_package, arch })
     }
 
     fn command(&self, program: &str) -> Command {

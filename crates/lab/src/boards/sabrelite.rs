@@ -1,7 +1,7 @@
 //! The SABRE Lite: an i.MX6Q, with its FEC.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
 
 pub(super) static SABRELITE: Board = Board {
     name: "sabrelite",
@@ -15,7 +15,7 @@ pub(super) static SABRELITE: Board = Board {
         port: &["-net", "nic,netdev=n0"],
         agent_port: AgentPort::Serial { agent: 0, console: 1 },
     },
-    system: System {
+    software: Software::Linux(System {
         arch: Arch::Armv7,
         kernel_package: "linux-image-armmp",
         // Without nohz=off sleeps overshoot by 250 ms under QEMU; iomem=relaxed lets registers be read.
@@ -29,8 +29,8 @@ pub(super) static SABRELITE: Board = Board {
         },
         console: "ttymxc1",
         agent_device: "/dev/ttymxc0",
-    },
-    before_modules: "",
-    // QEMU's FEC computes no checksum over IPv6 when the driver leaves it to the MAC: no packet would be valid.
-    before_link: "ethtool -K eth0 tx-checksum-ipv6 off",
+        before_modules: "",
+        // QEMU's FEC computes no checksum over IPv6 when the driver leaves it to the MAC: no packet would be valid.
+        before_link: "ethtool -K eth0 tx-checksum-ipv6 off",
+    }),
 };

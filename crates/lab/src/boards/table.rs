@@ -4,7 +4,7 @@
 use super::definition::Board;
 
 /// Every board there is.
-pub static BOARDS: [&Board; 7] = [
+pub static BOARDS: [&Board; 13] = [
     &super::sabrelite::SABRELITE,
     &super::mcimx6ul_evk::MCIMX6UL_EVK,
     &super::zcu102::ZCU102,
@@ -12,6 +12,12 @@ pub static BOARDS: [&Board; 7] = [
     &super::malta::MALTA_PCNET,
     &super::virt::VIRT,
     &super::virt::VIRT_E1000,
+    &super::bare::SABRELITE,
+    &super::bare::MCIMX6UL_EVK,
+    &super::bare::ZYNQ_A9,
+    &super::bare::ZCU102,
+    &super::bare::SIFIVE_U,
+    &super::bare::MICROBLAZE_V,
 ];
 
 impl Board {

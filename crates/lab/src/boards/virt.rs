@@ -1,7 +1,7 @@
 //! QEMU's own 64-bit Arm machine: the quickest to start.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
 
 pub(super) static VIRT: Board = Board {
     name: "virt",
@@ -9,9 +9,7 @@ pub(super) static VIRT: Board = Board {
     driver: "virtio_net",
     limits: "no MAC at all: virtio is a queue in memory",
     qemu: QEMU,
-    system: SYSTEM,
-    before_modules: "",
-    before_link: "",
+    software: Software::Linux(SYSTEM),
 };
 
 pub(super) static VIRT_E1000: Board = Board {
@@ -20,9 +18,7 @@ pub(super) static VIRT_E1000: Board = Board {
     driver: "e1000",
     limits: "no pause frames, no coalescing",
     qemu: Qemu { port: &["-device", "e1000,netdev=n0,romfile="], ..QEMU },
-    system: System { modules: &["virtio_pci", "virtio_console", "e1000"], ..SYSTEM },
-    before_modules: "",
-    before_link: "",
+    software: Software::Linux(System { modules: &["virtio_pci", "virtio_console", "e1000"], ..SYSTEM }),
 };
 
 const QEMU: Qemu = Qemu {
@@ -41,4 +37,6 @@ const SYSTEM: System = System {
     tree: DeviceTree::Qemu,
     console: "ttyAMA0",
     agent_device: "/dev/vport0p1",
+    before_modules: "",
+    before_link: "",
 };

@@ -1,7 +1,7 @@
 //! The ZCU102: a Zynq UltraScale+, with its GEM.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
 
 pub(super) static ZCU102: Board = Board {
     name: "zcu102",
@@ -15,7 +15,7 @@ pub(super) static ZCU102: Board = Board {
         port: &["-net", "nic,netdev=n0"],
         agent_port: AgentPort::Serial { agent: 1, console: 0 },
     },
-    system: System {
+    software: Software::Linux(System {
         arch: Arch::Aarch64,
         kernel_package: "linux-image-arm64",
         command_line: "console=ttyPS0,115200 iomem=relaxed",
@@ -23,8 +23,8 @@ pub(super) static ZCU102: Board = Board {
         tree: DeviceTree::Own(include_str!("zcu102.dts")),
         console: "ttyPS0",
         agent_device: "/dev/ttyPS1",
-    },
-    before_modules: "",
-    // QEMU's GEM stops receiving for good once it has found the ring full, and computes no checksum over IPv6.
-    before_link: "ethtool -G eth0 rx 4096; ethtool -K eth0 tx off",
+        before_modules: "",
+        // QEMU's GEM stops receiving for good once it has found the ring full, and computes no checksum over IPv6.
+        before_link: "ethtool -G eth0 rx 4096; ethtool -K eth0 tx off",
+    }),
 };

@@ -152,7 +152,8 @@ pub(crate) enum LabArgs {
         /// Ask for newer packages, instead of using what is in the cache
         #[arg(long)]
         update: bool,
-        /// The agent's program for the board's processor; by default the one built by `cargo xtask agents`
+        /// The agent's program for the board's processor, or its firmware; by default the one built by `cargo xtask agents`
+        /// or `cargo xtask firmware`
         #[arg(long, value_name = "FILE")]
         agent: Option<PathBuf>,
     },

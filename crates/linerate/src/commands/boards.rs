@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use linerate_control::Endpoint;
-use linerate_lab::boards::{Arch, Board, Boot, Folders, HostAgent, Machine};
-use linerate_lab::{Privilege, enter_user_namespace, privilege};
-use linerate_machine::end::End;
+use linerate_lab::boards::{Board, Boot, Folders, HostAgent, Machine, Program};
+use linerate_lab::{Privilege, TARGET_IPV4, enter_user_namespace, privilege};
+use linerate_machine::end::{End, PerEnd};
+use linerate_trial::tool::Tool;
 
 use crate::interrupt;
 use crate::progress::Progress;
 
-/// A way to be a board's agent that the user names instead of looking for one.
+/// The folder of agents and firmwares that the user names instead of the usual ones.
 const AGENTS: &str = "LINERATE_AGENTS";
 
 /// The board that runs for a command. It ends with this.
@@ -32,7 +33,7 @@ impl Started {
 pub(crate) struct Start {
     /// Ask for the newest packages.
     pub(crate) update: bool,
-    /// The agent's program for it.
+    /// The agent's program for it, or its firmware.
     pub(crate) agent: Option<PathBuf>,
 }
 
@@ -53,28 +54,38 @@ pub(crate) fn start_for(endpoints: &[&Endpoint], progress: &Progress) -> Result<
         _ => bail!("{} have no cable between them; measure each board with its own host", names.join(" and ")),
     };
     let board = Board::find(name).map_err(anyhow::Error::msg)?;
+    let speaks_with = |endpoint: &&Endpoint| matches!(endpoint, Endpoint::Board { end: End::Target, .. });
+    if board.is_bare() && endpoints.iter().any(speaks_with) {
+        bail!(
+            "{name} has no operating system, and so no agent; it can only be measured, by udp-stream, and 'linerate lab log \
+             {name}' shows what it counts"
+        );
+    }
     if folders()?.find(name).is_ok() {
         return Ok(None);
     }
     start(board, &Start::default(), progress).map(Some)
 }
 
-/// The host that a run has if the user named none: the other end of a board's cable, or this machine.
-pub(crate) fn usual_host(target: &Endpoint, host: &Endpoint) -> Endpoint {
-    match (target, host) {
-        (Endpoint::Board { name, end: End::Target }, Endpoint::Local) => {
-            Endpoint::Board { name: name.clone(), end: End::Host }
-        }
-        _ => host.clone(),
-    }
+/// The two ends of a run. The host, if the user named none, is the other end of a board's cable, or this machine. The
+/// target, where it is a board without an agent, is its iperf2 server.
+pub(crate) fn ends(target: Endpoint, host: Endpoint) -> PerEnd<Endpoint> {
+    let Endpoint::Board { name, end: End::Target } = &target else { return PerEnd { target, host } };
+    let host = match host {
+        Endpoint::Local => Endpoint::Board { name: name.clone(), end: End::Host },
+        host => host,
+    };
+    let is_bare = Board::find(name).is_ok_and(Board::is_bare);
+    let server = Endpoint::Foreign { tool: Tool::Iperf2, host: TARGET_IPV4.to_string(), port: None };
+    PerEnd { target: if is_bare { server } else { target }, host }
 }
 
 /// Starts a board; progress is shown.
 pub(crate) fn start(board: &'static Board, wanted: &Start, progress: &Progress) -> Result<Started> {
     let folders = folders()?;
-    let agent = match &wanted.agent {
+    let on_board = match &wanted.agent {
         Some(path) => path.clone(),
-        None => agent_for(board.arch())?,
+        None => find(board.runs())?,
     };
     let mut say = |text: &str| progress.doing(&format!("{}: {text}", board.name));
     let ready = board.ready(&folders.cache, wanted.update, &mut say)?;
@@ -86,7 +97,8 @@ pub(crate) fn start(board: &'static Board, wanted: &Start, progress: &Progress) 
     interrupt::listen();
     let program = std::env::current_exe().context("this program cannot find itself")?;
     let host_agent = HostAgent { program, arguments: ["agent", "--stdio"].map(Into::into).into() };
-    let boot = Boot { folders: &folders, agent: &agent, host_agent, interrupted: interrupt::requested, say: &mut say };
+    let boot =
+        Boot { folders: &folders, program: &on_board, host_agent, interrupted: interrupt::requested, say: &mut say };
     let machine = ready.boot(boot)?;
     progress.clear();
     Ok(Started { machine })
@@ -97,17 +109,19 @@ pub(crate) fn folders() -> Result<Folders> {
     Folders::of_user().context("there is no home folder to keep boards in; set HOME or XDG_CACHE_HOME")
 }
 
-/// The agent's program for a processor: in a folder that the user names, or where agents are.
-fn agent_for(arch: Arch) -> Result<PathBuf> {
-    let name = format!("linerate-agent-{}", arch.name());
+/// What of linerate runs on a board: in a folder that the user names, or where agents are.
+fn find(program: Program) -> Result<PathBuf> {
+    let (name, built_by) = match program {
+        Program::Agent(arch) => (format!("linerate-agent-{}", arch.name()), format!("agents {}", arch.name())),
+        Program::Firmware(name) => (format!("linerate-firmware-{name}"), format!("firmware {name}")),
+    };
     let named = std::env::var_os(AGENTS).map(PathBuf::from);
     let folders = named.into_iter().chain(super::agents_folders());
     let found = folders.map(|folder| folder.join(&name)).find(|path| path.is_file());
     found.with_context(|| {
         format!(
-            "there is no {name} beside this program; build it with 'cargo xtask agents {}', and name its folder with \
-             {AGENTS} if it is elsewhere",
-            arch.name()
+            "there is no {name} beside this program; build it with 'cargo xtask {built_by}', and name its folder with \
+             {AGENTS} if it is elsewhere"
         )
     })
 }

@@ -59,6 +59,7 @@ fn list() -> Result<()> {
     out!(
         "\nlinerate run tcp --target board:{}    starts the board, measures, ends it\n\
          Boards show how drivers behave, not how fast they are (docs/lab.md).\n\
+         Those called …-bare have no OS: linerate run udp-stream (docs/firmware.md).\n\
          linerate lab up bridge (or router, nat)    makes a machine that forwards between\n\
          two others, for --middle; double one that carries so many frames a second.\n",
         BOARDS[0].name
@@ -75,12 +76,15 @@ fn up(name: &str, wanted: &Start) -> Result<()> {
     let board = Board::find(&name).map_err(anyhow::Error::msg)?;
     let progress = Progress::new(false);
     let mut started = start(board, wanted, &progress)?;
-    out!(
-        "{name} runs: {}. As an endpoint it is board:{name}.\nNot as on hardware: its speed; {}.\n\
-         Ctrl-C, or linerate lab down {name}, ends it.\n",
-        board.about,
-        board.limits
-    );
+    out!("{name} runs: {}. As an endpoint it is board:{name}.\n", board.about);
+    if board.is_bare() {
+        out!(
+            "It answers ARP, ping and iperf2's UDP test, and sends every other frame back:\n\n\
+             linerate run udp-stream --target board:{name}\n\n\
+             linerate lab log {name} shows what it counts, every 5 s.\n"
+        );
+    }
+    out!("Not as on hardware: its speed; {}.\nCtrl-C, or linerate lab down {name}, ends it.\n", board.limits);
     while !started.has_ended() && !interrupt::requested() {
         std::thread::sleep(Duration::from_millis(100));
     }

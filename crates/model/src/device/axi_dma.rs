@@ -1,4 +1,5 @@
 //! Xilinx's AXI DMA in scatter/gather mode: PG021, "Register Space", "Scatter Gather Descriptor", "Descriptor Management".
+//! Behind it AXI Ethernet, whose status words end up in a frame's last descriptor: PG138, "Receive AXI4-Stream Status".
 
 use super::{Broken, Device, Wire, gather, scatter};
 use crate::memory::Memory;
@@ -18,6 +19,8 @@ const NEXT: u32 = 0x00;
 const BUFFER: u32 = 0x08;
 const CONTROL: u32 = 0x18;
 const STATUS: u32 = 0x1c;
+/// "User Application Field 4": its lower half is the frame's length (RXBYTECNT).
+const APP4: u32 = 0x30;
 
 /// A channel's registers and engine.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +38,8 @@ struct Channel {
     /// Octets of the buffer were moved, and whether the frame ends.
     moved: Option<(u32, bool)>,
     frame: Vec<u8>,
+    /// Octets of the whole frame on the way in.
+    length: u32,
     mid_frame: bool,
 }
 
@@ -126,11 +131,15 @@ impl AxiDma {
         if let Some((octets, end)) = channel.moved.take() {
             let start = if channel.mid_frame { 0 } else { START };
             channel.mid_frame = !end;
+            if end {
+                memory.device_write(channel.current + APP4, channel.length & 0xffff);
+            }
             return channel.complete(memory, octets | start | if end { END } else { 0 }, end);
         }
         let Some((buffer, control)) = channel.fetch(memory, wire) else { return };
         if !channel.mid_frame {
             let Some(frame) = wire.incoming.pop_front() else { return };
+            channel.length = frame.len() as u32;
             channel.frame = frame;
         }
         let left = channel.frame.split_off(channel.frame.len().min((control & LENGTH) as usize));

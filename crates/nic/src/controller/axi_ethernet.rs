@@ -5,8 +5,8 @@ use crate::format;
 use crate::options::When;
 
 registers! { MAC_REGISTERS, mac:
-    RCW1 "RCW1" 0x404 { RECEIVE "RX" 28 }
-    TC "TC" 0x408 { TRANSMIT "TX" 28 }
+    RCW1 "RCW1" 0x404 { RX_JUMBO "JUM" 30 RECEIVE "RX" 28 }
+    TC "TC" 0x408 { TX_JUMBO "JUM" 30 TRANSMIT "TX" 28 }
     FCC "FCC" 0x40c { FCRX "FCRX" 29 }
     EMMC "EMMC" 0x410 { LINKSPEED "LINKSPEED" 30 }
     UAW0 "UAW0" 0x700
@@ -44,8 +44,12 @@ pub const AXI_ETHERNET: Controller = Controller {
         Step::TxRing(MM2S_CURDESC),
         Step::Write(S2MM_DMACR, RS | THRESHOLD),
         Step::Write(MM2S_DMACR, RS | THRESHOLD),
-        Step::Write(RCW1, RECEIVE),
-        Step::Write(TC, TRANSMIT),
+        Step::Write(RCW1, 0),
+        Step::Write(TC, 0),
+        Step::When(When::Jumbo, RCW1, RX_JUMBO),
+        Step::When(When::Jumbo, TC, TX_JUMBO),
+        Step::Set(RCW1, RECEIVE),
+        Step::Set(TC, TRANSMIT),
     ],
     stop: &[
         Step::Clear(RCW1, RECEIVE),

@@ -15,7 +15,7 @@ pub(super) mod gem {
 
     registers! { REGISTERS, mac:
         NET_CTRL "net_ctrl" 0x000 { START_TX "start_tx" 9 CLEAR_STAT "clear_stat_regs" 5 MGMT "mgmt_port_en" 4 TX_EN "tx_en" 3 RX_EN "rx_en" 2 }
-        NET_CFG "net_cfg" 0x004 { FCS_REMOVE "fcs_remove" 17 OFFSET "rx_buf_offset" 14 PAUSE_EN "pause_en" 13 GIGE_EN "gige_en" 10 FRAMES_1536 "rx_1536_byte_frames" 8 FULL_DUPLEX "full_duplex" 1 SPEED "speed" 0 }
+        NET_CFG "net_cfg" 0x004 { FCS_REMOVE "fcs_remove" 17 OFFSET "rx_buf_offset" 14 PAUSE_EN "pause_en" 13 GIGE_EN "gige_en" 10 FRAMES_1536 "rx_1536_byte_frames" 8 JUMBO_EN "jumbo_en" 3 FULL_DUPLEX "full_duplex" 1 SPEED "speed" 0 }
         DMA_CFG "dma_cfg" 0x010 { TX_MEMORY "tx_pktbuf_memsz_sel" 10 RX_MEMORY "rx_pktbuf_memsz_sel" 8 BURST "ahb_fixed_burst_len" 0 }
         TX_STATUS "tx_status" 0x014
         RX_QBAR "rx_qbar" 0x018
@@ -63,6 +63,7 @@ pub const GEM: Controller = {
             Step::Clear(NET_CFG, !(7 << 18 | 3 << 21)),
             Step::Set(NET_CFG, FCS_REMOVE | FRAMES_1536 | FULL_DUPLEX),
             Step::When(When::Offset, NET_CFG, TWO * OFFSET),
+            Step::When(When::Jumbo, NET_CFG, JUMBO_EN),
             Step::When(When::Pause, NET_CFG, PAUSE_EN),
             Step::When(When::Gigabit, NET_CFG, GIGE_EN),
             Step::When(When::Megabit, NET_CFG, SPEED),

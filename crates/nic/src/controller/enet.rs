@@ -10,7 +10,7 @@ registers! { REGISTERS, mac:
     RDAR "ENET_RDAR" 0x010 { RX_ACTIVE "RDAR" 24 }
     TDAR "ENET_TDAR" 0x014 { TX_ACTIVE "TDAR" 24 }
     ECR "ENET_ECR" 0x024 { DBSWP "DBSWP" 8 SPEED "SPEED" 5 EN1588 "EN1588" 4 ETHEREN "ETHEREN" 1 RESET "RESET" 0 }
-    RCR "ENET_RCR" 0x084 { MAX_FL "MAX_FL" 16 RGMII_EN "RGMII_EN" 6 FCE "FCE" 5 MII_MODE "MII_MODE" 2 }
+    RCR "ENET_RCR" 0x084 { MAX_FL "MAX_FL" 16 RMII_MODE "RMII_MODE" 8 RGMII_EN "RGMII_EN" 6 FCE "FCE" 5 MII_MODE "MII_MODE" 2 }
     TCR "ENET_TCR" 0x0c4 { FDEN "FDEN" 2 }
     PALR "ENET_PALR" 0x0e4
     PAUR "ENET_PAUR" 0x0e8
@@ -34,6 +34,7 @@ const LEGACY_START: &[Step] = &[
     Step::Write(RCR, (LONGEST * MAX_FL) | MII_MODE),
     Step::When(When::Pause, RCR, FCE),
     Step::When(When::Rgmii, RCR, RGMII_EN),
+    Step::When(When::Rmii, RCR, RMII_MODE),
     Step::Write(TCR, FDEN),
     Step::Write(TFWR, STRFWD),
     Step::Write(RACC, 0),
