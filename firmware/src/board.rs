@@ -19,6 +19,8 @@ pub struct Board {
     pub buffer: u32,
     /// The MAC takes frames above 1518 bytes.
     pub jumbo: bool,
+    /// The MAC has a second queue.
+    pub second_queue: bool,
     /// Its port has 1000 Mbit/s.
     pub gigabit: bool,
     /// Its PHY is behind an RGMII.
@@ -27,6 +29,8 @@ pub struct Board {
     pub rmii: bool,
     /// The rings are looked at without asking the interrupt's status first.
     pub polled: bool,
+    /// A register of the MAC that is written as it is after frames were taken.
+    pub rewritten: Option<usize>,
     /// Its console.
     pub uart: Uart,
     /// Its clock.

@@ -28,10 +28,12 @@ const fn plain(name: &'static str, controller: &'static Controller, mac: usize, 
         dma: Peripheral(mac),
         buffer: 2048,
         jumbo: false,
+        second_queue: false,
         gigabit: true,
         rgmii: true,
         rmii: false,
         polled: false,
+        rewritten: None,
         uart,
         clock,
     }
@@ -75,8 +77,11 @@ pub static ZYNQ_A9: Board = plain(
 );
 
 /// Zynq UltraScale+, GEM0: QEMU gives it the first port, where the board has the one of GEM3.
-pub static ZCU102: Board =
-    Board { jumbo: true, ..plain("zcu102", &GEM, 0xff0b_0000, cadence_uart(0xff00_0000), Clock::ArmGeneric) };
+pub static ZCU102: Board = Board {
+    jumbo: true,
+    second_queue: true,
+    ..plain("zcu102", &GEM, 0xff0b_0000, cadence_uart(0xff00_0000), Clock::ArmGeneric)
+};
 
 /// SiFive's FU540: UART of txdata.full, txctrl.txen; `mtime` of the CLINT.
 pub static SIFIVE_U: Board = Board {
@@ -94,12 +99,14 @@ pub static SIFIVE_U: Board = Board {
 ///
 /// Polled, because to QEMU a writing of the DMA's status, by which an interrupt is acknowledged, is a writing of all of it:
 /// a channel that has come to its tail forgets that, runs into a descriptor that is not its own, and halts for good.
-/// And a buffer holds any frame: QEMU says of each of a frame's descriptors that the frame ends there.
+/// A buffer holds any frame: QEMU says of each of a frame's descriptors that the frame ends there.
+/// And RCW1 is rewritten: a frame that met a full ring stays in QEMU's queue, with all that follow, until it is.
 pub static MICROBLAZE_V: Board = Board {
     dma: Peripheral(0x41e0_0000),
     buffer: 9216,
     jumbo: true,
     polled: true,
+    rewritten: Some(0x404),
     ..plain(
         "microblaze-v",
         &AXI_ETHERNET,

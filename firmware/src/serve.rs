@@ -57,10 +57,9 @@ pub fn serve(board: &'static Board, console: &mut Console) -> Stopped {
     if let Err(why) = rings.start(&mut memory, &mut registers, responder.mac()) {
         return Stopped::NeverClear(why);
     }
-    let ([a, b, c, d], mac) = (ADDRESS, responder.mac());
+    let ([a, b, c, d], [m, n, o, p, q, r]) = (ADDRESS, responder.mac());
     let _ = write!(console, "linerate firmware: {}, {}, {a}.{b}.{c}.{d}, ", board.name, board.controller.name);
-    mac.iter().enumerate().for_each(|(at, byte)| drop(write!(console, "{}{byte:02x}", if at > 0 { ":" } else { "" })));
-    let _ = write!(console, "\r\n");
+    let _ = write!(console, "{m:02x}:{n:02x}:{o:02x}:{p:02x}:{q:02x}:{r:02x}\r\n");
 
     let mut time = Time::start(&board.clock);
     let mut buffer = [0; LONGEST];
@@ -78,7 +77,10 @@ pub fn serve(board: &'static Board, console: &mut Console) -> Stopped {
             }
         };
         if board.polled {
-            rings.service(&mut memory, &mut registers, budget, each);
+            let taken = rings.service(&mut memory, &mut registers, budget, each);
+            if let Some(register) = board.rewritten.filter(|_| taken > 0) {
+                board.mac.write(register, board.mac.read(register));
+            }
         } else if more || rings.interrupt(&mut registers) != Events::default() {
             more = rings.poll(&mut memory, &mut registers, budget, each) == Polled::More;
         }
@@ -103,7 +105,7 @@ fn rings(board: &Board, memory: &SharedMemory) -> Result<Rings, Misplaced> {
     };
     let tx = place(memory.first(), LONGEST as u32);
     let rx = place(tx.buffers.plus(tx.buffer * RING as u32), board.buffer);
-    let Board { jumbo, gigabit, rgmii, rmii, .. } = *board;
-    let options = Options { jumbo, gigabit, rgmii, rmii, ..Options::default() };
+    let Board { jumbo, gigabit, rgmii, rmii, second_queue, .. } = *board;
+    let options = Options { jumbo, idle_queue: second_queue, gigabit, rgmii, rmii, ..Options::default() };
     Driver::new(board.controller, options, tx, rx, memory)
 }

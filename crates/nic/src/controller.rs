@@ -58,6 +58,8 @@ pub enum Step {
     TxRing(Register),
     /// Writes the receive ring's address.
     RxRing(Register),
+    /// Writes the address of the idle queue's descriptor, where there is such a queue.
+    IdleQueue(Register),
     /// Sets a field to the size of receive buffers.
     BufferSize {
         /// Where.

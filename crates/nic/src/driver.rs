@@ -123,6 +123,9 @@ impl<const TX: usize, const RX: usize> Driver<TX, RX> {
     ) -> Result<(), NeverClear> {
         self.tx.reset(bus);
         self.rx.reset(bus);
+        if self.options.idle_queue {
+            self.tx.write_idle(bus);
+        }
         self.carry_out(self.controller.start, registers, address)?;
         self.unmask(registers);
         self.tell_rx(registers);
@@ -313,6 +316,8 @@ impl<const TX: usize, const RX: usize> Driver<TX, RX> {
                 }
                 Step::TxRing(register) => registers.write(register, self.tx.first().0),
                 Step::RxRing(register) => registers.write(register, self.rx.first().0),
+                Step::IdleQueue(register) if self.options.idle_queue => registers.write(register, self.tx.idle().0),
+                Step::IdleQueue(_) => {}
                 Step::BufferSize { register, shift, unit } => {
                     set(registers, register, (self.rx.buffer() / unit) << shift);
                 }

@@ -19,6 +19,9 @@ pub struct Options {
     pub rmii: bool,
     /// Frames above 1518 octets are received and sent, where the MAC can. Without it none above 1536 comes in.
     pub jumbo: bool,
+    /// The MAC has a second queue each way. It stays idle: its descriptor is never the device's, and stands behind the
+    /// transmit ring's.
+    pub idle_queue: bool,
 }
 
 /// Octets before each received frame.

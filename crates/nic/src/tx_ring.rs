@@ -11,7 +11,7 @@
 
 use crate::bus::{Bus, BusAddress};
 use crate::descriptor::{Words, fault};
-use crate::format::{Fault, Format, GivenBack};
+use crate::format::{Close, Fault, Format, GivenBack, Mark};
 use crate::options::Bounce;
 use crate::place::{Misplaced, Place};
 
@@ -70,6 +70,28 @@ impl<const N: usize> TxRing<N> {
         for index in 0..N {
             self.take_back(bus, index);
         }
+        bus.barrier();
+    }
+
+    /// Where a descriptor stands that is never the device's: behind the ring's own.
+    pub(crate) fn idle(&self) -> BusAddress {
+        self.place.descriptor(N)
+    }
+
+    /// Writes that one, as the only one of a ring, whichever way it goes.
+    pub(crate) fn write_idle(&self, bus: &mut impl Bus) {
+        let mut words = [0; 2];
+        let mut mark = |mark: Mark, holds| words[mark.word] |= mark.bits(holds);
+        mark(self.format.tx.device, false);
+        mark(self.format.rx.device, false);
+        if let Close::Wrap { tx, rx } = self.format.close {
+            mark(tx, true);
+            mark(rx, true);
+        }
+        for (at, word) in (0..).zip(words) {
+            bus.write(self.idle().plus(at * 4), word);
+        }
+        bus.clean(self.idle(), self.format.octets());
         bus.barrier();
     }
 

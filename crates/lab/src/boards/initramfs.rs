@@ -57,7 +57,7 @@ impl Archive {
 }
 
 /// What the board does when it has started: modules, the port, its addresses, the agent; a shell on the console.
-pub(crate) fn init(system: &System, modules: &[String]) -> String {
+pub(crate) fn init(board: &str, system: &System, modules: &[String]) -> String {
     let insert: String = modules.iter().map(|name| format!("insmod /modules/{name}\n")).collect();
     format!(
         "#!/bin/busybox sh\n\
@@ -83,7 +83,7 @@ pub(crate) fn init(system: &System, modules: &[String]) -> String {
            sleep 1\n\
          done >/run/agent.log 2>&1 &\n\
          while true; do setsid cttyhack sh -l </dev/{console} >/dev/{console} 2>&1; sleep 1; done\n",
-        name = board.name,
+        name = board,
         before = system.before_modules,
         before_link = system.before_link,
         device = system.agent_device,
@@ -116,7 +116,7 @@ mod tests {
     fn every_board_has_an_init_of_whole_lines() {
         for board in crate::boards::BOARDS {
             let Software::Linux(system) = board.software else { continue };
-            let script = init(&system, &["00-a.ko".to_owned()]);
+            let script = init(board.name, &system, &["00-a.ko".to_owned()]);
             assert!(script.contains("\ninsmod /modules/00-a.ko\nn=0"), "{script}");
             assert!(script.contains(&format!("--line {}\n", system.agent_device)), "{script}");
         }

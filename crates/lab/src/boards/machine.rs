@@ -85,7 +85,7 @@ impl Ready {
         File::options().read(true).write(true).open(TUN).map_err(|error| BoardError::NoCable { error })?;
         let (folder, lock) = folders.take(self.board.name)?;
         let software = match &self.software {
-            ReadySoftware::Linux(system, parts) => linux(system, parts, &folder, program)?,
+            ReadySoftware::Linux(system, parts) => linux(self.board, system, parts, &folder, program)?,
             ReadySoftware::Bare(bare) => firmware(bare.loaded_by, program),
         };
         let namespace = step("making a network namespace", Namespace::new())?;
@@ -176,9 +176,15 @@ impl Board {
 }
 
 /// QEMU's words for a Linux system; its initramfs, with the agent, is made in the board's folder.
-fn linux(system: &System, parts: &Parts, folder: &Path, agent: &Path) -> Result<Vec<OsString>, BoardError> {
+fn linux(
+    board: &Board,
+    system: &System,
+    parts: &Parts,
+    folder: &Path,
+    agent: &Path,
+) -> Result<Vec<OsString>, BoardError> {
     let image = folder.join("initramfs");
-    fs::write(&image, initramfs(system, parts, agent)?).map_err(|error| BoardError::file(&image, error))?;
+    fs::write(&image, initramfs(board, system, parts, agent)?).map_err(|error| BoardError::file(&image, error))?;
     let (kernel, tree) = (parts.kernel(), parts.tree());
     let mut words: Vec<&OsStr> = vec!["-kernel".as_ref(), kernel.as_ref(), "-initrd".as_ref(), image.as_ref()];
     words.extend(["-append", system.command_line].map(OsStr::new));
@@ -196,7 +202,7 @@ fn firmware((option, before): (&str, &str), file: &Path) -> Vec<OsString> {
     vec![option.into(), format!("{before}{file}").into()]
 }
 
-fn initramfs(system: &System, parts: &Parts, agent: &Path) -> Result<Vec<u8>, BoardError> {
+fn initramfs(board: &Board, system: &System, parts: &Parts, agent: &Path) -> Result<Vec<u8>, BoardError> {
     let read = |path: &Path| fs::read(path).map_err(|error| BoardError::file(path, error));
     let mut archive = Archive::default();
     for folder in ["bin", "lib", "modules", "proc", "sys", "dev", "etc"] {
@@ -212,7 +218,7 @@ fn initramfs(system: &System, parts: &Parts, agent: &Path) -> Result<Vec<u8>, Bo
         archive.file(&inside.to_string_lossy(), &read(&path)?);
     }
     archive.file("bin/linerate-agent", &read(agent)?);
-    archive.file("init", initramfs::init(system, &modules).as_bytes());
+    archive.file("init", initramfs::init(board.name, system, &modules).as_bytes());
     Ok(archive.finish())
 }
 

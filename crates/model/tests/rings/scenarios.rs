@@ -12,7 +12,7 @@ use linerate_nic::driver::{Driver, Polled};
 use linerate_nic::options::{Faulty, Offset, Options};
 use linerate_nic::rx_ring::Fragments;
 
-use super::setup::{ADDRESS, CONTROLLERS, RX_DESCRIPTORS, Setup};
+use super::setup::{ADDRESS, CONTROLLERS, RX_DESCRIPTORS, Setup, TX_DESCRIPTORS};
 
 pub const RING: usize = 4;
 
@@ -159,6 +159,18 @@ fn b11_the_offset_is_before_the_frames_first_octet_only() {
         machine.settle();
         assert_eq!(machine.received, [frame], "{}", controller.name);
     }
+}
+
+/// A GEM of two queues, as in Zynq UltraScale+: the idle one has a descriptor that is the driver's either way, and wraps.
+#[test]
+fn an_idle_queue_has_a_descriptor_that_is_never_the_devices() {
+    let machine = Machine::new(&GEM, Options { idle_queue: true, ..Options::default() });
+    // UG585, tables 16-2 and 16-3: receive word 0 has wrap (1) and ownership (0), transmit word 1 used (31) and wrap (30).
+    let behind = TX_DESCRIPTORS + RING as u32 * 8;
+    let words = [0, 4].map(|at| machine.world.borrow().memory.device_read(behind + at));
+    assert_eq!(words, [0b11, 0b11 << 30]);
+    let without = Machine::new(&GEM, Options::default());
+    assert_eq!(without.world.borrow().memory.device_read(behind), 0);
 }
 
 /// A bus that counts what is copied.

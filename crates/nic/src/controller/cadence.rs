@@ -26,6 +26,8 @@ pub(super) mod gem {
         INTR_DIS "intr_dis" 0x02c
         ADDRESS_LOW "spec_addr1_bot" 0x088
         ADDRESS_HIGH "spec_addr1_top" 0x08c
+        TX_Q1BAR "transmit_q1_ptr" 0x440
+        RX_Q1BAR "receive_q1_ptr" 0x480
     }
 }
 
@@ -71,6 +73,8 @@ pub const GEM: Controller = {
             Step::BufferSize { register: DMA_CFG, shift: 16, unit: 64 },
             Step::RxRing(RX_QBAR),
             Step::TxRing(TX_QBAR),
+            Step::IdleQueue(RX_Q1BAR),
+            Step::IdleQueue(TX_Q1BAR),
             Step::Address(ADDRESS_LOW, LOW),
             // Writing the upper half makes the address valid.
             Step::Address(ADDRESS_HIGH, HIGH),
