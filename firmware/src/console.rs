@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::board::Uart;
 
-/// Bytes that may wait; a statistics line has some 200.
-const WAITING: usize = 1024;
+/// Bytes that may wait: a line of some 100 for each test that can end at once, and one of some 200 of statistics.
+const WAITING: usize = 2048;
 
 /// A console.
 pub struct Console {

@@ -75,6 +75,9 @@ pub fn serve(board: &'static Board, console: &mut Console) -> Stopped {
             {
                 unsent += 1;
             }
+            if let Some(report) = responder.take_ended() {
+                let _ = write!(console, "{report}\r\n");
+            }
         };
         if board.polled {
             let taken = rings.service(&mut memory, &mut registers, budget, each);
@@ -83,9 +86,6 @@ pub fn serve(board: &'static Board, console: &mut Console) -> Stopped {
             }
         } else if more || rings.interrupt(&mut registers) != Events::default() {
             more = rings.poll(&mut memory, &mut registers, budget, each) == Polled::More;
-        }
-        if let Some(report) = responder.take_ended() {
-            let _ = write!(console, "{report}\r\n");
         }
         if now_us - said_us >= PERIOD_US {
             said_us += PERIOD_US;
