@@ -136,7 +136,7 @@ impl State {
                     self.ends
                         .target
                         .as_ref()
-                        .map_or(asked.clone(), |target| super::super::boards::usual_host(target, &asked)),
+                        .map_or(asked.clone(), |target| super::super::boards::ends(target.clone(), asked).host),
                 )
             }
         }
