@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{ProbeOrder, RefusalKind, Reply, Secret};
 use linerate_host::probe::{MOST_SIZES, Order, Witness, probe};
+use linerate_host::traffic::refused_by_system;
 
 use crate::refusal::{Refusal, failed, out_of_order};
 
@@ -32,7 +33,8 @@ impl Probing {
         secret: Secret,
     ) -> Result<Reply, Refusal> {
         self.witness = None;
-        let witness = Witness::open(local, peer, interface, secret.0, WITNESS_TIME).map_err(failed)?;
+        let witness = Witness::open(local, peer, interface, secret.0, WITNESS_TIME)
+            .map_err(|error| failed(refused_by_system(&error)))?;
         let (udp, tcp) = witness.ports;
         self.witness = Some(witness);
         Ok(Reply::Witnessing { udp, tcp })

@@ -685,3 +685,19 @@ fn the_same_failure_is_examined_once() {
     assert_eq!(records.len(), 2);
     assert!(records[0].examination.is_some() && records[0].examination == records[1].examination, "{records:#?}");
 }
+
+#[test]
+fn few_ports_are_named() {
+    if !may() {
+        return;
+    }
+    let net = Net::new(Kind::Direct);
+    let bench = Bench::bare("examine-ports");
+    net.shell("on $H sysctl -qw net.ipv4.ip_local_port_range='40000 40003'");
+    let command = net.command(
+        &bench,
+        &["run", "tcp-stream", "--set", "direction=rx", "--set", "streams=8", "--set", "duration=300ms"],
+    );
+    let ran = Running::start(command).wait(IN_TIME);
+    ran.check_sentence(&["no local port left for another socket", "net.ipv4.ip_local_port_range (40000 to 40003)"]);
+}

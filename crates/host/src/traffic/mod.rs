@@ -35,6 +35,7 @@ mod timeline;
 mod udp_stream;
 mod wait;
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -60,6 +61,7 @@ use crate::profile::{Least, Profiler};
 use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
+use crate::text_of;
 
 use clock::TrialClock;
 use frames::{Hop, Port};
@@ -166,12 +168,22 @@ pub struct Failed {
     pub seen: Box<Outcome>,
 }
 
-fn refused_by_system(error: &io::Error) -> String {
+/// Why the kernel gave no socket or thread, and what to do about it; one sentence.
+pub fn refused_by_system(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EMFILE) => {
             "the agent has no descriptor left for another socket (EMFILE); raise the limit there (ulimit -n), \
                                or take fewer streams"
                 .to_owned()
+        }
+        Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL) => {
+            let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+            let range = range.split_whitespace().collect::<Vec<_>>().join(" to ");
+            format!(
+                "this machine has no local port left for another socket, or not this address ({}); see \
+                 net.ipv4.ip_local_port_range ({range}) and `ss -s` there, or take fewer streams",
+                text_of(error)
+            )
         }
         _ => format!("the system refused a socket or a thread: {error}"),
     }
