@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::ErrorCode;
 
 use crate::select::LAST;
+use crate::store::SqlError;
 
 /// How long to wait for another process that writes. A transaction of ours takes milliseconds.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
@@ -133,13 +134,40 @@ pub enum StoreError {
         /// What begins so: as much of each identifier as tells it from the others, and its plan.
         matches: Vec<String>,
     },
+    /// The URL of a store on a server cannot be used.
+    #[error("this is no URL of a store: {why}; it is like postgres://USER@HOST/DATABASE")]
+    BadUrl {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The server cannot be reached, or does not let us in.
+    #[error("cannot open the store {}: {why}; check that the server runs there and lets this user in", url.display())]
+    NoServer {
+        /// The URL, without a password.
+        url: PathBuf,
+        /// What it said.
+        why: String,
+    },
+    /// The program was built without the feature.
+    #[error(
+        "this linerate was built without PostgreSQL; build it with --features postgres, or name a file with --store"
+    )]
+    WithoutPostgres,
+    /// A server did not do what it was asked.
+    #[error("the store {}: {why}", url.display())]
+    Server {
+        /// The URL, without a password.
+        url: PathBuf,
+        /// What it said.
+        why: String,
+    },
     /// Something else.
     #[error("the store {}: {source}; check the disk, and that the file is whole", path.display())]
     Other {
         /// The store's file.
         path: PathBuf,
-        /// What SQLite said.
-        source: rusqlite::Error,
+        /// What the engine said.
+        source: SqlError,
     },
 }
 
@@ -155,9 +183,15 @@ fn first_of(matches: &[String]) -> String {
     format!("{}{more}", matches[..matches.len().min(MOST)].join(", "))
 }
 
-/// What SQLite's error means to a person.
-pub(crate) fn said(path: &Path, error: rusqlite::Error) -> StoreError {
+/// What an engine's error means to a person.
+pub(crate) fn said(path: &Path, error: impl Into<SqlError>) -> StoreError {
     let path = path.to_owned();
+    let error = match error.into() {
+        SqlError::Sqlite(error) => error,
+        #[cfg(feature = "postgres")]
+        SqlError::Postgres(error) => return StoreError::Server { url: path, why: postgres_said(&error) },
+        source => return StoreError::Other { path, source },
+    };
     match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             let why = if path.is_dir() { "it is a folder".to_owned() } else { error.to_string() };
@@ -167,6 +201,13 @@ pub(crate) fn said(path: &Path, error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore(path),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(path),
         Some(ErrorCode::DiskFull) => StoreError::DiskFull { path, kept: 0 },
-        _ => StoreError::Other { path, source: error },
+        _ => StoreError::Other { path, source: SqlError::Sqlite(error) },
     }
+}
+
+/// What a server's error says, with what is behind it: by itself it names only the step that failed. One line.
+#[cfg(feature = "postgres")]
+pub(crate) fn postgres_said(error: &postgres::Error) -> String {
+    let behind = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{behind}").replace('\n', " ")
 }

@@ -1,25 +1,30 @@
-//! The store: one SQLite file with every record, and the campaigns they belong to.
+//! The store: every record, and the campaigns they belong to; a file of SQLite's, or tables on a PostgreSQL server.
 //! Knows no default path and no clock; where the file is and what time it is are arguments.
 
 mod campaigns;
+mod database;
 mod figures;
 mod packed;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use linerate_trial::api::ApiUse;
+use rusqlite::OpenFlags;
 use rusqlite::types::Value;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, ffi, params};
 use serde::{Deserialize, Serialize};
 
 pub use self::campaigns::{Picked, Summary, TRIES};
+pub use self::database::SqlError;
+use self::database::{Database, Row};
 use self::figures::Arounds;
 pub use self::figures::Point;
 use self::packed::Dictionary;
 pub use crate::error::StoreError;
-use crate::error::{BUSY, said};
+use crate::error::said;
 use crate::id;
 use crate::record::{FORMAT, FlowFigures, Record};
 use crate::select::Filter;
@@ -29,7 +34,7 @@ use crate::select::Filter;
 /// may write at the same time; each waits for the other.
 #[derive(Debug)]
 pub struct Store {
-    connection: Connection,
+    database: Database,
     path: PathBuf,
 }
 
@@ -91,97 +96,57 @@ pub struct Listed {
 
 /// The version of the tables below, kept in the file's `user_version`.
 const SCHEMA: i64 = 4;
-/// A store whose figures in columns have yet to be made.
-const WITHOUT_FIGURES: i64 = 3;
-/// "line" in ASCII, kept in the file's `application_id`: how a store is told from any other SQLite file.
-const APPLICATION: i64 = 0x6c69_6e65;
-
-/// Columns beside `packed`, which is the record, repeat what it says, for lists and filters. `dictionary` has one row, which
-/// the first record brings. REPLACE deletes rows without asking the DELETE
-/// trigger (sqlite.org/lang_conflict.html), so a trigger of its own refuses a second insert.
-const TABLES: &str = "
-    CREATE TABLE campaigns (
-        id TEXT PRIMARY KEY NOT NULL,
-        plan TEXT NOT NULL,
-        plan_text TEXT NOT NULL,
-        target TEXT NOT NULL,
-        host TEXT NOT NULL,
-        started_at TEXT NOT NULL,
-        planned INTEGER NOT NULL,
-        finished_at TEXT
-    ) STRICT;
-    CREATE TABLE records (
-        id TEXT PRIMARY KEY NOT NULL,
-        campaign TEXT NOT NULL,
-        plan TEXT NOT NULL,
-        trial_index INTEGER NOT NULL,
-        repeat INTEGER NOT NULL,
-        workload TEXT NOT NULL,
-        direction TEXT NOT NULL,
-        started_at TEXT NOT NULL,
-        target TEXT NOT NULL,
-        host TEXT NOT NULL,
-        throughput_bps REAL,
-        loss_ratio REAL,
-        transactions_per_s REAL,
-        failed INTEGER NOT NULL,
-        sender_api TEXT,
-        receiver_api TEXT,
-        packed BLOB NOT NULL
-    ) STRICT;
-    CREATE TABLE dictionary (id INTEGER PRIMARY KEY CHECK (id = 1), octets BLOB NOT NULL) STRICT;
-    CREATE INDEX records_by_campaign ON records (campaign, trial_index);
-    CREATE INDEX records_by_plan ON records (plan, id);
-    CREATE TRIGGER records_are_written_once BEFORE INSERT ON records
-        WHEN EXISTS (SELECT 1 FROM records WHERE id = NEW.id)
-        BEGIN SELECT RAISE(ABORT, 'a record, once written, is never changed'); END;
-    CREATE TRIGGER records_are_never_changed BEFORE UPDATE ON records
-        BEGIN SELECT RAISE(ABORT, 'a record, once written, is never changed'); END;
-    CREATE TRIGGER records_are_never_deleted BEFORE DELETE ON records
-        BEGIN SELECT RAISE(ABORT, 'a record, once written, is never deleted'); END;
-    CREATE TRIGGER dictionary_is_never_changed BEFORE UPDATE ON dictionary
-        BEGIN SELECT RAISE(ABORT, 'records are packed against it, so it is never changed'); END;
-    CREATE TRIGGER dictionary_is_never_deleted BEFORE DELETE ON dictionary
-        BEGIN SELECT RAISE(ABORT, 'records are packed against it, so it is never deleted'); END;
-";
-
 impl Store {
-    /// Opens the store in this file; makes it when there is none. Its folder must exist.
+    /// Opens the store in this file, or that a `postgres:` URL names; makes it when there is none. A file's folder must exist.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
+        if let Some(store) = Store::on_server(path, true) {
+            return store;
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             return Err(StoreError::NoFolder(folder.to_owned()));
         }
-        Store::opened(path, OpenFlags::SQLITE_OPEN_CREATE)?.ready()
+        Store::ready(sqlite::open(path, OpenFlags::SQLITE_OPEN_CREATE)?, path.to_owned())
     }
 
-    /// Opens the store in this file to read what it has; where there is none, nothing is made.
+    /// Opens the store to read what it has; where there is none, nothing is made.
     pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
+        if let Some(store) = Store::on_server(path, false) {
+            return store;
+        }
         if path.try_exists().is_ok_and(|exists| !exists) {
             return Err(StoreError::NoRecords(path.to_owned()));
         }
-        let store = Store::opened(path, OpenFlags::empty())?;
-        if store.is_new()? { Err(StoreError::NoRecords(path.to_owned())) } else { store.ready() }
+        Store::ready(sqlite::open(path, OpenFlags::empty())?, path.to_owned())
     }
 
-    fn opened(path: &Path, more: OpenFlags) -> Result<Store, StoreError> {
-        // Without SQLITE_OPEN_URI, so that a file may be called `file:x?mode=memory`.
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
-        let connection = Connection::open_with_flags(path, flags).map_err(|error| said(path, error))?;
-        Ok(Store { connection, path: path.to_owned() })
+    /// The store on a server, if this names one.
+    #[cfg(feature = "postgres")]
+    fn on_server(path: &Path, may_make: bool) -> Option<Result<Store, StoreError>> {
+        let url = path.to_str().filter(|text| is_url(text))?;
+        Some(postgres::open(url, may_make).and_then(|(database, shown)| Store::ready(database, shown)))
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn on_server(path: &Path, _: bool) -> Option<Result<Store, StoreError>> {
+        path.to_str().filter(|text| is_url(text)).map(|_| Err(StoreError::WithoutPostgres))
     }
 
     /// A store that ends with the process: for a run that asked to keep nothing, and for tests.
     pub fn in_memory() -> Result<Store, StoreError> {
-        let path = PathBuf::from(":memory:");
-        let connection = Connection::open_in_memory().map_err(|error| said(&path, error))?;
-        Store { connection, path }.ready()
+        Store::ready(sqlite::in_memory()?, PathBuf::from(":memory:"))
+    }
+
+    /// With what is derived from its records, made anew where it is another version's.
+    fn ready(database: Database, path: PathBuf) -> Result<Store, StoreError> {
+        figures::make_current(&database).map_err(|error| said(&path, error))?;
+        Ok(Store { database, path })
     }
 
     /// Waits for no disk from now on: for examples that are written once, and may be broken by a loss of power.
     #[cfg(any(test, feature = "sample"))]
     pub(crate) fn write_carelessly(&mut self) -> Result<(), StoreError> {
-        self.connection.pragma_update(None, "synchronous", "OFF").map_err(|error| said(&self.path, error))
+        self.database.batch("PRAGMA synchronous = OFF").map_err(|error| said(&self.path, error))
     }
 
     /// Where it is.
@@ -192,32 +157,29 @@ impl Store {
     /// Writes down that a campaign begins.
     pub fn campaign_begin(&mut self, campaign: &Campaign) -> Result<(), StoreError> {
         let Campaign { id, plan, plan_text, target, host, started_at, planned, finished_at } = campaign;
-        self.connection
-            .execute(
-                "INSERT INTO campaigns (id, plan, plan_text, target, host, started_at, planned, finished_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![id, plan, plan_text, target, host, started_at, planned, finished_at],
-            )
-            .map_err(|error| self.said_writing(id, error))?;
+        let texts = [id, plan, plan_text, target, host, started_at];
+        let mut values: Vec<Value> = texts.into_iter().map(|one| text(one)).collect();
+        values.extend([Value::Integer(i64::from(*planned)), finished_at.as_deref().map_or(Value::Null, text)]);
+        let sql = "INSERT INTO campaigns (id, plan, plan_text, target, host, started_at, planned, finished_at)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        self.database.execute(sql, values).map_err(|error| self.said_writing(id, error))?;
         Ok(())
     }
 
     /// Writes down that a campaign has run all its trials; how many, where nobody knew before.
     pub fn campaign_finish(&mut self, id: &str, finished_at: &str) -> Result<(), StoreError> {
-        let changed = self
-            .connection
-            .execute(
-                "UPDATE campaigns SET finished_at = ?2, planned = CASE planned WHEN 0
-                 THEN (SELECT count(*) FROM records WHERE campaign = ?1) ELSE planned END WHERE id = ?1",
-                params![id, finished_at],
-            )
-            .map_err(|error| self.said_writing(id, error))?;
-        if changed == 0 { Err(StoreError::Unknown { what: "campaign", id: id.to_owned() }) } else { Ok(()) }
+        let sql = "UPDATE campaigns SET finished_at = ?2, planned = CASE planned WHEN 0
+                   THEN (SELECT count(*) FROM records WHERE campaign = ?1) ELSE planned END WHERE id = ?1";
+        let changed = self.database.execute(sql, vec![text(id), text(finished_at)]);
+        match changed.map_err(|error| self.said_writing(id, error))? {
+            0 => Err(StoreError::Unknown { what: "campaign", id: id.to_owned() }),
+            _ => Ok(()),
+        }
     }
 
     /// The campaign of this identifier.
     pub fn campaign(&self, id: &str) -> Result<Option<Campaign>, StoreError> {
-        self.one_campaign("WHERE id = ?1", &[&id])
+        self.one_campaign("WHERE id = ?1", &[id])
     }
 
     /// The newest campaign of this plan on these endpoints that was broken off. Whether its plan is still the same
@@ -225,7 +187,7 @@ impl Store {
     pub fn latest_unfinished(&self, plan: &str, target: &str, host: &str) -> Result<Option<Campaign>, StoreError> {
         self.one_campaign(
             "WHERE finished_at IS NULL AND plan = ?1 AND target = ?2 AND host = ?3 ORDER BY id DESC LIMIT 1",
-            &[&plan, &target, &host],
+            &[plan, target, host],
         )
     }
 
@@ -248,14 +210,11 @@ impl Store {
     /// Writes a record, for ever. When this returns, it is on the disk.
     pub fn insert(&mut self, record: &Record) -> Result<(), StoreError> {
         let json = written(record).map_err(|why| StoreError::BadRecord { id: record.id.clone(), why })?;
-        self.insert_text(record, &json).map_err(|error| match &error {
-            rusqlite::Error::SqliteFailure(failure, _)
-                if [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_TRIGGER]
-                    .contains(&failure.extended_code) =>
-            {
-                StoreError::Exists(record.id.clone())
+        self.insert_text(record, &json).map_err(|error| {
+            if error.is_duplicate() {
+                return StoreError::Exists(record.id.clone());
             }
-            _ => self.said_writing(&record.campaign, error),
+            self.said_writing(&record.campaign, error)
         })
     }
 
@@ -266,7 +225,7 @@ impl Store {
 
     /// Reads records one after another.
     pub fn reader(&self) -> Result<Reader<'_>, StoreError> {
-        let dictionary = dictionary(&self.connection).map_err(|error| said(&self.path, error))?.unwrap_or_default();
+        let dictionary = dictionary(&self.database).map_err(|error| said(&self.path, error))?.unwrap_or_default();
         Ok(Reader { store: self, dictionary })
     }
 
@@ -308,7 +267,7 @@ impl Store {
         let mut arounds = Arounds::of(self);
         let mut found = self.rows(&sql, values, |row| {
             // A record that this program cannot read has no row of figures.
-            let asked = row.get::<_, Option<i64>>(15)?.map(|number| arounds.asked(number)).transpose()?;
+            let asked = row.get::<Option<i64>>(15)?.map(|number| arounds.asked(number)).transpose()?;
             Ok(Listed {
                 id: row.get(0)?,
                 campaign: row.get(1)?,
@@ -331,142 +290,51 @@ impl Store {
         Ok(found)
     }
 
-    /// Looks at the file, makes the tables in a new one, and sets how it is written.
-    fn ready(self) -> Result<Store, StoreError> {
-        let said = |error| said(&self.path, error);
-        self.connection.busy_timeout(BUSY).map_err(said)?;
-        let new = self.is_new()?;
-        self.write_ahead()?;
-        // In the write-ahead log, FULL syncs at every commit: a record survives the loss of power, not only of the
-        // process (sqlite.org/pragma.html#pragma_synchronous).
-        self.connection.pragma_update(None, "synchronous", "FULL").map_err(said)?;
-        if new {
-            self.make_tables()?;
-        }
-        if !figures::are_current(&self.connection).map_err(said)? {
-            self.make_figures()?;
-        }
-        Ok(self)
-    }
-
-    /// Makes what is derived from the records, in a store that has none or that of another version of linerate.
-    fn make_figures(&self) -> Result<(), StoreError> {
-        let said = |error| said(&self.path, error);
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(said)?;
-        let made = || {
-            // Another process may have made them since we looked.
-            if !figures::are_current(&self.connection)? {
-                figures::make(&self.connection)?;
-            }
-            self.connection.pragma_update(None, "user_version", SCHEMA)
-        };
-        let made = made();
-        self.connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" }).map_err(said)?;
-        made.map_err(said)
-    }
-
-    /// Whether the file is empty; an error when it is no store, or a later one.
-    fn is_new(&self) -> Result<bool, StoreError> {
-        let number = |sql| self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        let said = |error| said(&self.path, error);
-        let (tables, application, version) = (
-            number("SELECT count(*) FROM sqlite_schema").map_err(said)?,
-            number("PRAGMA application_id").map_err(said)?,
-            number("PRAGMA user_version").map_err(said)?,
-        );
-        match (tables, application, version) {
-            (0, 0, 0) => Ok(true),
-            (_, APPLICATION, SCHEMA | WITHOUT_FIGURES) => Ok(false),
-            (_, APPLICATION, found) if (1..WITHOUT_FIGURES).contains(&found) => {
-                Err(StoreError::Older { path: self.path.clone(), found })
-            }
-            (_, APPLICATION, found) if found > SCHEMA => {
-                Err(StoreError::Newer { path: self.path.clone(), found, known: SCHEMA })
-            }
-            _ => Err(StoreError::NotAStore(self.path.clone())),
-        }
-    }
-
-    /// Turns on the write-ahead log. SQLite does not wait for other processes while it changes the mode, so two
-    /// that open a new store at the same time must be patient here.
-    fn write_ahead(&self) -> Result<(), StoreError> {
-        let pause = Duration::from_millis(50);
-        let mut patience = BUSY.as_millis() / pause.as_millis();
-        loop {
-            // A file system without shared memory keeps its old journal: slower, and as safe.
-            match self.connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
-                Ok(_) => return Ok(()),
-                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && patience > 0 => {
-                    patience -= 1;
-                    std::thread::sleep(pause);
-                }
-                Err(error) => return Err(said(&self.path, error)),
-            }
-        }
-    }
-
-    fn make_tables(&self) -> Result<(), StoreError> {
-        let said = |error| said(&self.path, error);
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(said)?;
-        // Another process may have made them since we looked.
-        let made = self.is_new().and_then(|new| {
-            if !new {
-                return Ok(());
-            }
-            let names = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {WITHOUT_FIGURES};");
-            self.connection.execute_batch(&format!("{TABLES}{names}")).map_err(said)
-        });
-        self.connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" }).map_err(said)?;
-        made
-    }
-
-    fn insert_text(&mut self, record: &Record, json: &str) -> Result<(), rusqlite::Error> {
+    fn insert_text(&self, record: &Record, json: &str) -> Result<(), SqlError> {
         let figures = record.result.as_ref();
         let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| of(&figures?.flow).as_ref().map(|api| api.name.as_str());
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let dictionary = match dictionary(&transaction)? {
-            Some(dictionary) => dictionary,
-            None => {
-                let dictionary = Dictionary::of(json.as_bytes());
-                transaction.execute("INSERT INTO dictionary (id, octets) VALUES (1, ?1)", [dictionary.octets()])?;
-                dictionary
-            }
-        };
-        let packed = dictionary.pack(json).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        transaction.execute(
-            "INSERT INTO records (id, campaign, plan, trial_index, repeat, workload, direction, started_at, target,
-                                  host, throughput_bps, loss_ratio, transactions_per_s, failed, sender_api,
-                                  receiver_api, packed)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-            params![
-                record.id,
-                record.campaign,
-                record.plan,
-                record.trial.index,
-                record.trial.repeat,
-                record.workload.name(),
-                record.direction.name(),
-                record.started_at,
-                record.target.endpoint,
-                record.host.endpoint,
-                figures.and_then(|figures| figures.flow.throughput_bps),
-                figures.and_then(|figures| figures.flow.loss_ratio),
-                figures.and_then(|figures| figures.transactions_per_s),
-                figures.is_none(),
-                api(|flow| &flow.sender_api),
-                api(|flow| &flow.receiver_api),
-                packed,
-            ],
-        )?;
-        figures::insert(&transaction, record)?;
-        transaction.commit()
+        let number = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
+        let word = |value: Option<&str>| value.map_or(Value::Null, text);
+        let database = &self.database;
+        database.transaction(|| {
+            let dictionary = match dictionary(database)? {
+                Some(dictionary) => dictionary,
+                None => first_dictionary(database, json)?,
+            };
+            let values = vec![
+                text(&record.id),
+                text(&record.campaign),
+                text(&record.plan),
+                Value::Integer(record.trial.index.into()),
+                Value::Integer(record.trial.repeat.into()),
+                text(record.workload.name()),
+                text(record.direction.name()),
+                text(&record.started_at),
+                text(&record.target.endpoint),
+                text(&record.host.endpoint),
+                number(figures.and_then(|figures| figures.flow.throughput_bps)),
+                number(figures.and_then(|figures| figures.flow.loss_ratio)),
+                number(figures.and_then(|figures| figures.transactions_per_s)),
+                Value::Integer(figures.is_none().into()),
+                word(api(|flow| &flow.sender_api)),
+                word(api(|flow| &flow.receiver_api)),
+                Value::Blob(dictionary.pack(json)?),
+            ];
+            database.execute(
+                "INSERT INTO records (id, campaign, plan, trial_index, repeat, workload, direction, started_at, target,
+                                      host, throughput_bps, loss_ratio, transactions_per_s, failed, sender_api,
+                                      receiver_api, packed)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+                values,
+            )?;
+            figures::insert(database, record)
+        })
     }
 
-    fn one_campaign(&self, clauses: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Option<Campaign>, StoreError> {
-        self.connection
-            .query_row(&format!("SELECT {CAMPAIGN} FROM campaigns {clauses}"), values, campaign)
-            .optional()
-            .map_err(|error| said(&self.path, error))
+    fn one_campaign(&self, clauses: &str, values: &[&str]) -> Result<Option<Campaign>, StoreError> {
+        let values = values.iter().map(|one| text(one)).collect();
+        let sql = format!("SELECT {CAMPAIGN} FROM campaigns {clauses}");
+        self.database.first(&sql, values, campaign).map_err(|error| said(&self.path, error))
     }
 
     fn ids(&self, sql: &str, values: Vec<Value>) -> Result<Vec<String>, StoreError> {
@@ -482,22 +350,20 @@ impl Store {
         &self,
         sql: &str,
         values: Vec<Value>,
-        read: impl FnMut(&Row<'_>) -> Result<T, rusqlite::Error>,
+        read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
     ) -> Result<Vec<T>, StoreError> {
-        let all = || -> Result<Vec<T>, rusqlite::Error> {
-            let mut statement = self.connection.prepare(sql)?;
-            statement.query_map(rusqlite::params_from_iter(values), read)?.collect()
-        };
-        all().map_err(|error| said(&self.path, error))
+        self.database.rows(sql, values, read).map_err(|error| said(&self.path, error))
     }
 
     /// What a failure to write means; a full disk tells what is safe.
-    fn said_writing(&self, campaign: &str, error: rusqlite::Error) -> StoreError {
-        if error.sqlite_error_code() != Some(ErrorCode::DiskFull) {
-            return said(&self.path, error);
+    fn said_writing(&self, campaign: &str, error: SqlError) -> StoreError {
+        match said(&self.path, error) {
+            StoreError::DiskFull { path, .. } => {
+                let kept = self.finished_trials(campaign).map_or(0, |trials| trials.len() as u64);
+                StoreError::DiskFull { path, kept }
+            }
+            other => other,
         }
-        let kept = self.finished_trials(campaign).map_or(0, |trials| trials.len() as u64);
-        StoreError::DiskFull { path: self.path.clone(), kept }
     }
 }
 
@@ -516,12 +382,9 @@ impl Reader<'_> {
 
     /// The same, and the JSON that it is read from.
     pub fn with_text(&self, id: &str) -> Result<(Record, String), StoreError> {
-        let connection = &self.store.connection;
-        let packed = || -> Result<Option<Vec<u8>>, rusqlite::Error> {
-            let mut statement = connection.prepare_cached("SELECT packed FROM records WHERE id = ?1")?;
-            statement.query_row([id], |row| row.get(0)).optional()
-        };
-        let packed = packed().map_err(|error| said(&self.store.path, error))?;
+        let sql = "SELECT packed FROM records WHERE id = ?1";
+        let packed = self.store.database.first(sql, vec![text(id)], |row| row.get::<Vec<u8>>(0));
+        let packed = packed.map_err(|error| said(&self.store.path, error))?;
         let packed = packed.ok_or_else(|| StoreError::Unknown { what: "record", id: id.to_owned() })?;
         let both = unpacked(&self.dictionary, &packed).and_then(|text| Ok((read(&text)?, text)));
         both.map_err(|why| StoreError::Unreadable { id: id.to_owned(), why })
@@ -531,7 +394,7 @@ impl Reader<'_> {
 /// What [`campaign`] reads.
 const CAMPAIGN: &str = "id, plan, plan_text, target, host, started_at, planned, finished_at";
 
-fn campaign(row: &Row<'_>) -> Result<Campaign, rusqlite::Error> {
+fn campaign(row: &Row<'_>) -> Result<Campaign, SqlError> {
     Ok(Campaign {
         id: row.get(0)?,
         plan: row.get(1)?,
@@ -555,10 +418,26 @@ fn written(record: &Record) -> Result<String, String> {
 }
 
 /// What records are packed against; absent before the first.
-fn dictionary(connection: &Connection) -> Result<Option<Dictionary>, rusqlite::Error> {
-    let octets =
-        connection.query_row("SELECT octets FROM dictionary", [], |row| row.get::<_, Vec<u8>>(0)).optional()?;
+fn dictionary(database: &Database) -> Result<Option<Dictionary>, SqlError> {
+    let octets = database.first("SELECT octets FROM dictionary", Vec::new(), |row| row.get::<Vec<u8>>(0))?;
     Ok(octets.as_deref().map(Dictionary::of))
+}
+
+/// The dictionary that this record brings, or another one that was quicker.
+fn first_dictionary(database: &Database, json: &str) -> Result<Dictionary, SqlError> {
+    let ours = Dictionary::of(json.as_bytes());
+    let sql = "INSERT INTO dictionary (id, octets) VALUES (1, ?1) ON CONFLICT (id) DO NOTHING";
+    database.execute(sql, vec![Value::Blob(ours.octets().to_vec())])?;
+    Ok(dictionary(database)?.unwrap_or(ours))
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+/// Whether this names a store on a PostgreSQL server.
+pub fn is_url(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
 
 fn read_packed(dictionary: &Dictionary, packed: &[u8]) -> Result<Record, String> {
@@ -587,277 +466,4 @@ fn read(json: &str) -> Result<Record, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use linerate_machine::end::Direction;
-    use linerate_trial::spec::Workload;
-
-    use super::*;
-    use crate::observation::Observation;
-    use crate::sample;
-    use crate::select::Selection;
-
-    /// A folder that goes away with the test.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir().join(format!("linerate-results-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Folder(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn campaign(id: &str) -> Campaign {
-        Campaign {
-            id: id.to_owned(),
-            plan: "example".to_owned(),
-            plan_text: "[plan]\nname = \"example\"".to_owned(),
-            target: "netns:b".to_owned(),
-            host: "netns:a".to_owned(),
-            started_at: "2026-11-21T03:00:00Z".to_owned(),
-            planned: 3,
-            finished_at: None,
-        }
-    }
-
-    #[test]
-    fn every_kind_of_record_survives() {
-        let mut store = Store::in_memory().unwrap();
-        let records = [
-            sample::udp(0, Direction::Rx, 600, 400.0),
-            sample::tcp(1, Direction::Tx, 936.4, true),
-            sample::rr(2, "64"),
-            sample::both(3),
-            sample::failed(4),
-            sample::full(),
-        ];
-        for record in &records {
-            store.insert(record).unwrap();
-            let read = store.record(&record.id).unwrap();
-            assert_eq!(read.to_json(), record.to_json());
-            assert_eq!(read, *record);
-        }
-        assert_eq!(store.records_of(&records[0].campaign).unwrap().len(), records.len());
-        assert_eq!(store.finished_trials(&records[0].campaign).unwrap(), BTreeSet::from([0, 1, 2, 3, 12]));
-    }
-
-    #[test]
-    fn a_record_is_never_changed() {
-        let mut store = Store::in_memory().unwrap();
-        let record = sample::udp(0, Direction::Rx, 600, 400.0);
-        store.insert(&record).unwrap();
-        let again = Record { plan: "other".to_owned(), ..record.clone() };
-        assert!(matches!(store.insert(&again), Err(StoreError::Exists(_))));
-        let columns = "id, campaign, plan, trial_index, repeat, workload, direction, started_at, target, host,
-            throughput_bps, loss_ratio, transactions_per_s, failed, sender_api, receiver_api, packed";
-        for sql in [
-            "UPDATE records SET plan = 'other'".to_owned(),
-            "DELETE FROM records".to_owned(),
-            format!("INSERT OR REPLACE INTO records ({columns}) SELECT {columns} FROM records"),
-        ] {
-            assert!(store.connection.execute(&sql, []).unwrap_err().to_string().contains("never"), "{sql}");
-        }
-        assert_eq!(store.record(&record.id).unwrap(), record);
-    }
-
-    #[test]
-    fn what_could_not_be_read_again_is_refused() {
-        let mut store = Store::in_memory().unwrap();
-        let mut record = sample::udp(0, Direction::Rx, 600, 400.0);
-        record.intervals[0].start_s = f64::NAN;
-        let error = store.insert(&record).unwrap_err();
-        assert!(error.to_string().contains("start_s"), "{error}");
-        record.intervals.clear();
-        record.result.as_mut().unwrap().flow.jitter_s = Some(f64::NAN);
-        store.insert(&record).unwrap();
-        assert_eq!(store.record(&record.id).unwrap().result.unwrap().flow.jitter_s, None, "no figure is absent");
-        record.id = "7".to_owned();
-        assert!(matches!(store.insert(&record), Err(StoreError::BadRecord { .. })));
-    }
-
-    #[test]
-    fn a_campaign_is_carried_on() {
-        let mut store = Store::in_memory().unwrap();
-        for id in ["1", "2", "3"] {
-            store.campaign_begin(&campaign(id)).unwrap();
-        }
-        store.campaign_finish("3", "2026-11-21T03:09:00Z").unwrap();
-        assert_eq!(store.latest_unfinished("example", "netns:b", "netns:a").unwrap().unwrap().id, "2");
-        assert_eq!(store.latest_unfinished("example", "netns:c", "netns:a").unwrap(), None);
-        assert_eq!(store.campaign("3").unwrap().unwrap().finished_at.as_deref(), Some("2026-11-21T03:09:00Z"));
-        assert_eq!(store.latest_campaign().unwrap().unwrap().id, "3");
-        assert!(matches!(store.campaign_finish("4", ""), Err(StoreError::Unknown { .. })));
-        assert_eq!(store.finished_trials("2").unwrap(), BTreeSet::new());
-    }
-
-    #[test]
-    fn an_older_store_gets_its_figures() {
-        let folder = Folder::new("older");
-        let path = folder.0.join("records.db");
-        let records = [sample::udp(0, Direction::Rx, 600, 400.0), sample::rr(1, "64"), sample::failed(2)];
-        let mut store = Store::open(&path).unwrap();
-        records.iter().for_each(|record| store.insert(record).unwrap());
-        let all = Selection::default();
-        let want: Vec<Observation> = records.iter().map(Observation::of).collect();
-        assert_eq!(store.observations(&all).unwrap(), want);
-        let drop_them = "DROP TABLE figures; DROP TABLE around; PRAGMA user_version = 3;";
-        store.connection.execute_batch(drop_them).unwrap();
-        drop(store);
-        // One of them, an older linerate wrote in a way that this one does not understand.
-        let strange = "INSERT INTO records SELECT '01ARZ3NDEKTSV4RRFFQ69G5FAV', campaign, plan, trial_index, repeat,
-            workload, direction, started_at, target, host, throughput_bps, loss_ratio, transactions_per_s, failed,
-            NULL, NULL, x'7b7d' FROM records LIMIT 1";
-        Connection::open(&path).unwrap().execute(strange, []).unwrap();
-        let store = Store::open(&path).unwrap();
-        assert_eq!(store.observations(&all).unwrap(), want);
-        let version: i64 = store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-        assert_eq!(version, SCHEMA);
-        // Of another derivation: made again.
-        store.connection.execute_batch("DROP TABLE figures; CREATE TABLE figures (x)").unwrap();
-        drop(store);
-        assert_eq!(Store::open(&path).unwrap().observations(&all).unwrap(), want);
-    }
-
-    #[test]
-    fn observations_are_selected() {
-        let mut store = Store::in_memory().unwrap();
-        for index in 0..3 {
-            store.insert(&sample::udp(index, Direction::Rx, 100, 100.0)).unwrap();
-        }
-        store.insert(&sample::udp(3, Direction::Tx, 200, 200.0)).unwrap();
-        store.insert(&sample::ttcp(4, 0)).unwrap();
-        let mut side_b = sample::ttcp(5, 0);
-        side_b.trial.null_side = Some(crate::record::NullSide::B);
-        store.insert(&side_b).unwrap();
-        let check = |wanted: Selection, want: &[u32]| {
-            let found: Vec<u32> = store.observations(&wanted).unwrap().iter().map(|one| one.index).collect();
-            assert_eq!(found, want, "{wanted:?}");
-            let metric = crate::figure::Metric::find("throughput").unwrap();
-            let points = want.iter().filter(|index| **index != 5).count();
-            assert_eq!(store.points(metric, &wanted).unwrap().len(), points, "side b of A/A trials is in no history");
-        };
-        let none = Selection::default;
-        let level = |name: &str, value: &str| Selection { levels: vec![(name.to_owned(), value.to_owned())], ..none() };
-        check(none(), &[0, 1, 2, 3, 4, 5]);
-        check(level("rate", "200M"), &[3]);
-        check(level("workload", "tcp-stream"), &[4, 5]);
-        check(level("target.kernel", "6.12.48"), &[0, 1, 2, 3, 4, 5]);
-        check(level("rate", "7M"), &[]);
-        let start = 1_795_230_000_000;
-        check(Selection { since_ms: Some(start + 1000), until_ms: Some(start + 3000), ..none() }, &[1, 2]);
-        check(Selection { campaign: Some("other".to_owned()), ..none() }, &[]);
-    }
-
-    #[test]
-    fn lists_are_filtered() {
-        let mut store = Store::in_memory().unwrap();
-        for index in 0..5 {
-            store.insert(&sample::udp(index, Direction::Rx, 100, 100.0)).unwrap();
-        }
-        store.insert(&sample::ttcp(5, 0)).unwrap();
-        let check = |filter: Filter, want: &[u32]| {
-            let listed: Vec<u32> = store.list(&filter).unwrap().iter().map(|listed| listed.index).collect();
-            let selected: Vec<u32> = store.select(&filter).unwrap().iter().map(|record| record.trial.index).collect();
-            assert_eq!((&listed[..], &selected[..]), (want, want), "{filter:?}");
-        };
-        let none = Filter::default;
-        check(none(), &[0, 1, 2, 3, 4, 5]);
-        check(Filter { limit: Some(2), ..none() }, &[4, 5]);
-        check(Filter { plan: Some("ttcp".to_owned()), ..none() }, &[5]);
-        check(Filter { workload: Some(Workload::UdpStream), limit: Some(2), ..none() }, &[3, 4]);
-        check(Filter { campaign: Some("x' OR 1=1 --".to_owned()), ..none() }, &[]);
-        let start = 1_795_230_000_000;
-        check(Filter { since_ms: Some(start + 3000), workload: Some(Workload::UdpStream), ..none() }, &[3, 4]);
-    }
-
-    #[track_caller]
-    fn check_refusal(path: &Path, contains: &str) {
-        let error = Store::open(path).unwrap_err().to_string();
-        assert!(error.contains(contains) && error.contains("--store"), "{error}");
-        assert!(!error.contains('\n'), "{error}");
-    }
-
-    #[test]
-    fn what_is_no_store_is_left_alone() {
-        let folder = Folder::new("refusals");
-        let file = |name: &str| folder.0.join(name);
-        check_refusal(&file("none/here/x.db"), "there is no folder");
-        check_refusal(&folder.0, "it is a folder");
-        check_refusal(Path::new("/proc/linerate.db"), "cannot open");
-        std::fs::write(file("text"), "dear diary, ".repeat(500)).unwrap();
-        check_refusal(&file("text"), "not a linerate store");
-        assert_eq!(std::fs::read(file("text")).unwrap().len(), 6000);
-        Connection::open(file("other.db")).unwrap().execute_batch("CREATE TABLE songs (name TEXT)").unwrap();
-        let before = std::fs::read(file("other.db")).unwrap();
-        check_refusal(&file("other.db"), "not a linerate store");
-        assert_eq!(std::fs::read(file("other.db")).unwrap(), before);
-        drop(Store::open(&file("later.db")).unwrap());
-        Connection::open(file("later.db")).unwrap().pragma_update(None, "user_version", SCHEMA + 1).unwrap();
-        check_refusal(&file("later.db"), "use a newer linerate");
-        Connection::open(file("later.db")).unwrap().pragma_update(None, "user_version", 2).unwrap();
-        check_refusal(&file("later.db"), "of an earlier linerate");
-        let readonly = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY), None);
-        assert!(said(&folder.0, readonly).to_string().contains("cannot be written"));
-    }
-
-    #[test]
-    fn a_full_disk_keeps_what_was_finished() {
-        let folder = Folder::new("full");
-        let mut store = Store::open(&folder.0.join("records.db")).unwrap();
-        let pages: i64 = store.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
-        // SQLite answers SQLITE_FULL at this limit, as it does when the file system has no room.
-        store.connection.pragma_update_and_check(None, "max_page_count", pages + 20, |_| Ok(())).unwrap();
-        let mut kept = 0;
-        let error = loop {
-            match store.insert(&sample::udp(kept, Direction::Rx, 600, 400.0)) {
-                Ok(()) => kept += 1,
-                Err(error) => break error,
-            }
-        };
-        assert!(kept > 2, "{error}");
-        assert!(error.to_string().contains(&format!("{kept} finished trials of this campaign are kept")), "{error}");
-        drop(store);
-        let mut store = Store::open(&folder.0.join("records.db")).unwrap();
-        assert_eq!(store.list(&Filter::default()).unwrap().len() as u32, kept);
-        store.insert(&sample::udp(kept, Direction::Rx, 600, 400.0)).unwrap();
-    }
-
-    #[test]
-    fn a_lock_is_waited_for_and_then_named() {
-        let folder = Folder::new("locked");
-        let path = folder.0.join("records.db");
-        let other = Store::open(&path).unwrap();
-        let mut store = Store::open(&path).unwrap();
-        store.connection.busy_timeout(Duration::from_millis(50)).unwrap();
-        other.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let error = store.insert(&sample::ttcp(0, 0)).unwrap_err().to_string();
-        assert!(error.contains("locked by another process"), "{error}");
-        other.connection.execute_batch("COMMIT").unwrap();
-        store.insert(&sample::ttcp(0, 0)).unwrap();
-    }
-
-    #[test]
-    fn many_may_make_and_write_a_store_at_the_same_time() {
-        let folder = Folder::new("many");
-        let path = folder.0.join("records.db");
-        let (writers, each) = (6, 8);
-        std::thread::scope(|scope| {
-            for writer in 0..writers {
-                let path = &path;
-                scope.spawn(move || {
-                    let mut store = Store::open(path).unwrap();
-                    for k in 0..each {
-                        store.insert(&sample::udp(writer * each + k, Direction::Rx, 600, 400.0)).unwrap();
-                    }
-                });
-            }
-        });
-        assert_eq!(Store::open(&path).unwrap().list(&Filter::default()).unwrap().len() as u32, writers * each);
-    }
-}
+mod tests;

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::Row;
 use rusqlite::types::Value;
 
+use super::database::Row;
 use super::figures::Arounds;
 use super::{CAMPAIGN, Campaign, Store, StoreError, campaign};
 use crate::select::LAST;
@@ -77,16 +77,20 @@ impl Store {
     /// The campaigns, oldest first, and what became of their trials; with `plan` only of this one, and `limit` at most so many,
     /// the newest.
     pub fn campaigns(&self, plan: Option<&str>, limit: Option<u32>) -> Result<Vec<Summary>, StoreError> {
-        let (clause, mut values) = match plan {
-            Some(plan) => ("WHERE plan = ?2", vec![Value::Text(plan.to_owned())]),
-            None => ("", Vec::new()),
+        let (mut clauses, mut values) = match plan {
+            Some(plan) => ("WHERE plan = ?1".to_owned(), vec![Value::Text(plan.to_owned())]),
+            None => (String::new(), Vec::new()),
         };
-        values.insert(0, Value::Integer(limit.map_or(-1, i64::from)));
+        clauses += " ORDER BY id DESC";
+        if let Some(limit) = limit {
+            values.push(Value::Integer(limit.into()));
+            clauses += &format!(" LIMIT ?{}", values.len());
+        }
         let sql = format!(
             "SELECT {CAMPAIGN},
                     (SELECT count(DISTINCT trial_index) FROM records WHERE campaign = campaigns.id AND failed = 0),
                     (SELECT count(DISTINCT trial_index) FROM records WHERE campaign = campaigns.id)
-             FROM campaigns {clause} ORDER BY id DESC LIMIT ?1"
+             FROM campaigns {clauses}"
         );
         let mut all = self.rows(&sql, values, |row| {
             let (done, tried): (u32, u32) = (row.get(8)?, row.get(9)?);
@@ -117,7 +121,7 @@ impl Store {
     }
 
     fn digits(&self, sql: &str, ids: &[&str]) -> Result<usize, StoreError> {
-        let all = self.rows(sql, Vec::new(), |row| row.get::<_, String>(0))?;
+        let all = self.rows(sql, Vec::new(), |row| row.get::<String>(0))?;
         Ok(digits_to_tell(&all.iter().map(String::as_str).collect::<Vec<_>>(), ids))
     }
 

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use serde::de::DeserializeOwned;
 
-use super::{Store, StoreError, dictionary, read_packed};
+use super::database::{Database, Row, SqlError};
+use super::{SCHEMA, Store, StoreError, dictionary, read_packed, text};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Around, Asked, Observation};
 use crate::record::{NullSide, Record};
@@ -48,31 +48,39 @@ pub struct Point {
     pub value: f64,
 }
 
+/// Makes what is derived from the records, in a store that has none or that of another version of linerate.
+pub(super) fn make_current(database: &Database) -> Result<(), SqlError> {
+    if are_current(database)? {
+        return Ok(());
+    }
+    database.transaction(|| {
+        // Another process may have made them since we looked.
+        database.lock_tables()?;
+        if are_current(database)? { Ok(()) } else { make(database) }
+    })
+}
+
 /// Whether the tables are there, and of this derivation.
-pub(super) fn are_current(connection: &Connection) -> Result<bool, rusqlite::Error> {
-    let sql = "SELECT sql FROM sqlite_schema WHERE name = 'figures'";
-    let found: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
-    Ok(found.is_some_and(|found| found == tables()[0]))
+fn are_current(database: &Database) -> Result<bool, SqlError> {
+    Ok(database.mark_of_figures()?.is_some_and(|found| found == tables()[0]))
 }
 
 /// Makes the tables, and fills them from the records. A record that this program cannot read is left out, as it
 /// could not be compared either.
-pub(super) fn make(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.execute_batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around;")?;
-    connection.execute_batch(&tables().join(";"))?;
-    let Some(dictionary) = dictionary(connection)? else { return Ok(()) };
-    let mut statement = connection.prepare("SELECT packed FROM records ORDER BY id")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        if let Ok(record) = read_packed(&dictionary, row.get_ref(0)?.as_blob()?) {
-            insert(connection, &record)?;
-        }
-    }
+fn make(database: &Database) -> Result<(), SqlError> {
+    database.batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around;")?;
+    database.make_figures(&tables(), SCHEMA)?;
+    let Some(dictionary) = dictionary(database)? else { return Ok(()) };
+    let add = |row: &Row<'_>| match read_packed(&dictionary, &row.get::<Vec<u8>>(0)?) {
+        Ok(record) => insert(database, &record),
+        Err(_) => Ok(()),
+    };
+    database.rows("SELECT packed FROM records ORDER BY id", Vec::new(), add)?;
     Ok(())
 }
 
 /// Adds a record's row; in the transaction that adds the record.
-pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rusqlite::Error> {
+pub(super) fn insert(database: &Database, record: &Record) -> Result<(), SqlError> {
     let Observation {
         id,
         campaign,
@@ -86,8 +94,8 @@ pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rus
         around,
         values,
     } = Observation::of(record);
-    let asked = kept(connection, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
-    let machines = kept(connection, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
+    let asked = kept(database, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
+    let machines = kept(database, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
     let mut row: Vec<Value> = [id, campaign, started_at].map(Value::Text).into();
     row.extend([Value::Integer(index.into()), Value::Integer(repeat.into())]);
     row.push(configuration.map_or(Value::Null, |number| Value::Integer(number.into())));
@@ -97,20 +105,22 @@ pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), rus
     row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
     let marks: Vec<String> = (1..=row.len()).map(|number| format!("?{number}")).collect();
     let sql = format!("INSERT INTO figures ({COLUMNS}{}) VALUES ({})", metric_columns(), marks.join(", "));
-    connection.prepare_cached(&sql)?.execute(params_from_iter(row))?;
+    database.execute(&sql, row)?;
     Ok(())
 }
 
 /// The number under which a text is kept; each text once.
-fn kept(connection: &Connection, text: &str) -> Result<i64, rusqlite::Error> {
-    let known = connection
-        .prepare_cached("SELECT id FROM around WHERE text = ?1")?
-        .query_row([text], |row| row.get::<_, i64>(0))
-        .optional()?;
-    match known {
-        Some(id) => Ok(id),
-        None => connection.prepare_cached("INSERT INTO around (text) VALUES (?1)")?.insert([text]),
+fn kept(database: &Database, kept: &str) -> Result<i64, SqlError> {
+    let find = || database.first(database.find_around(), vec![text(kept)], |row| row.get(0));
+    if let Some(id) = find()? {
+        return Ok(id);
     }
+    let sql = "INSERT INTO around (text) VALUES (?1) ON CONFLICT DO NOTHING RETURNING id";
+    if let Some(id) = database.first(sql, vec![text(kept)], |row| row.get(0))? {
+        return Ok(id);
+    }
+    // Another process was quicker.
+    Ok(find()?.unwrap_or_default())
 }
 
 fn metric_columns() -> String {
@@ -123,12 +133,12 @@ impl Store {
         let (clauses, values) = wanted.clauses();
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
-        let mut read = |row: &Row<'_>| -> Result<Option<Observation>, rusqlite::Error> {
+        let mut read = |row: &Row<'_>| -> Result<Option<Observation>, SqlError> {
             let around = arounds.get(row.get(9)?, row.get(10)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let value = |at: usize| row.get::<_, Option<f64>>(11 + at);
+            let value = |at: usize| row.get::<Option<f64>>(11 + at);
             Ok(Some(Observation {
                 id: row.get(0)?,
                 campaign: row.get(1)?,
@@ -136,7 +146,7 @@ impl Store {
                 index: row.get(3)?,
                 repeat: row.get(4)?,
                 configuration: row.get(5)?,
-                null_side: row.get::<_, Option<String>>(6)?.as_deref().and_then(NullSide::find),
+                null_side: row.get::<Option<String>>(6)?.as_deref().and_then(NullSide::find),
                 doubts: row.get(7)?,
                 failed: row.get(8)?,
                 around,
@@ -153,11 +163,11 @@ impl Store {
         let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, &metric.name);
         let sql = format!(
             "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
-             AND null_side IS NOT '{}' ORDER BY record",
+             AND null_side IS DISTINCT FROM '{}' ORDER BY record",
             NullSide::B.name()
         );
         let mut arounds = Arounds::of(self);
-        let mut read = |row: &Row<'_>| -> Result<Option<Point>, rusqlite::Error> {
+        let mut read = |row: &Row<'_>| -> Result<Option<Point>, SqlError> {
             let around = arounds.get(row.get(2)?, row.get(3)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
@@ -170,37 +180,37 @@ impl Store {
 
 /// What stands around records, each part read once.
 pub(super) struct Arounds<'a> {
-    connection: &'a Connection,
+    database: &'a Database,
     asked: HashMap<i64, Arc<Asked>>,
     machines: HashMap<i64, Arc<BTreeMap<String, String>>>,
 }
 
 impl Arounds<'_> {
     pub(super) fn of(store: &Store) -> Arounds<'_> {
-        Arounds { connection: &store.connection, asked: HashMap::new(), machines: HashMap::new() }
+        Arounds { database: &store.database, asked: HashMap::new(), machines: HashMap::new() }
     }
 
     /// What was asked, by its number.
-    pub(super) fn asked(&mut self, number: i64) -> Result<Arc<Asked>, rusqlite::Error> {
-        part(self.connection, &mut self.asked, number)
+    pub(super) fn asked(&mut self, number: i64) -> Result<Arc<Asked>, SqlError> {
+        part(self.database, &mut self.asked, number)
     }
 
-    fn get(&mut self, asked: i64, machines: i64) -> Result<Around, rusqlite::Error> {
-        Ok(Around { asked: self.asked(asked)?, machines: part(self.connection, &mut self.machines, machines)? })
+    fn get(&mut self, asked: i64, machines: i64) -> Result<Around, SqlError> {
+        Ok(Around { asked: self.asked(asked)?, machines: part(self.database, &mut self.machines, machines)? })
     }
 }
 
 fn part<T: DeserializeOwned + Default>(
-    connection: &Connection,
+    database: &Database,
     known: &mut HashMap<i64, Arc<T>>,
     id: i64,
-) -> Result<Arc<T>, rusqlite::Error> {
+) -> Result<Arc<T>, SqlError> {
     if let Some(known) = known.get(&id) {
         return Ok(Arc::clone(known));
     }
-    let mut statement = connection.prepare_cached("SELECT text FROM around WHERE id = ?1")?;
-    let text: String = statement.query_row([id], |row| row.get(0))?;
-    let part: Arc<T> = Arc::new(serde_json::from_str(&text).unwrap_or_default());
+    let sql = "SELECT text FROM around WHERE id = ?1";
+    let text: Option<String> = database.first(sql, vec![Value::Integer(id)], |row| row.get(0))?;
+    let part: Arc<T> = Arc::new(serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default());
     known.insert(id, Arc::clone(&part));
     Ok(part)
 }

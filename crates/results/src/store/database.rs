@@ -1,0 +1,179 @@
+//! The seam between the store and the engine that keeps it: SQL that both engines understand, values in and rows out.
+//! Knows no table; what only one engine can do is in its own file.
+
+use rusqlite::types::{FromSql, FromSqlError, Value};
+use rusqlite::{Connection, params_from_iter};
+
+#[cfg(feature = "postgres")]
+use super::postgres;
+
+/// Where the tables are.
+#[derive(Debug)]
+pub(super) enum Database {
+    /// A file.
+    Sqlite(Connection),
+    /// A server.
+    #[cfg(feature = "postgres")]
+    Postgres(postgres::Server),
+}
+
+/// What an engine answered instead of doing what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SqlError {
+    /// SQLite did.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// PostgreSQL did.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] ::postgres::Error),
+    /// A value is not of the type that its column has here.
+    #[error("a column has an unexpected value: {0}")]
+    Value(#[from] FromSqlError),
+    /// A record cannot be packed.
+    #[error("it cannot be packed: {0}")]
+    Packed(#[from] std::io::Error),
+}
+
+impl SqlError {
+    /// A row of this key is there already.
+    pub(super) fn is_duplicate(&self) -> bool {
+        use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_TRIGGER};
+        match self {
+            SqlError::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) => {
+                [SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_TRIGGER].contains(&failure.extended_code)
+            }
+            #[cfg(feature = "postgres")]
+            SqlError::Postgres(error) => error.code() == Some(&::postgres::error::SqlState::UNIQUE_VIOLATION),
+            _ => false,
+        }
+    }
+}
+
+/// A row of an answer.
+pub(super) enum Row<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    #[cfg(feature = "postgres")]
+    Postgres(&'r ::postgres::Row),
+}
+
+impl Row<'_> {
+    /// The value of a column, from 0.
+    pub(super) fn get<T: FromSql>(&self, at: usize) -> Result<T, SqlError> {
+        match self {
+            Row::Sqlite(row) => Ok(row.get(at)?),
+            #[cfg(feature = "postgres")]
+            Row::Postgres(row) => postgres::value(row, at),
+        }
+    }
+}
+
+impl Database {
+    /// What `read` makes of each row. `?N` in the text stands for the value of number N, from 1.
+    pub(super) fn rows<T>(
+        &self,
+        sql: &str,
+        values: Vec<Value>,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
+    ) -> Result<Vec<T>, SqlError> {
+        match self {
+            Database::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                let mut rows = statement.query(params_from_iter(values))?;
+                let mut all = Vec::new();
+                while let Some(row) = rows.next()? {
+                    all.push(read(&Row::Sqlite(row))?);
+                }
+                Ok(all)
+            }
+            #[cfg(feature = "postgres")]
+            Database::Postgres(server) => {
+                server.query(sql, values)?.iter().map(|row| read(&Row::Postgres(row))).collect()
+            }
+        }
+    }
+
+    /// The same of the first row.
+    pub(super) fn first<T>(
+        &self,
+        sql: &str,
+        values: Vec<Value>,
+        read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
+    ) -> Result<Option<T>, SqlError> {
+        Ok(self.rows(sql, values, read)?.into_iter().next())
+    }
+
+    /// Carries a statement out, and says how many rows it changed.
+    pub(super) fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, SqlError> {
+        match self {
+            Database::Sqlite(connection) => {
+                Ok(connection.prepare_cached(sql)?.execute(params_from_iter(values))? as u64)
+            }
+            #[cfg(feature = "postgres")]
+            Database::Postgres(server) => server.execute(sql, values),
+        }
+    }
+
+    /// Statements without values, one after another.
+    pub(super) fn batch(&self, sql: &str) -> Result<(), SqlError> {
+        match self {
+            Database::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(server) => server.batch(sql),
+        }
+    }
+
+    /// All of it, or nothing. SQLite lets one transaction write at a time, from its beginning on.
+    pub(super) fn transaction<T, E: From<SqlError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.batch(match self {
+            Database::Sqlite(_) => "BEGIN IMMEDIATE",
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => "BEGIN",
+        })?;
+        let done = work();
+        match &done {
+            Ok(_) => self.batch("COMMIT")?,
+            // What went wrong is said; that nothing was done follows from it.
+            Err(_) => drop(self.batch("ROLLBACK")),
+        }
+        done
+    }
+
+    /// In a transaction: no other one changes tables until it ends. SQLite's writers exclude each other anyway.
+    pub(super) fn lock_tables(&self) -> Result<(), SqlError> {
+        match self {
+            Database::Sqlite(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(server) => server.batch(postgres::LOCK),
+        }
+    }
+
+    /// The text that the derived tables were made from.
+    pub(super) fn mark_of_figures(&self) -> Result<Option<String>, SqlError> {
+        let sql = match self {
+            Database::Sqlite(_) => "SELECT sql FROM sqlite_schema WHERE name = 'figures'",
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => postgres::MARK,
+        };
+        Ok(self.first(sql, Vec::new(), |row| row.get(0))?.flatten())
+    }
+
+    /// Makes the derived tables from the text of SQLite's, so that their mark is the first of it, and raises a file's layout.
+    pub(super) fn make_figures(&self, tables: &[String], layout: i64) -> Result<(), SqlError> {
+        match self {
+            Database::Sqlite(_) => self.batch(&format!("{}; PRAGMA user_version = {layout}", tables.join(";"))),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(server) => server.make_figures(tables),
+        }
+    }
+
+    /// The query for the number of a text in `around`.
+    pub(super) fn find_around(&self) -> &'static str {
+        match self {
+            Database::Sqlite(_) => "SELECT id FROM around WHERE text = ?1",
+            // An index holds no long text.
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => "SELECT id FROM around WHERE md5(text) = md5(?1) AND text = ?1",
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The store on a PostgreSQL server, for a team: how it is reached, its tables, and SQLite's words in its own.
+//! Knows no record.
+//!
+//! Text is compared octet by octet (COLLATE "C"), as SQLite does: lists come in the same order.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use ::postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use ::postgres::{Client, Row, Statement};
+use bytes::BytesMut;
+use rusqlite::types::{FromSql, FromSqlError, Value, ValueRef};
+
+use super::StoreError;
+use super::database::{Database, SqlError};
+
+mod connect;
+
+/// The layouts that there have been, the latest last; a store of an earlier one is brought on step by step.
+const MIGRATIONS: [&str; 1] = [r#"
+    CREATE TABLE campaigns (
+        id text COLLATE "C" PRIMARY KEY,
+        plan text COLLATE "C" NOT NULL,
+        plan_text text NOT NULL,
+        target text COLLATE "C" NOT NULL,
+        host text COLLATE "C" NOT NULL,
+        started_at text COLLATE "C" NOT NULL,
+        planned bigint NOT NULL,
+        finished_at text COLLATE "C"
+    );
+    CREATE TABLE records (
+        id text COLLATE "C" PRIMARY KEY,
+        campaign text COLLATE "C" NOT NULL,
+        plan text COLLATE "C" NOT NULL,
+        trial_index bigint NOT NULL,
+        repeat bigint NOT NULL,
+        workload text COLLATE "C" NOT NULL,
+        direction text COLLATE "C" NOT NULL,
+        started_at text COLLATE "C" NOT NULL,
+        target text COLLATE "C" NOT NULL,
+        host text COLLATE "C" NOT NULL,
+        throughput_bps double precision,
+        loss_ratio double precision,
+        transactions_per_s double precision,
+        failed bigint NOT NULL,
+        sender_api text COLLATE "C",
+        receiver_api text COLLATE "C",
+        packed bytea NOT NULL
+    );
+    CREATE TABLE dictionary (id bigint PRIMARY KEY CHECK (id = 1), octets bytea NOT NULL);
+    CREATE INDEX records_by_campaign ON records (campaign, trial_index);
+    CREATE INDEX records_by_plan ON records (plan, id);
+    CREATE FUNCTION linerate_is_written_once() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION 'what % has is never changed and never deleted', TG_TABLE_NAME; END $$;
+    CREATE TRIGGER written_once BEFORE UPDATE OR DELETE ON records
+        FOR EACH ROW EXECUTE FUNCTION linerate_is_written_once();
+    CREATE TRIGGER never_emptied BEFORE TRUNCATE ON records EXECUTE FUNCTION linerate_is_written_once();
+    CREATE TRIGGER written_once BEFORE UPDATE OR DELETE ON dictionary
+        FOR EACH ROW EXECUTE FUNCTION linerate_is_written_once();
+    CREATE TRIGGER never_emptied BEFORE TRUNCATE ON dictionary EXECUTE FUNCTION linerate_is_written_once();
+"#];
+
+/// `line` in ASCII: who makes or changes tables holds this advisory lock.
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1818848869)";
+
+/// The text that the derived tables were made from.
+pub(super) const MARK: &str = "SELECT obj_description(to_regclass('figures'))";
+
+/// A conversation with a server.
+pub(super) struct Server {
+    client: RefCell<Client>,
+    prepared: RefCell<HashMap<String, Statement>>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a PostgreSQL server")
+    }
+}
+
+/// Opens the store that this URL names, and brings its layout up to date; where it has no tables it makes them, or says
+/// that it has no records. The second is the URL as it may be shown.
+pub(super) fn open(url: &str, may_make: bool) -> Result<(Database, PathBuf), StoreError> {
+    let (client, shown) = connect::connect(url)?;
+    let server = Server { client: RefCell::new(client), prepared: RefCell::new(HashMap::new()) };
+    let database = Database::Postgres(server);
+    let said = |error| crate::error::said(&shown, error);
+    let is_there = "SELECT count(*) FROM information_schema.tables WHERE table_schema = ANY (current_schemas(false)) AND \
+                    table_name = 'linerate'";
+    let count = |database: &Database| database.first(is_there, Vec::new(), |row| row.get::<i64>(0));
+    if !may_make && count(&database).map_err(said)?.unwrap_or(0) == 0 {
+        return Err(StoreError::NoRecords(shown));
+    }
+    let found = database.transaction(|| -> Result<i64, SqlError> {
+        database.batch(LOCK)?;
+        if count(&database)?.unwrap_or(0) == 0 {
+            database.batch("CREATE TABLE linerate (layout bigint NOT NULL); INSERT INTO linerate VALUES (0)")?;
+        }
+        let found = database.first("SELECT layout FROM linerate", Vec::new(), |row| row.get::<i64>(0))?.unwrap_or(0);
+        let done = usize::try_from(found).unwrap_or(0);
+        for (at, step) in MIGRATIONS.iter().enumerate().skip(done) {
+            database.batch(step)?;
+            database.execute("UPDATE linerate SET layout = ?1", vec![Value::Integer(at as i64 + 1)])?;
+        }
+        Ok(found)
+    });
+    let (found, known) = (found.map_err(said)?, MIGRATIONS.len() as i64);
+    if found > known {
+        return Err(StoreError::Newer { path: shown, found, known });
+    }
+    Ok((database, shown))
+}
+
+impl Server {
+    pub(super) fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, SqlError> {
+        let statement = self.prepare(sql)?;
+        let values: Vec<Parameter> = values.into_iter().map(Parameter).collect();
+        Ok(self.client.borrow_mut().query(&statement, &references(&values))?)
+    }
+
+    pub(super) fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, SqlError> {
+        let statement = self.prepare(sql)?;
+        let values: Vec<Parameter> = values.into_iter().map(Parameter).collect();
+        Ok(self.client.borrow_mut().execute(&statement, &references(&values))?)
+    }
+
+    pub(super) fn batch(&self, sql: &str) -> Result<(), SqlError> {
+        Ok(self.client.borrow_mut().batch_execute(sql)?)
+    }
+
+    /// The derived tables, from the text of SQLite's; that of `around` is our own, for its texts are too long for an index.
+    pub(super) fn make_figures(&self, tables: &[String]) -> Result<(), SqlError> {
+        for table in tables.iter().filter(|table| !table.starts_with("CREATE TABLE around")) {
+            self.batch(&table_in_its_words(table))?;
+        }
+        self.batch(
+            "CREATE TABLE around (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, text text COLLATE \"C\" NOT NULL);
+             CREATE UNIQUE INDEX around_by_text ON around (md5(text));",
+        )?;
+        let mark = tables.first().map_or(String::new(), |table| table.replace('\'', "''"));
+        self.batch(&format!("COMMENT ON TABLE figures IS '{mark}'"))
+    }
+
+    fn prepare(&self, sql: &str) -> Result<Statement, SqlError> {
+        if let Some(known) = self.prepared.borrow().get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = self.client.borrow_mut().prepare(&in_its_words(sql))?;
+        self.prepared.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
+
+fn references(values: &[Parameter]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+/// `?N` is `$N`; a list of texts comes as JSON, which has its own function here.
+fn in_its_words(sql: &str) -> String {
+    let mut text = String::with_capacity(sql.len());
+    let mut rest = sql;
+    while let Some(at) = rest.find('?') {
+        let (before, behind) = (&rest[..at], &rest[at + 1..]);
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = behind.split_at(digits);
+        match before.strip_suffix("json_each(") {
+            Some(before) => text += &format!("{before}json_array_elements_text(CAST(${number} AS text)::json"),
+            None => text += &format!("{before}${number}"),
+        }
+        rest = after;
+    }
+    text + rest
+}
+
+/// SQLite's text of a table, with the types that it has here.
+fn table_in_its_words(sql: &str) -> String {
+    sql.replace(" STRICT, WITHOUT ROWID", "")
+        .replace(" TEXT", " text COLLATE \"C\"")
+        .replace(" INTEGER", " bigint")
+        .replace(" REAL", " double precision")
+}
+
+/// A column of a row, as the types that the store reads.
+pub(super) fn value<T: FromSql>(row: &Row, at: usize) -> Result<T, SqlError> {
+    let of = match *row.columns().get(at).ok_or(FromSqlError::InvalidType)?.type_() {
+        Type::INT8 => row.try_get::<_, Option<i64>>(at)?.map(ValueRef::Integer),
+        Type::FLOAT8 => row.try_get::<_, Option<f64>>(at)?.map(ValueRef::Real),
+        Type::TEXT => row.try_get::<_, Option<&str>>(at)?.map(|text| ValueRef::Text(text.as_bytes())),
+        Type::BYTEA => row.try_get::<_, Option<&[u8]>>(at)?.map(ValueRef::Blob),
+        _ => return Err(FromSqlError::InvalidType.into()),
+    };
+    Ok(T::column_result(of.unwrap_or(ValueRef::Null))?)
+}
+
+/// A value of ours, as the type that the server expects at its place.
+#[derive(Debug)]
+struct Parameter(Value);
+
+impl ToSql for Parameter {
+    fn to_sql(&self, of: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match (&self.0, of) {
+            (Value::Null, _) => Ok(IsNull::Yes),
+            (Value::Integer(number), &Type::INT8) => number.to_sql(of, out),
+            (Value::Real(number), &Type::FLOAT8) => number.to_sql(of, out),
+            (Value::Text(text), &Type::TEXT) => text.as_str().to_sql(of, out),
+            (Value::Blob(octets), &Type::BYTEA) => octets.as_slice().to_sql(of, out),
+            (value, of) => Err(format!("{value:?} is no {of}").into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_lists_are_written_in_its_words() {
+        let check = |ours: &str, theirs: &str| assert_eq!(in_its_words(ours), theirs);
+        check("SELECT 1", "SELECT 1");
+        check("a = ?1 AND b = ?12 AND c", "a = $1 AND b = $12 AND c");
+        check(
+            "id IN (SELECT value FROM json_each(?3)) LIMIT ?4",
+            "id IN (SELECT value FROM json_array_elements_text(CAST($3 AS text)::json)) LIMIT $4",
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! How a server is reached: by its URL, with a password that stands on no command line, and encrypted over a network.
+//! Knows no table.
+
+use std::io::BufRead as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs, io};
+
+use ::postgres::config::{Host, SslMode};
+use ::postgres::{Client, Config, NoTls};
+
+use super::super::StoreError;
+use crate::error::postgres_said as said;
+
+/// As long as a person waits for a server that does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A conversation with the server that this URL names, and the URL as it may be shown.
+pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
+    let bad = |why: String| StoreError::BadUrl { why };
+    let mut config: Config = url.parse().map_err(|error: ::postgres::Error| bad(said(&error)))?;
+    if config.get_password().is_some() {
+        return Err(bad("a password stands in it, where others of this machine can read it; keep it in ~/.pgpass \
+                        (mode 0600) or in the file that PGPASSFILE names"
+            .to_owned()));
+    }
+    if config.get_user().is_none() {
+        config.user(env::var("PGUSER").or_else(|_| env::var("USER")).unwrap_or_else(|_| "root".to_owned()));
+    }
+    if config.get_hosts().is_empty() {
+        config.host_path("/var/run/postgresql");
+    }
+    let shown = PathBuf::from(shown(&config));
+    if let Some(password) = password(&config).map_err(|error| bad(error.to_string()))? {
+        config.password(password);
+    }
+    config.connect_timeout(PATIENCE).application_name("linerate").tcp_user_timeout(PATIENCE * 3);
+    let is_near = config.get_hosts().iter().all(is_near);
+    let client = match config.get_ssl_mode() {
+        SslMode::Disable => config.connect(NoTls),
+        _ if is_near => config.ssl_mode(SslMode::Disable).connect(NoTls),
+        _ => config.ssl_mode(SslMode::Require).connect(tls().map_err(|error| bad(error.to_string()))?),
+    };
+    let client = client.map_err(|error| StoreError::NoServer { url: shown.clone(), why: said(&error) })?;
+    Ok((client, shown))
+}
+
+/// On this machine: nobody is between.
+fn is_near(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+    }
+}
+
+/// The URL without secrets: user, the first host, port, database.
+fn shown(config: &Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        _ => String::new(),
+    };
+    let port = config.get_ports().first().map_or(String::new(), |port| format!(":{port}"));
+    let user = config.get_user().unwrap_or_default();
+    format!("postgres://{user}@{host}{port}/{}", config.get_dbname().unwrap_or(user))
+}
+
+/// The password that libpq would take: of PGPASSWORD, or of the line of ~/.pgpass that fits.
+fn password(config: &Config) -> io::Result<Option<String>> {
+    if let Ok(password) = env::var("PGPASSWORD") {
+        return Ok(Some(password));
+    }
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
+    let Some(file) = env::var_os("PGPASSFILE").map(PathBuf::from).or_else(home) else { return Ok(None) };
+    of_file(&file, config)
+}
+
+fn of_file(file: &Path, config: &Config) -> io::Result<Option<String>> {
+    let Ok(opened) = fs::File::open(file) else { return Ok(None) };
+    if opened.metadata()?.permissions().mode() & 0o077 != 0 {
+        return Err(io::Error::other(format!(
+            "others may read {}, so the password in it is not used; chmod 600 it",
+            file.display()
+        )));
+    }
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        _ => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
+    let user = config.get_user().unwrap_or_default();
+    let wanted = [host.as_str(), &port, config.get_dbname().unwrap_or(user), user];
+    for line in io::BufReader::new(opened).lines() {
+        let fields = fields(&line?);
+        let fits = fields.len() == 5 && fields.iter().zip(wanted).all(|(field, want)| field == "*" || field == want);
+        if fits {
+            return Ok(fields.into_iter().next_back());
+        }
+    }
+    Ok(None)
+}
+
+/// `host:port:database:user:password`; a colon or backslash within a field has a backslash before it.
+fn fields(line: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, all.len()) {
+            (':', 1..5) => all.push(String::new()),
+            ('\\', _) => all.last_mut().expect("one at least").extend(letters.next()),
+            (letter, _) => all.last_mut().expect("one at least").push(letter),
+        }
+    }
+    all
+}
+
+/// Certificates are checked against those of PGSSLROOTCERT, or of this system.
+fn tls() -> io::Result<tokio_postgres_rustls::MakeRustlsConnect> {
+    let file = env::var_os("PGSSLROOTCERT").map_or_else(|| "/etc/ssl/certs/ca-certificates.crt".into(), PathBuf::from);
+    let named = |error: &dyn std::fmt::Display| {
+        io::Error::other(format!("{}: {error}; PGSSLROOTCERT names a file of trusted certificates", file.display()))
+    };
+    let text = fs::read(&file).map_err(|error| named(&error))?;
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in
+        <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::pem_slice_iter(&text)
+    {
+        let certificate = certificate.map_err(|error| named(&error))?;
+        roots.add(certificate).map_err(|error| named(&error))?;
+    }
+    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| named(&error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(tokio_postgres_rustls::MakeRustlsConnect::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_file_is_read_as_libpq_does() {
+        assert_eq!(fields(r"a:1:b:c:d:e\\\:f"), ["a", "1", "b", "c", r"d:e\:f"]);
+        assert_eq!(fields(r"a\:b:1"), ["a:b", "1"]);
+        let file = env::temp_dir().join(format!("linerate-pgpass-{}", std::process::id()));
+        fs::write(&file, "other:*:*:*:no\n# nothing\ndb:5433:*:ann:yes\ndb:*:*:*:late\n").unwrap();
+        let config: Config = "postgres://ann@db:5433/lab".parse().unwrap();
+        let set = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        set(0o644);
+        assert!(of_file(&file, &config).unwrap_err().to_string().contains("chmod 600"));
+        set(0o600);
+        assert_eq!(of_file(&file, &config).unwrap().as_deref(), Some("yes"));
+        fs::remove_file(&file).unwrap();
+        assert_eq!(of_file(&file, &config).unwrap(), None);
+    }
+
+    #[test]
+    fn a_url_with_a_password_is_refused_and_never_shown() {
+        let error = connect("postgres://ann:secret@127.0.0.1:1/lab").unwrap_err().to_string();
+        assert!(error.contains(".pgpass") && !error.contains("secret"), "{error}");
+        let error = connect("postgres://ann@127.0.0.1:1/lab").unwrap_err().to_string();
+        assert!(error.contains("postgres://ann@127.0.0.1:1/lab") && error.contains("refused"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! The store in a file: SQLite's tables, its layout's number, and how the file is written.
+//! Knows no record.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::database::Database;
+use super::{SCHEMA, StoreError};
+use crate::error::{BUSY, said};
+
+/// A store whose figures in columns have yet to be made.
+const WITHOUT_FIGURES: i64 = 3;
+/// "line" in ASCII, kept in the file's `application_id`: how a store is told from any other SQLite file.
+const APPLICATION: i64 = 0x6c69_6e65;
+
+/// Columns beside `packed`, which is the record, repeat what it says, for lists and filters. `dictionary` has one row, which
+/// the first record brings. REPLACE deletes rows without asking the DELETE
+/// trigger (sqlite.org/lang_conflict.html), so a trigger of its own refuses a second insert.
+const TABLES: &str = "
+    CREATE TABLE campaigns (
+        id TEXT PRIMARY KEY NOT NULL,
+        plan TEXT NOT NULL,
+        plan_text TEXT NOT NULL,
+        target TEXT NOT NULL,
+        host TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        planned INTEGER NOT NULL,
+        finished_at TEXT
+    ) STRICT;
+    CREATE TABLE records (
+        id TEXT PRIMARY KEY NOT NULL,
+        campaign TEXT NOT NULL,
+        plan TEXT NOT NULL,
+        trial_index INTEGER NOT NULL,
+        repeat INTEGER NOT NULL,
+        workload TEXT NOT NULL,
+        direction TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        target TEXT NOT NULL,
+        host TEXT NOT NULL,
+        throughput_bps REAL,
+        loss_ratio REAL,
+        transactions_per_s REAL,
+        failed INTEGER NOT NULL,
+        sender_api TEXT,
+        receiver_api TEXT,
+        packed BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE dictionary (id INTEGER PRIMARY KEY CHECK (id = 1), octets BLOB NOT NULL) STRICT;
+    CREATE INDEX records_by_campaign ON records (campaign, trial_index);
+    CREATE INDEX records_by_plan ON records (plan, id);
+    CREATE TRIGGER records_are_written_once BEFORE INSERT ON records
+        WHEN EXISTS (SELECT 1 FROM records WHERE id = NEW.id)
+        BEGIN SELECT RAISE(ABORT, 'a record, once written, is never changed'); END;
+    CREATE TRIGGER records_are_never_changed BEFORE UPDATE ON records
+        BEGIN SELECT RAISE(ABORT, 'a record, once written, is never changed'); END;
+    CREATE TRIGGER records_are_never_deleted BEFORE DELETE ON records
+        BEGIN SELECT RAISE(ABORT, 'a record, once written, is never deleted'); END;
+    CREATE TRIGGER dictionary_is_never_changed BEFORE UPDATE ON dictionary
+        BEGIN SELECT RAISE(ABORT, 'records are packed against it, so it is never changed'); END;
+    CREATE TRIGGER dictionary_is_never_deleted BEFORE DELETE ON dictionary
+        BEGIN SELECT RAISE(ABORT, 'records are packed against it, so it is never deleted'); END;
+";
+
+/// Opens the file; makes the tables in a new one, where `more` permits that. Its folder must exist.
+pub(super) fn open(path: &Path, more: OpenFlags) -> Result<Database, StoreError> {
+    // Without SQLITE_OPEN_URI, so that a file may be called `file:x?mode=memory`.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| said(path, error))?;
+    if more.is_empty() && is_new(&connection, path)? {
+        return Err(StoreError::NoRecords(path.to_owned()));
+    }
+    ready(connection, path)
+}
+
+/// A store that ends with the process.
+pub(super) fn in_memory() -> Result<Database, StoreError> {
+    let path = PathBuf::from(":memory:");
+    let connection = Connection::open_in_memory().map_err(|error| said(&path, error))?;
+    ready(connection, &path)
+}
+
+/// Makes the tables in a new file, and sets how it is written.
+fn ready(connection: Connection, path: &Path) -> Result<Database, StoreError> {
+    let said = |error| said(path, error);
+    connection.busy_timeout(BUSY).map_err(said)?;
+    let new = is_new(&connection, path)?;
+    write_ahead(&connection, path)?;
+    // In the write-ahead log, FULL syncs at every commit: a record survives the loss of power, not only of the
+    // process (sqlite.org/pragma.html#pragma_synchronous).
+    connection.pragma_update(None, "synchronous", "FULL").map_err(said)?;
+    if new {
+        make_tables(&connection, path)?;
+    }
+    Ok(Database::Sqlite(connection))
+}
+
+/// Whether the file is empty; an error when it is no store, or a later one.
+fn is_new(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| said(path, error));
+    let (tables, application, version) = (
+        number("SELECT count(*) FROM sqlite_schema")?,
+        number("PRAGMA application_id")?,
+        number("PRAGMA user_version")?,
+    );
+    match (tables, application, version) {
+        (0, 0, 0) => Ok(true),
+        (_, APPLICATION, SCHEMA | WITHOUT_FIGURES) => Ok(false),
+        (_, APPLICATION, found) if (1..WITHOUT_FIGURES).contains(&found) => {
+            Err(StoreError::Older { path: path.to_owned(), found })
+        }
+        (_, APPLICATION, found) if found > SCHEMA => {
+            Err(StoreError::Newer { path: path.to_owned(), found, known: SCHEMA })
+        }
+        _ => Err(StoreError::NotAStore(path.to_owned())),
+    }
+}
+
+/// Turns on the write-ahead log. SQLite does not wait for other processes while it changes the mode, so two
+/// that open a new store at the same time must be patient here.
+fn write_ahead(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let pause = Duration::from_millis(50);
+    let mut patience = BUSY.as_millis() / pause.as_millis();
+    loop {
+        // A file system without shared memory keeps its old journal: slower, and as safe.
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(pause);
+            }
+            Err(error) => return Err(said(path, error)),
+        }
+    }
+}
+
+fn make_tables(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let said = |error| said(path, error);
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(said)?;
+    // Another process may have made them since we looked.
+    let made = is_new(connection, path).and_then(|new| {
+        if !new {
+            return Ok(());
+        }
+        let names = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {WITHOUT_FIGURES};");
+        connection.execute_batch(&format!("{TABLES}{names}")).map_err(said)
+    });
+    connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" }).map_err(said)?;
+    made
+}

@@ -1,0 +1,286 @@
+//! The store as its users need it, over SQLite.
+
+use linerate_machine::end::Direction;
+use linerate_trial::spec::Workload;
+
+use std::time::Duration;
+
+use rusqlite::{Connection, ffi};
+
+use super::*;
+use crate::observation::Observation;
+use crate::sample;
+use crate::select::Selection;
+
+fn sqlite(store: &Store) -> &Connection {
+    match &store.database {
+        Database::Sqlite(connection) => connection,
+        #[cfg(feature = "postgres")]
+        Database::Postgres(_) => panic!("it is no file"),
+    }
+}
+
+/// A folder that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("linerate-results-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn campaign(id: &str) -> Campaign {
+    Campaign {
+        id: id.to_owned(),
+        plan: "example".to_owned(),
+        plan_text: "[plan]\nname = \"example\"".to_owned(),
+        target: "netns:b".to_owned(),
+        host: "netns:a".to_owned(),
+        started_at: "2026-11-21T03:00:00Z".to_owned(),
+        planned: 3,
+        finished_at: None,
+    }
+}
+
+#[test]
+fn every_kind_of_record_survives() {
+    let mut store = Store::in_memory().unwrap();
+    let records = [
+        sample::udp(0, Direction::Rx, 600, 400.0),
+        sample::tcp(1, Direction::Tx, 936.4, true),
+        sample::rr(2, "64"),
+        sample::both(3),
+        sample::failed(4),
+        sample::full(),
+    ];
+    for record in &records {
+        store.insert(record).unwrap();
+        let read = store.record(&record.id).unwrap();
+        assert_eq!(read.to_json(), record.to_json());
+        assert_eq!(read, *record);
+    }
+    assert_eq!(store.records_of(&records[0].campaign).unwrap().len(), records.len());
+    assert_eq!(store.finished_trials(&records[0].campaign).unwrap(), BTreeSet::from([0, 1, 2, 3, 12]));
+}
+
+#[test]
+fn a_record_is_never_changed() {
+    let mut store = Store::in_memory().unwrap();
+    let record = sample::udp(0, Direction::Rx, 600, 400.0);
+    store.insert(&record).unwrap();
+    let again = Record { plan: "other".to_owned(), ..record.clone() };
+    assert!(matches!(store.insert(&again), Err(StoreError::Exists(_))));
+    let columns = "id, campaign, plan, trial_index, repeat, workload, direction, started_at, target, host,
+        throughput_bps, loss_ratio, transactions_per_s, failed, sender_api, receiver_api, packed";
+    for sql in [
+        "UPDATE records SET plan = 'other'".to_owned(),
+        "DELETE FROM records".to_owned(),
+        format!("INSERT OR REPLACE INTO records ({columns}) SELECT {columns} FROM records"),
+    ] {
+        assert!(sqlite(&store).execute(&sql, []).unwrap_err().to_string().contains("never"), "{sql}");
+    }
+    assert_eq!(store.record(&record.id).unwrap(), record);
+}
+
+#[test]
+fn what_could_not_be_read_again_is_refused() {
+    let mut store = Store::in_memory().unwrap();
+    let mut record = sample::udp(0, Direction::Rx, 600, 400.0);
+    record.intervals[0].start_s = f64::NAN;
+    let error = store.insert(&record).unwrap_err();
+    assert!(error.to_string().contains("start_s"), "{error}");
+    record.intervals.clear();
+    record.result.as_mut().unwrap().flow.jitter_s = Some(f64::NAN);
+    store.insert(&record).unwrap();
+    assert_eq!(store.record(&record.id).unwrap().result.unwrap().flow.jitter_s, None, "no figure is absent");
+    record.id = "7".to_owned();
+    assert!(matches!(store.insert(&record), Err(StoreError::BadRecord { .. })));
+}
+
+#[test]
+fn a_campaign_is_carried_on() {
+    let mut store = Store::in_memory().unwrap();
+    for id in ["1", "2", "3"] {
+        store.campaign_begin(&campaign(id)).unwrap();
+    }
+    store.campaign_finish("3", "2026-11-21T03:09:00Z").unwrap();
+    assert_eq!(store.latest_unfinished("example", "netns:b", "netns:a").unwrap().unwrap().id, "2");
+    assert_eq!(store.latest_unfinished("example", "netns:c", "netns:a").unwrap(), None);
+    assert_eq!(store.campaign("3").unwrap().unwrap().finished_at.as_deref(), Some("2026-11-21T03:09:00Z"));
+    assert_eq!(store.latest_campaign().unwrap().unwrap().id, "3");
+    assert!(matches!(store.campaign_finish("4", ""), Err(StoreError::Unknown { .. })));
+    assert_eq!(store.finished_trials("2").unwrap(), BTreeSet::new());
+}
+
+#[test]
+fn an_older_store_gets_its_figures() {
+    let folder = Folder::new("older");
+    let path = folder.0.join("records.db");
+    let records = [sample::udp(0, Direction::Rx, 600, 400.0), sample::rr(1, "64"), sample::failed(2)];
+    let mut store = Store::open(&path).unwrap();
+    records.iter().for_each(|record| store.insert(record).unwrap());
+    let all = Selection::default();
+    let want: Vec<Observation> = records.iter().map(Observation::of).collect();
+    assert_eq!(store.observations(&all).unwrap(), want);
+    let drop_them = "DROP TABLE figures; DROP TABLE around; PRAGMA user_version = 3;";
+    sqlite(&store).execute_batch(drop_them).unwrap();
+    drop(store);
+    // One of them, an older linerate wrote in a way that this one does not understand.
+    let strange = "INSERT INTO records SELECT '01ARZ3NDEKTSV4RRFFQ69G5FAV', campaign, plan, trial_index, repeat,
+        workload, direction, started_at, target, host, throughput_bps, loss_ratio, transactions_per_s, failed,
+        NULL, NULL, x'7b7d' FROM records LIMIT 1";
+    Connection::open(&path).unwrap().execute(strange, []).unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.observations(&all).unwrap(), want);
+    let version: i64 = sqlite(&store).query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, SCHEMA);
+    // Of another derivation: made again.
+    sqlite(&store).execute_batch("DROP TABLE figures; CREATE TABLE figures (x)").unwrap();
+    drop(store);
+    assert_eq!(Store::open(&path).unwrap().observations(&all).unwrap(), want);
+}
+
+#[test]
+fn observations_are_selected() {
+    let mut store = Store::in_memory().unwrap();
+    for index in 0..3 {
+        store.insert(&sample::udp(index, Direction::Rx, 100, 100.0)).unwrap();
+    }
+    store.insert(&sample::udp(3, Direction::Tx, 200, 200.0)).unwrap();
+    store.insert(&sample::ttcp(4, 0)).unwrap();
+    let mut side_b = sample::ttcp(5, 0);
+    side_b.trial.null_side = Some(crate::record::NullSide::B);
+    store.insert(&side_b).unwrap();
+    let check = |wanted: Selection, want: &[u32]| {
+        let found: Vec<u32> = store.observations(&wanted).unwrap().iter().map(|one| one.index).collect();
+        assert_eq!(found, want, "{wanted:?}");
+        let metric = crate::figure::Metric::find("throughput").unwrap();
+        let points = want.iter().filter(|index| **index != 5).count();
+        assert_eq!(store.points(metric, &wanted).unwrap().len(), points, "side b of A/A trials is in no history");
+    };
+    let none = Selection::default;
+    let level = |name: &str, value: &str| Selection { levels: vec![(name.to_owned(), value.to_owned())], ..none() };
+    check(none(), &[0, 1, 2, 3, 4, 5]);
+    check(level("rate", "200M"), &[3]);
+    check(level("workload", "tcp-stream"), &[4, 5]);
+    check(level("target.kernel", "6.12.48"), &[0, 1, 2, 3, 4, 5]);
+    check(level("rate", "7M"), &[]);
+    let start = 1_795_230_000_000;
+    check(Selection { since_ms: Some(start + 1000), until_ms: Some(start + 3000), ..none() }, &[1, 2]);
+    check(Selection { campaign: Some("other".to_owned()), ..none() }, &[]);
+}
+
+#[test]
+fn lists_are_filtered() {
+    let mut store = Store::in_memory().unwrap();
+    for index in 0..5 {
+        store.insert(&sample::udp(index, Direction::Rx, 100, 100.0)).unwrap();
+    }
+    store.insert(&sample::ttcp(5, 0)).unwrap();
+    let check = |filter: Filter, want: &[u32]| {
+        let listed: Vec<u32> = store.list(&filter).unwrap().iter().map(|listed| listed.index).collect();
+        let selected: Vec<u32> = store.select(&filter).unwrap().iter().map(|record| record.trial.index).collect();
+        assert_eq!((&listed[..], &selected[..]), (want, want), "{filter:?}");
+    };
+    let none = Filter::default;
+    check(none(), &[0, 1, 2, 3, 4, 5]);
+    check(Filter { limit: Some(2), ..none() }, &[4, 5]);
+    check(Filter { plan: Some("ttcp".to_owned()), ..none() }, &[5]);
+    check(Filter { workload: Some(Workload::UdpStream), limit: Some(2), ..none() }, &[3, 4]);
+    check(Filter { campaign: Some("x' OR 1=1 --".to_owned()), ..none() }, &[]);
+    let start = 1_795_230_000_000;
+    check(Filter { since_ms: Some(start + 3000), workload: Some(Workload::UdpStream), ..none() }, &[3, 4]);
+}
+
+#[track_caller]
+fn check_refusal(path: &Path, contains: &str) {
+    let error = Store::open(path).unwrap_err().to_string();
+    assert!(error.contains(contains) && error.contains("--store"), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+}
+
+#[test]
+fn what_is_no_store_is_left_alone() {
+    let folder = Folder::new("refusals");
+    let file = |name: &str| folder.0.join(name);
+    check_refusal(&file("none/here/x.db"), "there is no folder");
+    check_refusal(&folder.0, "it is a folder");
+    check_refusal(Path::new("/proc/linerate.db"), "cannot open");
+    std::fs::write(file("text"), "dear diary, ".repeat(500)).unwrap();
+    check_refusal(&file("text"), "not a linerate store");
+    assert_eq!(std::fs::read(file("text")).unwrap().len(), 6000);
+    Connection::open(file("other.db")).unwrap().execute_batch("CREATE TABLE songs (name TEXT)").unwrap();
+    let before = std::fs::read(file("other.db")).unwrap();
+    check_refusal(&file("other.db"), "not a linerate store");
+    assert_eq!(std::fs::read(file("other.db")).unwrap(), before);
+    drop(Store::open(&file("later.db")).unwrap());
+    Connection::open(file("later.db")).unwrap().pragma_update(None, "user_version", SCHEMA + 1).unwrap();
+    check_refusal(&file("later.db"), "use a newer linerate");
+    Connection::open(file("later.db")).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    check_refusal(&file("later.db"), "of an earlier linerate");
+    let readonly = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY), None);
+    assert!(said(&folder.0, readonly).to_string().contains("cannot be written"));
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_finished() {
+    let folder = Folder::new("full");
+    let mut store = Store::open(&folder.0.join("records.db")).unwrap();
+    let pages: i64 = sqlite(&store).query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    // SQLite answers SQLITE_FULL at this limit, as it does when the file system has no room.
+    sqlite(&store).pragma_update_and_check(None, "max_page_count", pages + 20, |_| Ok(())).unwrap();
+    let mut kept = 0;
+    let error = loop {
+        match store.insert(&sample::udp(kept, Direction::Rx, 600, 400.0)) {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(kept > 2, "{error}");
+    assert!(error.to_string().contains(&format!("{kept} finished trials of this campaign are kept")), "{error}");
+    drop(store);
+    let mut store = Store::open(&folder.0.join("records.db")).unwrap();
+    assert_eq!(store.list(&Filter::default()).unwrap().len() as u32, kept);
+    store.insert(&sample::udp(kept, Direction::Rx, 600, 400.0)).unwrap();
+}
+
+#[test]
+fn a_lock_is_waited_for_and_then_named() {
+    let folder = Folder::new("locked");
+    let path = folder.0.join("records.db");
+    let other = Store::open(&path).unwrap();
+    let mut store = Store::open(&path).unwrap();
+    sqlite(&store).busy_timeout(Duration::from_millis(50)).unwrap();
+    sqlite(&other).execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.insert(&sample::ttcp(0, 0)).unwrap_err().to_string();
+    assert!(error.contains("locked by another process"), "{error}");
+    sqlite(&other).execute_batch("COMMIT").unwrap();
+    store.insert(&sample::ttcp(0, 0)).unwrap();
+}
+
+#[test]
+fn many_may_make_and_write_a_store_at_the_same_time() {
+    let folder = Folder::new("many");
+    let path = folder.0.join("records.db");
+    let (writers, each) = (6, 8);
+    std::thread::scope(|scope| {
+        for writer in 0..writers {
+            let path = &path;
+            scope.spawn(move || {
+                let mut store = Store::open(path).unwrap();
+                for k in 0..each {
+                    store.insert(&sample::udp(writer * each + k, Direction::Rx, 600, 400.0)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(Store::open(&path).unwrap().list(&Filter::default()).unwrap().len() as u32, writers * each);
+}
