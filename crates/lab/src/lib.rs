@@ -7,6 +7,7 @@ mod lab;
 mod link;
 mod port;
 mod privilege;
+pub mod services;
 mod shape;
 mod sys;
 

@@ -64,8 +64,10 @@ const MIGRATIONS: [&str; 1] = [r#"
 /// `line` in ASCII: who makes or changes tables holds this advisory lock.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1818848869)";
 
-/// The text that the derived tables were made from.
-pub(super) const MARK: &str = "SELECT obj_description(to_regclass('figures'))";
+/// The text that the derived tables were made from. By the catalogue's rows: to_regclass() may answer from a cache.
+pub(super) const MARK: &str = "SELECT description FROM pg_description WHERE classoid = 'pg_class'::regclass AND objsubid = 0 \
+     AND objoid IN (SELECT oid FROM pg_class WHERE relname = 'figures' AND relnamespace IN \
+                    (SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false))))";
 
 /// A conversation with a server.
 pub(super) struct Server {

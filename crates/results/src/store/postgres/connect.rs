@@ -26,7 +26,7 @@ pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
             .to_owned()));
     }
     if config.get_user().is_none() {
-        config.user(env::var("PGUSER").or_else(|_| env::var("USER")).unwrap_or_else(|_| "root".to_owned()));
+        config.user(&env::var("PGUSER").or_else(|_| env::var("USER")).unwrap_or_else(|_| "root".to_owned()));
     }
     if config.get_hosts().is_empty() {
         config.host_path("/var/run/postgresql");

@@ -1,0 +1,206 @@
+//! The same questions to a store in a file and to one on a PostgreSQL server have the same answers, byte for byte.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use linerate_lab::services::Postgres;
+use linerate_machine::end::Direction;
+use linerate_results::figure::METRICS;
+use linerate_results::record::Record;
+use linerate_results::sample;
+use linerate_results::select::{Filter, Selection};
+use linerate_results::store::{Campaign, Store, StoreError};
+use linerate_trial::pace::SplitMix64;
+use linerate_trial::spec::Workload;
+
+struct Server {
+    postgres: Postgres,
+    folder: PathBuf,
+}
+
+impl Server {
+    /// `None`, said by name, where PostgreSQL is not installed.
+    fn new(name: &str) -> Option<Server> {
+        if !Postgres::is_installed() {
+            println!("skipped: {name}: PostgreSQL is not installed (cargo xtask setup)");
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("linerate-engines-{name}-{}", std::process::id()));
+        let postgres = Postgres::start(&folder).unwrap();
+        Some(Server { postgres, folder })
+    }
+
+    fn open(&self) -> Store {
+        Store::open(Path::new(&self.postgres.url())).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn campaign(id: &str, plan: &str) -> Campaign {
+    Campaign {
+        id: id.to_owned(),
+        plan: plan.to_owned(),
+        plan_text: "[plan]\nname = \"it's\" # \\ \u{202e} ?1 $1".to_owned(),
+        target: "netns:b".to_owned(),
+        host: "netns:a".to_owned(),
+        started_at: "2026-11-21T03:00:00Z".to_owned(),
+        planned: 3,
+        finished_at: None,
+    }
+}
+
+/// A record by chance, of one of the plans and campaigns.
+fn drawn(random: &mut SplitMix64, index: u32) -> Record {
+    let way = if random.below(2) == 0 { Direction::Rx } else { Direction::Tx };
+    let mbit = 100 * (1 + random.below(9) as u32);
+    let record = match random.below(7) {
+        0 | 1 => sample::udp(index, way, mbit, f64::from(mbit) * 0.9 + random.below(1000) as f64 / 997.0),
+        2 => sample::tcp(index, way, 100.0 + random.below(100_000) as f64 / 7.0, random.below(2) == 0),
+        3 => sample::rr(index, "64"),
+        4 => sample::both(index),
+        5 => sample::failed(index),
+        _ => sample::ttcp(index, random.below(3) as u32),
+    };
+    let plan = ["tcp", "Udp sweep", "ünï", "a'b"][random.below(4) as usize];
+    Record { campaign: format!("0{}CAMPAIGN", random.below(4)), plan: plan.to_owned(), ..record }
+}
+
+/// Every answer that the store has, as text.
+fn answers(store: &Store, ids: &[String]) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut say = |what: &str, answer: String| all.push(format!("{what}: {answer}"));
+    for plan in [None, Some("tcp"), Some("a'b"), Some("nothing")] {
+        for limit in [None, Some(0), Some(2)] {
+            say("campaigns", format!("{:?}", store.campaigns(plan, limit).unwrap()));
+        }
+    }
+    let none = Filter::default;
+    for filter in [
+        none(),
+        Filter { limit: Some(3), ..none() },
+        Filter { plan: Some("ünï".to_owned()), ..none() },
+        Filter { campaign: Some("01CAMPAIGN".to_owned()), workload: Some(Workload::UdpStream), ..none() },
+        Filter { among: Some(ids.iter().step_by(3).cloned().collect()), limit: Some(5), ..none() },
+        Filter { among: Some(Default::default()), ..none() },
+        Filter { since_ms: Some(1_795_230_003_000), until_ms: Some(1_795_230_020_000), ..none() },
+        Filter { plan: Some("x' OR 1=1 --".to_owned()), ..none() },
+    ] {
+        say("list", format!("{:?}", store.list(&filter).unwrap()));
+        say("identifiers", format!("{:?}", store.identifiers(&filter).unwrap()));
+    }
+    let reader = store.reader().unwrap();
+    for id in ids {
+        say("text", reader.with_text(id).unwrap().1);
+    }
+    for name in ["last", "tcp", "Udp sweep", "0", "01", "01c", "nothing", "", "7", &ids[0], &ids[0][..8]] {
+        for back in [0, 1] {
+            let called = store.called(name, back).map_err(|error| error.to_string());
+            say("called", format!("{name}~{back} {called:?}").replace(&store.path().display().to_string(), "STORE"));
+        }
+    }
+    let refer: Vec<&str> = ids.iter().map(String::as_str).collect();
+    say("digits", format!("{:?} {:?}", store.digits_of_records(&refer), store.digits_of_campaigns(&["01CAMPAIGN"])));
+    for wanted in [
+        Selection::default(),
+        Selection { campaign: Some("02CAMPAIGN".to_owned()), ..Selection::default() },
+        Selection { levels: vec![("rate".to_owned(), "200M".to_owned())], ..Selection::default() },
+        Selection { since_ms: Some(1_795_230_010_000), ..Selection::default() },
+    ] {
+        say("observations", format!("{:?}", store.observations(&wanted).unwrap()));
+        for metric in METRICS.iter() {
+            say("points", format!("{} {:?}", metric.name, store.points(metric, &wanted).unwrap()));
+        }
+    }
+    for campaign in ["00CAMPAIGN", "03CAMPAIGN", "no"] {
+        say("finished", format!("{:?} {:?}", store.finished_trials(campaign), store.campaign(campaign)));
+        say("records", format!("{}", store.records_of(campaign).unwrap().len()));
+    }
+    say("latest", format!("{:?}", store.latest_unfinished("tcp", "netns:b", "netns:a")));
+    say("latest", format!("{:?}", store.latest_campaign()));
+    all
+}
+
+#[test]
+fn both_engines_answer_the_same() {
+    let Some(server) = Server::new("same") else { return };
+    let mut stores = [Store::in_memory().unwrap(), server.open()];
+    let seed = std::process::id().into();
+    let mut random = SplitMix64::new(seed);
+    println!("seed {seed}");
+    let records: Vec<Record> = (0..60).map(|index| drawn(&mut random, index)).collect();
+    for store in &mut stores {
+        for (id, plan) in
+            [("00CAMPAIGN", "tcp"), ("01CAMPAIGN", "Udp sweep"), ("02CAMPAIGN", "tcp"), ("03CAMPAIGN", "a'b")]
+        {
+            store.campaign_begin(&campaign(id, plan)).unwrap();
+        }
+        for record in &records {
+            store.insert(record).unwrap();
+        }
+        store.campaign_finish("02CAMPAIGN", "2026-11-21T04:00:00Z").unwrap();
+        assert!(matches!(store.insert(&records[7]), Err(StoreError::Exists(_))));
+        assert!(matches!(store.campaign_finish("no", ""), Err(StoreError::Unknown { .. })));
+        assert!(matches!(store.record("no"), Err(StoreError::Unknown { .. })));
+        // An identifier that is there twice leaves nothing behind, and the next one is taken.
+        assert_eq!(store.identifiers(&Filter::default()).unwrap().len(), records.len());
+    }
+    let ids = stores[0].identifiers(&Filter::default()).unwrap();
+    let [file, on_server] = stores.each_ref().map(|store| answers(store, &ids));
+    for (one, other) in file.iter().zip(&on_server) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(file.len(), on_server.len());
+    // Opened again, it has them still.
+    drop(stores);
+    assert_eq!(answers(&server.open(), &ids), file);
+    let existing = Store::open_existing(Path::new(&server.postgres.url())).unwrap();
+    assert_eq!(existing.identifiers(&Filter::default()).unwrap(), ids);
+}
+
+#[test]
+fn many_write_to_a_new_server_at_once_and_a_crash_loses_nothing() {
+    let Some(mut server) = Server::new("many") else { return };
+    let url = server.postgres.url();
+    let none = Store::open_existing(Path::new(&url)).unwrap_err().to_string();
+    assert!(none.contains("there are no records"), "{none}");
+    std::thread::scope(|scope| {
+        for writer in 0..6 {
+            let url = &url;
+            scope.spawn(move || {
+                let mut store = Store::open(Path::new(url)).unwrap();
+                for k in 0..8 {
+                    store.insert(&sample::udp(writer * 8 + k, Direction::Rx, 600, 400.0)).unwrap();
+                }
+            });
+        }
+    });
+    // What is derived stands: it is made once, and not by each that opens the store.
+    let made = || {
+        let ask = [
+            "-h",
+            server.folder.to_str().unwrap(),
+            "-U",
+            "linerate",
+            "postgres",
+            "-Atc",
+            "SELECT 'figures'::regclass::oid",
+        ];
+        String::from_utf8(std::process::Command::new("psql").args(ask).output().unwrap().stdout).unwrap()
+    };
+    let before = made();
+    let mut store = server.open();
+    assert_eq!((made(), before.trim().is_empty()), (before, false));
+    server.postgres.crash().unwrap();
+    let error = store.insert(&sample::udp(48, Direction::Rx, 600, 400.0)).unwrap_err().to_string();
+    assert!(error.contains("postgres://linerate@") && !error.contains('\n'), "{error}");
+    let store = server.open();
+    assert_eq!(store.identifiers(&Filter::default()).unwrap().len(), 48);
+    assert_eq!(store.observations(&Selection::default()).unwrap().len(), 48);
+    let indices: BTreeSet<u32> = store.list(&Filter::default()).unwrap().iter().map(|one| one.index).collect();
+    assert_eq!(indices, (0..48).collect());
+}
