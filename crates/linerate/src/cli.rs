@@ -240,7 +240,8 @@ fn with_next_step(mut complaint: clap::Error) -> clap::Error {
 /// Options that several commands share; they may stand before the command's name too.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SharedArgs {
-    /// Where records are kept [default: LINERATE_STORE, linerate.toml, or linerate/records.sqlite in the XDG data folder]
+    /// Where records are kept: a file, or postgres://USER@HOST/DATABASE [default: LINERATE_STORE, linerate.toml, or
+    /// linerate/records.sqlite in the XDG data folder]
     #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
     pub(crate) store: Option<PathBuf>,
     /// The key shared with a tcp: agent: a file of 64 hexadecimal digits, made by `linerate-agent --new-psk`

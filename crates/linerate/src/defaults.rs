@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use linerate_control::{Endpoint, EndpointError};
 use linerate_machine::text::nearest;
+use linerate_results::store::is_url;
 use toml::de::DeTable;
 
 /// The file's name.
@@ -77,6 +78,7 @@ impl Defaults {
             };
             // Of the file's folder, wherever it is used from.
             let text = match key {
+                "store" if is_url(text) => text.to_owned(),
                 "store" | "psk_file" => folder.join(text).display().to_string(),
                 _ => text.to_owned(),
             };

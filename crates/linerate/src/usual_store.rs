@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use linerate_results::store::Store;
+use linerate_results::store::{Store, is_url};
 
 use crate::defaults::Defaults;
 
 /// The store that is read from; `None` where there is none.
 pub(crate) fn records() -> Option<Store> {
     let path = Defaults::find(None).ok()?.store.map_or_else(path, Ok).ok()?;
+    // Whoever completes a word waits for no server.
+    if path.to_str().is_some_and(is_url) {
+        return None;
+    }
     Store::open_existing(&path).ok()
 }
 

@@ -78,6 +78,14 @@ pub enum StoreError {
         "the store has a record {0} already, and a record is never changed; give the new one an identifier of its own"
     )]
     Exists(String),
+    /// Two stores have two records of one identifier.
+    #[error("the record {id} is another one in {}, and a record is never changed; one of the two stores was tampered with", path.display())]
+    Differs {
+        /// Its identifier.
+        id: String,
+        /// The other store.
+        path: PathBuf,
+    },
     /// A record that could not be read again.
     #[error("the record {id} cannot be stored: {why}; please report this with the plan that you ran")]
     BadRecord {

@@ -2,6 +2,7 @@
 //! Knows no default path and no clock; where the file is and what time it is are arguments.
 
 mod campaigns;
+mod copy;
 mod database;
 mod figures;
 mod packed;
@@ -18,6 +19,7 @@ use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
 
 pub use self::campaigns::{Picked, Summary, TRIES};
+pub use self::copy::Copied;
 pub use self::database::SqlError;
 use self::database::{Database, Row};
 use self::figures::Arounds;
@@ -291,44 +293,47 @@ impl Store {
     }
 
     fn insert_text(&self, record: &Record, json: &str) -> Result<(), SqlError> {
+        self.database.transaction(|| self.insert_within(record, json))
+    }
+
+    /// The same, within a transaction.
+    fn insert_within(&self, record: &Record, json: &str) -> Result<(), SqlError> {
         let figures = record.result.as_ref();
         let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| of(&figures?.flow).as_ref().map(|api| api.name.as_str());
         let number = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
         let word = |value: Option<&str>| value.map_or(Value::Null, text);
         let database = &self.database;
-        database.transaction(|| {
-            let dictionary = match dictionary(database)? {
-                Some(dictionary) => dictionary,
-                None => first_dictionary(database, json)?,
-            };
-            let values = vec![
-                text(&record.id),
-                text(&record.campaign),
-                text(&record.plan),
-                Value::Integer(record.trial.index.into()),
-                Value::Integer(record.trial.repeat.into()),
-                text(record.workload.name()),
-                text(record.direction.name()),
-                text(&record.started_at),
-                text(&record.target.endpoint),
-                text(&record.host.endpoint),
-                number(figures.and_then(|figures| figures.flow.throughput_bps)),
-                number(figures.and_then(|figures| figures.flow.loss_ratio)),
-                number(figures.and_then(|figures| figures.transactions_per_s)),
-                Value::Integer(figures.is_none().into()),
-                word(api(|flow| &flow.sender_api)),
-                word(api(|flow| &flow.receiver_api)),
-                Value::Blob(dictionary.pack(json)?),
-            ];
-            database.execute(
-                "INSERT INTO records (id, campaign, plan, trial_index, repeat, workload, direction, started_at, target,
-                                      host, throughput_bps, loss_ratio, transactions_per_s, failed, sender_api,
-                                      receiver_api, packed)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-                values,
-            )?;
-            figures::insert(database, record)
-        })
+        let dictionary = match dictionary(database)? {
+            Some(dictionary) => dictionary,
+            None => first_dictionary(database, json)?,
+        };
+        let values = vec![
+            text(&record.id),
+            text(&record.campaign),
+            text(&record.plan),
+            Value::Integer(record.trial.index.into()),
+            Value::Integer(record.trial.repeat.into()),
+            text(record.workload.name()),
+            text(record.direction.name()),
+            text(&record.started_at),
+            text(&record.target.endpoint),
+            text(&record.host.endpoint),
+            number(figures.and_then(|figures| figures.flow.throughput_bps)),
+            number(figures.and_then(|figures| figures.flow.loss_ratio)),
+            number(figures.and_then(|figures| figures.transactions_per_s)),
+            Value::Integer(figures.is_none().into()),
+            word(api(|flow| &flow.sender_api)),
+            word(api(|flow| &flow.receiver_api)),
+            Value::Blob(dictionary.pack(json)?),
+        ];
+        database.execute(
+            "INSERT INTO records (id, campaign, plan, trial_index, repeat, workload, direction, started_at, target,
+                                  host, throughput_bps, loss_ratio, transactions_per_s, failed, sender_api,
+                                  receiver_api, packed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+            values,
+        )?;
+        figures::insert(database, record, json)
     }
 
     fn one_campaign(&self, clauses: &str, values: &[&str]) -> Result<Option<Campaign>, StoreError> {
@@ -438,10 +443,6 @@ fn text(text: &str) -> Value {
 /// Whether this names a store on a PostgreSQL server.
 pub fn is_url(text: &str) -> bool {
     text.starts_with("postgres://") || text.starts_with("postgresql://")
-}
-
-fn read_packed(dictionary: &Dictionary, packed: &[u8]) -> Result<Record, String> {
-    read(&unpacked(dictionary, packed)?)
 }
 
 fn unpacked(dictionary: &Dictionary, packed: &[u8]) -> Result<String, String> {

@@ -204,3 +204,40 @@ fn many_write_to_a_new_server_at_once_and_a_crash_loses_nothing() {
     let indices: BTreeSet<u32> = store.list(&Filter::default()).unwrap().iter().map(|one| one.index).collect();
     assert_eq!(indices, (0..48).collect());
 }
+
+#[test]
+fn records_go_there_and_back_each_once() {
+    let Some(server) = Server::new("copy") else { return };
+    let mut random = SplitMix64::new(std::process::id().into());
+    let mut ours = Store::in_memory().unwrap();
+    for (id, plan) in [("00CAMPAIGN", "tcp"), ("01CAMPAIGN", "tcp"), ("02CAMPAIGN", "tcp"), ("03CAMPAIGN", "a'b")] {
+        ours.campaign_begin(&campaign(id, plan)).unwrap();
+    }
+    let records: Vec<Record> = (0..30).map(|index| drawn(&mut random, index)).collect();
+    records.iter().for_each(|record| ours.insert(record).unwrap());
+    let all = Filter::default();
+    let check = |from: &Store, to: &mut Store, wanted: &Filter, want: (u64, u64)| {
+        let copied = from.copy_to(to, wanted).unwrap();
+        assert_eq!((copied.records, copied.already), want);
+    };
+    let mut team = server.open();
+    check(&ours, &mut team, &Filter { limit: Some(10), ..Filter::default() }, (10, 0));
+    check(&ours, &mut team, &all, (20, 10));
+    check(&ours, &mut team, &all, (0, 30));
+    ours.campaign_finish("02CAMPAIGN", "2026-11-21T04:00:00Z").unwrap();
+    check(&ours, &mut team, &all, (0, 30));
+    let mut back = Store::in_memory().unwrap();
+    check(&team, &mut back, &all, (30, 0));
+    let ids = ours.identifiers(&all).unwrap();
+    // A campaign without records is in no copy.
+    let known: Vec<String> = answers(&ours, &ids).into_iter().filter(|one| !one.starts_with("campaigns")).collect();
+    let copied: Vec<String> = answers(&back, &ids).into_iter().filter(|one| !one.starts_with("campaigns")).collect();
+    assert_eq!(known, copied);
+    // Somebody changed a figure.
+    let mut other = Store::in_memory().unwrap();
+    let forged = Record { plan: "forged".to_owned(), ..records[3].clone() };
+    other.insert(&forged).unwrap();
+    let error = other.copy_to(&mut team, &all).unwrap_err().to_string();
+    assert!(error.contains(&forged.id) && error.contains("never changed"), "{error}");
+    assert_eq!(team.record(&forged.id).unwrap(), records[3]);
+}

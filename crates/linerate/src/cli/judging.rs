@@ -62,6 +62,24 @@ pub(crate) enum RecordsCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Copy records to another store, such as a team's; those that it has already stay as they are
+    #[command(after_help = SELECT_HELP)]
+    Push {
+        /// The other store: a file, or postgres://USER@HOST/DATABASE
+        #[arg(value_name = "STORE", value_hint = ValueHint::FilePath)]
+        other: PathBuf,
+        #[command(flatten)]
+        filter: FilterArgs,
+    },
+    /// Copy records from another store into this one; those that are here already stay as they are
+    #[command(after_help = SELECT_HELP)]
+    Pull {
+        /// The other store: a file, or postgres://USER@HOST/DATABASE
+        #[arg(value_name = "STORE", value_hint = ValueHint::FilePath)]
+        other: PathBuf,
+        #[command(flatten)]
+        filter: FilterArgs,
+    },
 }
 
 #[derive(Args, Debug)]

@@ -9,7 +9,7 @@ use linerate_results::store::{Listed, Store};
 use linerate_trial::spec::Workload;
 
 use super::selection::{self, one_record, unix_ms};
-use super::{open_store, profile};
+use super::{make_store, open_store, profile};
 use crate::cli::{FilterArgs, OutputArgs, RecordsCommand, SharedArgs};
 use crate::output::{data, out};
 use crate::render;
@@ -53,8 +53,27 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
             let store = open_store(shared)?;
             data!("{}", exported(*output, &store, &filter_of(&store, filter)?)?);
         }
+        RecordsCommand::Push { other, filter } => {
+            let store = open_store(shared)?;
+            let mut other = Store::open(other)?;
+            copy(&store, &mut other, filter)?;
+        }
+        RecordsCommand::Pull { other, filter } => {
+            let other = Store::open_existing(other)?;
+            copy(&other, &mut make_store(shared)?, filter)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<()> {
+    if from.path() == to.path() {
+        bail!("both stores are {}; name another one", from.path().display());
+    }
+    let copied = from.copy_to(to, &filter_of(from, arguments)?)?;
+    let records = if copied.records == 1 { "record" } else { "records" };
+    out!("{} {records} copied to {}; {} were there already", copied.records, to.path().display(), copied.already);
+    Ok(())
 }
 
 fn exported(output: OutputArgs, store: &Store, filter: &Filter) -> Result<String> {

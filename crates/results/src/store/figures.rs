@@ -7,26 +7,26 @@ use std::sync::Arc;
 
 use rusqlite::types::Value;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 
 use super::database::{Database, Row, SqlError};
-use super::{SCHEMA, Store, StoreError, dictionary, read_packed, text};
+use super::{SCHEMA, Store, StoreError, dictionary, read, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Around, Asked, Observation};
 use crate::record::{NullSide, Record};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
-const DERIVATION: u32 = 3;
+const DERIVATION: u32 = 4;
 
-const COLUMNS: &str =
-    "record, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
+const COLUMNS: &str = "record, digest, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
 
 /// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
 fn tables() -> [String; 3] {
     let metrics: String = METRICS.iter().map(|metric| format!(", \"{}\" REAL", metric.name)).collect();
     [
         format!(
-            "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
+            "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, digest TEXT NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
              trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, configuration INTEGER, null_side TEXT, \
              doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
         ),
@@ -71,16 +71,19 @@ fn make(database: &Database) -> Result<(), SqlError> {
     database.batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around;")?;
     database.make_figures(&tables(), SCHEMA)?;
     let Some(dictionary) = dictionary(database)? else { return Ok(()) };
-    let add = |row: &Row<'_>| match read_packed(&dictionary, &row.get::<Vec<u8>>(0)?) {
-        Ok(record) => insert(database, &record),
-        Err(_) => Ok(()),
+    let add = |row: &Row<'_>| {
+        let text = unpacked(&dictionary, &row.get::<Vec<u8>>(0)?);
+        match text.and_then(|text| Ok((read(&text)?, text))) {
+            Ok((record, text)) => insert(database, &record, &text),
+            Err(_) => Ok(()),
+        }
     };
     database.rows("SELECT packed FROM records ORDER BY id", Vec::new(), add)?;
     Ok(())
 }
 
 /// Adds a record's row; in the transaction that adds the record.
-pub(super) fn insert(database: &Database, record: &Record) -> Result<(), SqlError> {
+pub(super) fn insert(database: &Database, record: &Record, json: &str) -> Result<(), SqlError> {
     let Observation {
         id,
         campaign,
@@ -96,7 +99,7 @@ pub(super) fn insert(database: &Database, record: &Record) -> Result<(), SqlErro
     } = Observation::of(record);
     let asked = kept(database, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
     let machines = kept(database, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
-    let mut row: Vec<Value> = [id, campaign, started_at].map(Value::Text).into();
+    let mut row: Vec<Value> = [id, digest(json), campaign, started_at].map(Value::Text).into();
     row.extend([Value::Integer(index.into()), Value::Integer(repeat.into())]);
     row.push(configuration.map_or(Value::Null, |number| Value::Integer(number.into())));
     row.push(null_side.map_or(Value::Null, |side| Value::Text(side.name().to_owned())));
@@ -107,6 +110,11 @@ pub(super) fn insert(database: &Database, record: &Record) -> Result<(), SqlErro
     let sql = format!("INSERT INTO figures ({COLUMNS}{}) VALUES ({})", metric_columns(), marks.join(", "));
     database.execute(&sql, row)?;
     Ok(())
+}
+
+/// SHA-256 of a record's text, in hexadecimal: whether two stores have the same record.
+fn digest(json: &str) -> String {
+    Sha256::digest(json.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// The number under which a text is kept; each text once.
@@ -134,21 +142,21 @@ impl Store {
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, SqlError> {
-            let around = arounds.get(row.get(9)?, row.get(10)?)?;
+            let around = arounds.get(row.get(10)?, row.get(11)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let value = |at: usize| row.get::<Option<f64>>(11 + at);
+            let value = |at: usize| row.get::<Option<f64>>(12 + at);
             Ok(Some(Observation {
                 id: row.get(0)?,
-                campaign: row.get(1)?,
-                started_at: row.get(2)?,
-                index: row.get(3)?,
-                repeat: row.get(4)?,
-                configuration: row.get(5)?,
-                null_side: row.get::<Option<String>>(6)?.as_deref().and_then(NullSide::find),
-                doubts: row.get(7)?,
-                failed: row.get(8)?,
+                campaign: row.get(2)?,
+                started_at: row.get(3)?,
+                index: row.get(4)?,
+                repeat: row.get(5)?,
+                configuration: row.get(6)?,
+                null_side: row.get::<Option<String>>(7)?.as_deref().and_then(NullSide::find),
+                doubts: row.get(8)?,
+                failed: row.get(9)?,
                 around,
                 values: (0..METRICS.len()).map(value).collect::<Result<_, _>>()?,
             }))

@@ -1,0 +1,79 @@
+//! Records from one store to another, each once: an offline lab's to its team's, and back.
+//! Knows no engine. What is copied is the text of each record, byte for byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::types::Value;
+
+use super::{Store, StoreError, said};
+use crate::select::Filter;
+
+/// Records in one transaction: what a copy that is broken off loses at most, to be copied again.
+const BATCH: usize = 500;
+
+/// What became of a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Records that the other store did not have.
+    pub records: u64,
+    /// Records that it had, and that are the same there.
+    pub already: u64,
+}
+
+impl Store {
+    /// Gives another store those of the wanted records, and of their campaigns, that it lacks. A record that is another one there
+    /// is an error, before anything of its batch is written; whatever was copied before stays, and a second try goes on.
+    pub fn copy_to(&self, other: &mut Store, wanted: &Filter) -> Result<Copied, StoreError> {
+        let ids = self.identifiers(wanted)?;
+        let reader = self.reader()?;
+        let mut done = Copied::default();
+        let mut campaigns = BTreeSet::new();
+        for batch in ids.chunks(BATCH) {
+            let (ours, theirs) = (self.digests(batch)?, other.digests(batch)?);
+            if let Some((id, _)) = theirs.iter().find(|(id, digest)| ours.get(*id) != Some(digest)) {
+                return Err(StoreError::Differs { id: id.clone(), path: other.path.clone() });
+            }
+            let missing = batch.iter().filter(|id| !theirs.contains_key(*id));
+            let missing: Vec<_> = missing.map(|id| reader.with_text(id)).collect::<Result<_, _>>()?;
+            for campaign in missing.iter().map(|(record, _)| record.campaign.as_str()) {
+                if campaigns.insert(campaign.to_owned()) {
+                    self.copy_campaign(campaign, other)?;
+                }
+            }
+            let insert = || missing.iter().try_for_each(|(record, text)| other.insert_within(record, text));
+            other.database.transaction(insert).map_err(|error| said(&other.path, error))?;
+            done.records += missing.len() as u64;
+            done.already += theirs.len() as u64;
+        }
+        // Those that have ended since they were copied.
+        for campaign in ids_of_campaigns(self, &ids)?.difference(&campaigns) {
+            self.copy_campaign(campaign, other)?;
+        }
+        Ok(done)
+    }
+
+    fn copy_campaign(&self, id: &str, other: &mut Store) -> Result<(), StoreError> {
+        let Some(ours) = self.campaign(id)? else { return Ok(()) };
+        match (other.campaign(id)?, &ours.finished_at) {
+            (None, _) => other.campaign_begin(&ours),
+            (Some(theirs), Some(finished_at)) if theirs.finished_at.is_none() => other.campaign_finish(id, finished_at),
+            _ => Ok(()),
+        }
+    }
+
+    /// The digest of each record's text, by identifier, of those of a batch that are here.
+    fn digests(&self, batch: &[String]) -> Result<BTreeMap<String, String>, StoreError> {
+        let sql = "SELECT record, digest FROM figures WHERE record IN (SELECT value FROM json_each(?1))";
+        let ids = Value::Text(serde_json::json!(batch).to_string());
+        Ok(self.rows(sql, vec![ids], |row| Ok((row.get(0)?, row.get(1)?)))?.into_iter().collect())
+    }
+}
+
+fn ids_of_campaigns(store: &Store, ids: &[String]) -> Result<BTreeSet<String>, StoreError> {
+    let mut all = BTreeSet::new();
+    for batch in ids.chunks(BATCH) {
+        let sql = "SELECT DISTINCT campaign FROM records WHERE id IN (SELECT value FROM json_each(?1))";
+        all.extend(store.ids(sql, vec![Value::Text(serde_json::json!(batch).to_string())])?);
+    }
+    Ok(all)
+}
