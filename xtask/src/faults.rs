@@ -68,7 +68,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         Some(program) => program.clone(),
         None => {
             // With the features of the whole workspace, as the tests have it: nothing is built twice.
-            let program = ["--bin", "linerate", "--features", "linerate/authentication"];
+            let program = ["--bin", "linerate", "--features", "linerate/authentication,linerate/postgres"];
             must(cargo(&["build", "--quiet", "--workspace"]).args(program))?;
             root().join("target/debug/linerate")
         }

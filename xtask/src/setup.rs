@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`, `setup boards`, `setup browser`: what
+//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`, `setup boards`, `setup browser`, `setup servers`: what
 //! those need.
 //! Knows which program comes from which package, and installs nothing that is there already.
 
@@ -46,6 +46,8 @@ const FOR_BOARDS: [(&str, &str); 7] = [
     ("qemu-system-riscv64", "qemu-system-misc"),
 ];
 
+/// Servers that a team has; each that a test starts has a folder of its own.
+const FOR_SERVERS: [(&str, &str); 1] = [("pg_lsclusters", "postgresql")];
 /// What opens reports as their readers do.
 const FOR_BROWSER: [(&str, &str); 2] = [("chromedriver", "chromium-driver"), ("chromium", "chromium")];
 /// What holds reports against WCAG; its licence is MPL-2.0, and no part of it goes into linerate.
@@ -65,6 +67,10 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
         Some(word) if word == "boards" => {
             no_more(words)?;
             install(&FOR_BOARDS)
+        }
+        Some(word) if word == "servers" => {
+            no_more(words)?;
+            install(&FOR_SERVERS)
         }
         Some(word) if word == "browser" => {
             no_more(words)?;

@@ -8,6 +8,7 @@ mod figures;
 mod packed;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod sql_error;
 mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +21,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::campaigns::{Picked, Summary, TRIES};
 pub use self::copy::Copied;
-pub use self::database::SqlError;
 use self::database::{Database, Row};
 use self::figures::Arounds;
 pub use self::figures::Point;
 use self::packed::Dictionary;
+pub use self::sql_error::SqlError;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
@@ -126,7 +127,8 @@ impl Store {
     #[cfg(feature = "postgres")]
     fn on_server(path: &Path, may_make: bool) -> Option<Result<Store, StoreError>> {
         let url = path.to_str().filter(|text| is_url(text))?;
-        Some(postgres::open(url, may_make).and_then(|(database, shown)| Store::ready(database, shown)))
+        let opened = postgres::open(url, may_make);
+        Some(opened.and_then(|(server, shown)| Store::ready(Database::Postgres(Box::new(server)), shown)))
     }
 
     #[cfg(not(feature = "postgres"))]

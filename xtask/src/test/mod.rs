@@ -14,7 +14,7 @@ use programs::TestProgram;
 use together::Tested;
 
 /// What is built only for those who ask for it has tests, too.
-const ALL: &str = "--features=linerate/authentication";
+const ALL: &str = "--features=linerate/authentication,linerate/postgres";
 
 /// How many more test programs run at once than there are CPUs. Much of their time they wait for a network's or a peer's.
 const MORE_THAN_CPUS: usize = 1;

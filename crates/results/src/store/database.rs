@@ -1,11 +1,12 @@
 //! The seam between the store and the engine that keeps it: SQL that both engines understand, values in and rows out.
 //! Knows no table; what only one engine can do is in its own file.
 
-use rusqlite::types::{FromSql, FromSqlError, Value};
+use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, params_from_iter};
 
 #[cfg(feature = "postgres")]
 use super::postgres;
+use super::sql_error::SqlError;
 
 /// Where the tables are.
 #[derive(Debug)]
@@ -14,40 +15,7 @@ pub(super) enum Database {
     Sqlite(Connection),
     /// A server.
     #[cfg(feature = "postgres")]
-    Postgres(postgres::Server),
-}
-
-/// What an engine answered instead of doing what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum SqlError {
-    /// SQLite did.
-    #[error(transparent)]
-    Sqlite(#[from] rusqlite::Error),
-    /// PostgreSQL did.
-    #[cfg(feature = "postgres")]
-    #[error(transparent)]
-    Postgres(#[from] ::postgres::Error),
-    /// A value is not of the type that its column has here.
-    #[error("a column has an unexpected value: {0}")]
-    Value(#[from] FromSqlError),
-    /// A record cannot be packed.
-    #[error("it cannot be packed: {0}")]
-    Packed(#[from] std::io::Error),
-}
-
-impl SqlError {
-    /// A row of this key is there already.
-    pub(super) fn is_duplicate(&self) -> bool {
-        use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_TRIGGER};
-        match self {
-            SqlError::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) => {
-                [SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_TRIGGER].contains(&failure.extended_code)
-            }
-            #[cfg(feature = "postgres")]
-            SqlError::Postgres(error) => error.code() == Some(&::postgres::error::SqlState::UNIQUE_VIOLATION),
-            _ => false,
-        }
-    }
+    Postgres(Box<postgres::Server>),
 }
 
 /// A row of an answer.

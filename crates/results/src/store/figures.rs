@@ -9,7 +9,8 @@ use rusqlite::types::Value;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-use super::database::{Database, Row, SqlError};
+use super::database::{Database, Row};
+use super::sql_error::SqlError;
 use super::{SCHEMA, Store, StoreError, dictionary, read, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Around, Asked, Observation};

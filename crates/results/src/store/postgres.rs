@@ -12,8 +12,8 @@ use ::postgres::{Client, Row, Statement};
 use bytes::BytesMut;
 use rusqlite::types::{FromSql, FromSqlError, Value, ValueRef};
 
-use super::StoreError;
-use super::database::{Database, SqlError};
+use super::sql_error::SqlError;
+use crate::error::{StoreError, said};
 
 mod connect;
 
@@ -83,38 +83,45 @@ impl std::fmt::Debug for Server {
 
 /// Opens the store that this URL names, and brings its layout up to date; where it has no tables it makes them, or says
 /// that it has no records. The second is the URL as it may be shown.
-pub(super) fn open(url: &str, may_make: bool) -> Result<(Database, PathBuf), StoreError> {
+pub(super) fn open(url: &str, may_make: bool) -> Result<(Server, PathBuf), StoreError> {
     let (client, shown) = connect::connect(url)?;
     let server = Server { client: RefCell::new(client), prepared: RefCell::new(HashMap::new()) };
-    let database = Database::Postgres(server);
-    let said = |error| crate::error::said(&shown, error);
-    let is_there = "SELECT count(*) FROM information_schema.tables WHERE table_schema = ANY (current_schemas(false)) AND \
-                    table_name = 'linerate'";
-    let count = |database: &Database| database.first(is_there, Vec::new(), |row| row.get::<i64>(0));
-    if !may_make && count(&database).map_err(said)?.unwrap_or(0) == 0 {
+    if !may_make && !server.has_tables().map_err(|error| said(&shown, error))? {
         return Err(StoreError::NoRecords(shown));
     }
-    let found = database.transaction(|| -> Result<i64, SqlError> {
-        database.batch(LOCK)?;
-        if count(&database)?.unwrap_or(0) == 0 {
-            database.batch("CREATE TABLE linerate (layout bigint NOT NULL); INSERT INTO linerate VALUES (0)")?;
-        }
-        let found = database.first("SELECT layout FROM linerate", Vec::new(), |row| row.get::<i64>(0))?.unwrap_or(0);
-        let done = usize::try_from(found).unwrap_or(0);
-        for (at, step) in MIGRATIONS.iter().enumerate().skip(done) {
-            database.batch(step)?;
-            database.execute("UPDATE linerate SET layout = ?1", vec![Value::Integer(at as i64 + 1)])?;
-        }
-        Ok(found)
-    });
-    let (found, known) = (found.map_err(said)?, MIGRATIONS.len() as i64);
+    let known = MIGRATIONS.len() as i64;
+    // What is left undone is undone by the server, when the conversation ends.
+    let found = server.bring_on().map_err(|error| said(&shown, error))?;
     if found > known {
         return Err(StoreError::Newer { path: shown, found, known });
     }
-    Ok((database, shown))
+    Ok((server, shown))
 }
 
 impl Server {
+    fn has_tables(&self) -> Result<bool, SqlError> {
+        let sql = "SELECT 1 FROM information_schema.tables WHERE table_name = 'linerate' AND \
+                   table_schema = ANY (current_schemas(false))";
+        Ok(!self.query(sql, Vec::new())?.is_empty())
+    }
+
+    /// The layout that was found, raised to the latest if it is an earlier one.
+    fn bring_on(&self) -> Result<i64, SqlError> {
+        self.batch("BEGIN")?;
+        self.batch(LOCK)?;
+        if !self.has_tables()? {
+            self.batch("CREATE TABLE linerate (layout bigint NOT NULL); INSERT INTO linerate VALUES (0)")?;
+        }
+        let rows = self.query("SELECT layout FROM linerate", Vec::new())?;
+        let found: i64 = rows.first().map_or(Ok(0), |row| value(row, 0))?;
+        for (at, step) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
+            self.batch(step)?;
+            self.execute("UPDATE linerate SET layout = ?1", vec![Value::Integer(at as i64 + 1)])?;
+        }
+        self.batch("COMMIT")?;
+        Ok(found)
+    }
+
     pub(super) fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, SqlError> {
         let statement = self.prepare(sql)?;
         let values: Vec<Parameter> = values.into_iter().map(Parameter).collect();

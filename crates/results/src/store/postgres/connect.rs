@@ -10,8 +10,7 @@ use std::{env, fs, io};
 use ::postgres::config::{Host, SslMode};
 use ::postgres::{Client, Config, NoTls};
 
-use super::super::StoreError;
-use crate::error::postgres_said as said;
+use crate::error::{StoreError, postgres_said as said};
 
 /// As long as a person waits for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,9 +57,12 @@ fn is_near(host: &Host) -> bool {
 fn shown(config: &Config) -> String {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(name)) => name.clone(),
-        _ => String::new(),
+        // A folder, as a URL has it.
+        Some(Host::Unix(folder)) => folder.display().to_string().replace('%', "%25").replace('/', "%2F"),
+        None => String::new(),
     };
-    let port = config.get_ports().first().map_or(String::new(), |port| format!(":{port}"));
+    let port =
+        config.get_ports().first().filter(|port| **port != 5432).map_or(String::new(), |port| format!(":{port}"));
     let user = config.get_user().unwrap_or_default();
     format!("postgres://{user}@{host}{port}/{}", config.get_dbname().unwrap_or(user))
 }
@@ -159,9 +161,9 @@ mod tests {
 
     #[test]
     fn a_url_with_a_password_is_refused_and_never_shown() {
-        let error = connect("postgres://ann:secret@127.0.0.1:1/lab").unwrap_err().to_string();
+        let error = connect("postgres://ann:secret@127.0.0.1:1/lab").map(drop).unwrap_err().to_string();
         assert!(error.contains(".pgpass") && !error.contains("secret"), "{error}");
-        let error = connect("postgres://ann@127.0.0.1:1/lab").unwrap_err().to_string();
+        let error = connect("postgres://ann@127.0.0.1:1/lab").map(drop).unwrap_err().to_string();
         assert!(error.contains("postgres://ann@127.0.0.1:1/lab") && error.contains("refused"), "{error}");
     }
 }

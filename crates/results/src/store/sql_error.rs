@@ -1,0 +1,37 @@
+//! What an engine answers instead of doing what it was asked.
+//! Knows no store; what it means to a person is [`crate::error`]'s.
+
+use rusqlite::types::FromSqlError;
+
+/// What an engine answered instead of doing what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SqlError {
+    /// SQLite did.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// PostgreSQL did.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] ::postgres::Error),
+    /// A value is not of the type that its column has here.
+    #[error("a column has an unexpected value: {0}")]
+    Value(#[from] FromSqlError),
+    /// A record cannot be packed.
+    #[error("it cannot be packed: {0}")]
+    Packed(#[from] std::io::Error),
+}
+
+impl SqlError {
+    /// A row of this key is there already.
+    pub(super) fn is_duplicate(&self) -> bool {
+        use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_TRIGGER};
+        match self {
+            SqlError::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) => {
+                [SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_TRIGGER].contains(&failure.extended_code)
+            }
+            #[cfg(feature = "postgres")]
+            SqlError::Postgres(error) => error.code() == Some(&::postgres::error::SqlState::UNIQUE_VIOLATION),
+            _ => false,
+        }
+    }
+}
