@@ -214,7 +214,7 @@ fn what_is_asked_comes_back_from_the_kernel_sooner_than_from_a_socket() {
     // An hour of it is what docs/echo.md says; longer than a second in CI.
     let many = machines::number("LINERATE_ECHO_SECONDS").unwrap_or(1);
     let is_faster = (0..3).any(|_| {
-        let rates = ["driver", "socket"].map(|way| {
+        let took = ["driver", "socket"].map(|way| {
             let (echo, said) = start(&bench, &["--secret", "1c0ffee1", "--way", way, "--json"], Stdio::piped());
             assert!(said.contains("answers"), "{said}");
             let number =
@@ -228,16 +228,18 @@ fn what_is_asked_comes_back_from_the_kernel_sooner_than_from_a_socket() {
             let lines: Vec<Value> = text.trim().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             let echoed = |name: &str| lines.iter().map(|line| number(line, name)).sum::<u64>();
             let sum = |name: &str| number(&one, name) + number(&hundred, name);
-            println!("{way}: one at a time {} a second; a hundred {hundred:#}", one["returned_per_s"]);
+            let (rate, p50_s) = (&one["returned_per_s"], &one["p50_s"]);
+            println!("{way}: one at a time {rate} a second, {p50_s} s; of a hundred {} came back", hundred["returned"]);
             assert_eq!(sum("sent"), sum("returned") + sum("lost"));
             assert_eq!((sum("strays"), sum("late")), (0, 0), "{hundred:#}");
             // To the frame: what did not come back, the echo could not send, or the socket here had no room for.
             assert_eq!(sum("lost"), echoed("dropped") + sum("overrun") + sum("sent") - echoed("received"), "{text}");
-            one["returned_per_s"].as_f64().unwrap()
+            one["p50_s"].as_f64().unwrap()
         });
-        rates[0] > 2.0 * rates[1]
+        // Of one at a time, how long half of them take is how many there are in a second, whatever else the machine does now and then.
+        took[1] >= 3.0 * took[0]
     });
-    assert!(is_faster, "no faster than a socket, three times");
+    assert!(is_faster, "less than three times as many as by a socket, three times");
 }
 
 #[test]
