@@ -80,7 +80,7 @@ fn screens_of_both_machines_are_shown() {
     ran.check_done();
     let [target, host] = [bench.lab().target_netns(), bench.lab().host_netns()].map(|path| path.display().to_string());
     for part in [
-        "threads",
+        "CPU, ms",
         "Nothing to show.",
         "sockets used",
         "pause frames",
@@ -371,7 +371,8 @@ fn the_full_screen_measures_and_watches() {
     for answer in ["60s", "", "", "", "1M"] {
         tmux.line(answer);
     }
-    tmux.wait("Mbit/s");
+    let shown = tmux.wait("Trial 1 of 1: udp-stream");
+    assert!(shown.contains("60s"), "{shown}");
     tmux.keys(&["C-c"]);
     tmux.wait("Ended");
     tmux.keys(&["C-c"]);

@@ -3,12 +3,15 @@
 
 use std::fs;
 
+use linerate_machine::printable::in_line;
 use linerate_machine::screen::{Kind, Value, View};
 
 use crate::files::Files;
 
 /// Rows whose stack is looked up in a file of their own.
 const MOST_STACKS: usize = 60;
+/// A process has a name of 15 signs at most; workers of the kernel say longer what they are about.
+const LONGEST_NAME: usize = 16;
 /// Of USER_HZ, which is 100 wherever Linux runs.
 const MS_PER_TICK: u64 = 10;
 
@@ -19,7 +22,6 @@ struct Task {
     threads: u64,
     priority: String,
     ticks: u64,
-    cpu: Option<u64>,
     resident_pages: u64,
 }
 
@@ -35,12 +37,11 @@ pub(super) fn read(files: &Files) -> View {
         let stack = if at < MOST_STACKS { stack_kib(files, task.number) } else { None };
         vec![
             task.number.into(),
-            task.name.into(),
+            in_line(&task.name, LONGEST_NAME).into_owned().into(),
             task.state.into(),
             task.priority.into(),
             task.threads.into(),
             (task.ticks * MS_PER_TICK).into(),
-            task.cpu.into(),
             (task.resident_pages * page_kib).into(),
             Value::from(stack),
         ]
@@ -50,9 +51,8 @@ pub(super) fn read(files: &Files) -> View {
         ("name", Kind::Text),
         ("state", Kind::Text),
         ("prio", Kind::Text),
-        ("threads", Kind::Number),
+        ("thr", Kind::Number),
         ("CPU, ms", Kind::CpuTime),
-        ("on", Kind::Number),
         ("KiB", Kind::Number),
         ("stack", Kind::Number),
     ]);
@@ -69,7 +69,6 @@ fn parse(text: &str) -> Option<Task> {
     const NICE: usize = 16;
     const THREADS: usize = 17;
     const RSS: usize = 21;
-    const PROCESSOR: usize = 36;
     const RT_PRIORITY: usize = 37;
     const POLICY: usize = 38;
     let (start, rest) = text.rsplit_once(')')?;
@@ -89,7 +88,6 @@ fn parse(text: &str) -> Option<Task> {
         threads: at(THREADS)?,
         priority,
         ticks: at(UTIME)? + at(UTIME + 1)?,
-        cpu: at(PROCESSOR),
         resident_pages: at(RSS).unwrap_or(0),
     })
 }
@@ -112,7 +110,7 @@ mod tests {
                     18446744073709551615 1 1 0 0 0 0 0 0 65536 0 0 0 17 1 40 1 0 0 0 0 0 0 0 0 0 0 0";
         let task = parse(text).unwrap();
         assert_eq!((task.number, task.name.as_str(), task.state.as_str()), (1746, "a b) (c)", "S"));
-        assert_eq!((task.threads, task.ticks, task.cpu, task.resident_pages), (3, 42, Some(1), 301));
+        assert_eq!((task.threads, task.ticks, task.resident_pages), (3, 42, 301));
         assert_eq!(task.priority, "fifo:40");
         let other = text.replace(" 17 1 40 1 0", " 17 1 0 0 0");
         assert_eq!(parse(&other).unwrap().priority, "-5");

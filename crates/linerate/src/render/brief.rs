@@ -34,6 +34,11 @@ pub(crate) fn interval(interval: &Interval) -> String {
     format!("{until_s:>8.1} s  {direction} {:>8} Mbit/s{sent}", Cell::number(bps / 1e6, 4).shown())
 }
 
+/// A value in four digits.
+pub(crate) fn digits(value: f64) -> String {
+    figure(value, 4)
+}
+
 /// A time as people say it.
 pub(crate) fn time(time: Duration) -> String {
     match time.as_secs() {

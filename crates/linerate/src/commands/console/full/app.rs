@@ -14,6 +14,8 @@ use super::super::deeds::{self, Deed};
 use super::super::menus::{self, Action, Place};
 use super::super::services::States;
 use super::super::state::{Field, State};
+use super::status::Status;
+use crate::measure::events::CampaignEvent;
 
 /// Between two looks at a screen, and two lines of statistics.
 const EVERY: Duration = Duration::from_secs(5);
@@ -33,6 +35,8 @@ pub(super) enum Event {
     Settings(Result<Vec<Reading>, String>),
     /// A line of the command.
     Output(String),
+    /// Something happens in the campaign that it carries out.
+    Campaign(Box<CampaignEvent>),
     /// The command has ended; how, where it was not well.
     Ended(Option<String>),
     /// Servers changed.
@@ -78,7 +82,7 @@ pub(super) struct Page {
 #[derive(Debug)]
 enum Kind {
     Text,
-    Command { runs: bool },
+    Command { runs: bool, status: Box<Status> },
     Screen { end: End, screen: Screen, before: Option<(View, Instant)>, next: Option<Instant> },
 }
 
@@ -163,8 +167,13 @@ impl App {
             }
             Event::Settings(Err(sentence)) => self.state.unread = Some(format!("They could not be read: {sentence}.")),
             Event::Output(line) => self.append(line),
+            Event::Campaign(event) => {
+                if let Some(Page { kind: Kind::Command { status, .. }, .. }) = &mut self.page {
+                    status.hear(&event);
+                }
+            }
             Event::Ended(how) => {
-                if let Some(Page { kind: Kind::Command { runs }, .. }) = &mut self.page {
+                if let Some(Page { kind: Kind::Command { runs, .. }, .. }) = &mut self.page {
                     *runs = false;
                     self.append(how.unwrap_or_else(|| "Done.".to_owned()));
                 }
@@ -203,7 +212,7 @@ impl App {
         let code = match (code, held.contains(KeyModifiers::CONTROL)) {
             (KeyCode::Char('c'), true) => {
                 return match &self.page {
-                    Some(Page { kind: Kind::Command { runs: true }, .. }) => vec![Effect::EndCommand],
+                    Some(Page { kind: Kind::Command { runs: true, .. }, .. }) => vec![Effect::EndCommand],
                     _ => vec![Effect::Quit],
                 };
             }
@@ -350,7 +359,7 @@ impl App {
             }
             Deed::Go(place) => self.go(place),
             Deed::Command(words) => {
-                let kind = Kind::Command { runs: true };
+                let kind = Kind::Command { runs: true, status: Box::default() };
                 self.page = Some(Page { title: String::new(), lines: Vec::new(), top: 0, kind });
                 vec![Effect::Command(words)]
             }
@@ -400,7 +409,7 @@ impl App {
             KeyCode::End => page.top = last,
             KeyCode::Esc | KeyCode::Left | KeyCode::Char('q') | KeyCode::Enter | KeyCode::Backspace => {
                 match page.kind {
-                    Kind::Command { runs: true } => self.note = Some("It still runs; Ctrl-C ends it.".to_owned()),
+                    Kind::Command { runs: true, .. } => self.note = Some("It still runs; Ctrl-C ends it.".to_owned()),
                     _ => self.page = None,
                 }
             }
@@ -466,9 +475,14 @@ impl Page {
             .collect()
     }
 
+    /// How the campaign in it stands; nothing where it is none.
+    pub(super) fn status(&self) -> Vec<String> {
+        if let Kind::Command { runs: true, status } = &self.kind { status.lines() } else { Vec::new() }
+    }
+
     /// Whether a command runs in it.
     pub(super) fn runs(&self) -> bool {
-        matches!(self.kind, Kind::Command { runs: true })
+        matches!(self.kind, Kind::Command { runs: true, .. })
     }
 }
 

@@ -45,7 +45,11 @@ fn body(app: &App, area: Rect, buffer: &mut Buffer) {
     };
     line(buffer, area, 0, &title, width, Style::new().add_modifier(Modifier::BOLD));
     if app.asking.is_none() {
-        let below = text::wrapped(&in_line(app.note.as_ref().unwrap_or(&below), 2000), width.max(20));
+        let status = app.page.as_ref().map(Page::status).unwrap_or_default();
+        let below = match (&app.note, status.is_empty()) {
+            (None, false) => status,
+            (note, _) => text::wrapped(&in_line(note.as_ref().unwrap_or(&below), 2000), width.max(20)),
+        };
         for (at, sentence) in below.iter().take(2).enumerate() {
             line(buffer, area, area.height.saturating_sub(3) + at as u16, sentence, width, Style::new());
         }

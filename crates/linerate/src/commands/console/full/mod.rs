@@ -5,6 +5,7 @@ mod app;
 mod draw;
 mod looker;
 mod running;
+mod status;
 mod terminal;
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

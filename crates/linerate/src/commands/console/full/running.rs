@@ -11,9 +11,12 @@ use linerate_host::sys::child;
 use linerate_machine::printable::in_line;
 
 use super::app::Event;
+use crate::measure::events::CampaignEvent;
 
 /// The longest line that is kept.
 const LONGEST_LINE: u64 = 8192;
+/// The longest event: a record is a part of one.
+const LONGEST_EVENT: u64 = 4 << 20;
 /// How long the last lines of a child that has ended may take: a grandchild may hold the stream open.
 const LAST_LINES: Duration = Duration::from_millis(300);
 
@@ -25,6 +28,14 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn start(mut command: Command, columns: u16, events: &Sender<Event>) -> io::Result<Running> {
+        if let Some(option) = option_of_events(&command) {
+            // Its standard input, which it reads nothing from, is where it writes them to.
+            let (read, write) = io::pipe()?;
+            command.args([option, "/proc/self/fd/0"]).stdin(write);
+            let events = events.clone();
+            let reader = std::thread::Builder::new().name("events".to_owned());
+            reader.spawn(move || tell_events(read, &events))?;
+        }
         command.env("COLUMNS", columns.to_string()).env("NO_COLOR", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let streams: [Option<Box<dyn Read + Send>>; 2] = [
@@ -81,15 +92,37 @@ fn in_words(status: ExitStatus) -> Option<String> {
 
 fn tell_lines(stream: impl Read, events: &Sender<Event>) {
     let mut stream = BufReader::new(stream);
-    loop {
-        let mut octets = Vec::new();
-        match stream.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut octets) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
+    while let Some(octets) = next_line(&mut stream, LONGEST_LINE) {
         let line = in_line(String::from_utf8_lossy(&octets).trim_end(), 4000).into_owned();
         if events.send(Event::Output(line)).is_err() {
             return;
         }
     }
+}
+
+/// What happens in a campaign; what cannot be read is left out, for its lines tell it too.
+fn tell_events(stream: impl Read, events: &Sender<Event>) {
+    let mut stream = BufReader::new(stream);
+    while let Some(octets) = next_line(&mut stream, LONGEST_EVENT) {
+        if let Ok(event) = serde_json::from_slice::<CampaignEvent>(&octets)
+            && events.send(Event::Campaign(Box::new(event))).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn next_line(stream: &mut impl BufRead, longest: u64) -> Option<Vec<u8>> {
+    let mut octets = Vec::new();
+    match stream.by_ref().take(longest).read_until(b'\n', &mut octets) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(octets),
+    }
+}
+
+/// The option by which this command writes events; not all have it, and none where nothing is measured.
+fn option_of_events(command: &Command) -> Option<&'static str> {
+    let words: Vec<&std::ffi::OsStr> = command.get_args().collect();
+    let measures = words.first().is_some_and(|word| *word == "run");
+    (measures && !words.iter().any(|word| *word == "--dry-run")).then_some("--events")
 }
