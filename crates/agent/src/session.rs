@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_control::message::{
-    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, MACHINE_PROFILE, OBSERVE, Observe, PROBE,
+    Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, HOLDER, MACHINE_PROFILE, OBSERVE, Observe, PROBE,
     Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine, SCREENS, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outbox, Server, serve};
@@ -72,6 +72,7 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     server.capabilities.push(PROBE.to_owned());
     server.capabilities.push(OBSERVE.to_owned());
     server.capabilities.push(SCREENS.to_owned());
+    server.capabilities.push(HOLDER.to_owned());
     if may_sample_machine() {
         server.capabilities.push(MACHINE_PROFILE.to_owned());
     }
@@ -146,6 +147,10 @@ impl Session {
                 self.settings.end();
                 self.lease = None;
                 Ok(Reply::Done)
+            }
+            Request::Holder => {
+                let (holder, since_s) = Lease::holder(local::connect).map_err(failed)?.unzip();
+                Ok(Reply::Holder { holder, since_s })
             }
             Request::Describe { interface, modules } => {
                 let mut environment = environment::describe(interface.as_deref(), &modules);

@@ -63,6 +63,8 @@ pub const PROBE: &str = "probe";
 
 /// The capability to be the machine in the middle of a trial: to find its interfaces on the way, and to observe.
 pub const OBSERVE: &str = "observe";
+/// The capability of an agent that answers [`Request::Holder`].
+pub const HOLDER: &str = "holder";
 
 /// The capability to show utility screens.
 pub const SCREENS: &str = "screens";
@@ -102,6 +104,8 @@ pub enum Request {
     },
     /// To give the lease back.
     Release,
+    /// Who has the lease, and for how long. Takes nothing.
+    Holder,
     /// The machine as it is.
     Describe {
         /// The interface that test traffic will use; `None`: the machine only.
@@ -242,7 +246,7 @@ pub enum Request {
 
 impl Request {
     /// The names of all requests, as [`Request::name`] gives them.
-    pub const NAMES: [&str; 26] = [
+    pub const NAMES: [&str; 27] = [
         "lease",
         "release",
         "describe",
@@ -269,6 +273,7 @@ impl Request {
         "observe",
         "conclude",
         "screen",
+        "holder",
     ];
 
     /// The request's name, as the line says it.
@@ -300,6 +305,7 @@ impl Request {
             Request::Observe(_) => Request::NAMES[23],
             Request::Conclude => Request::NAMES[24],
             Request::Screen { .. } => Request::NAMES[25],
+            Request::Holder => Request::NAMES[26],
         }
     }
 }
@@ -497,6 +503,15 @@ pub enum Reply {
         /// Towards the target, and towards the host.
         interfaces: PerEnd<Option<String>>,
     },
+    /// To [`Request::Holder`].
+    Holder {
+        /// Absent: nobody has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<Holder>,
+        /// For so long, seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since_s: Option<u64>,
+    },
     /// To [`Request::Conclude`].
     Observed(Box<MiddleOutcome>),
     /// To [`Request::Prepare`].
@@ -652,6 +667,7 @@ mod tests {
         for request in [
             Request::Lease { holder },
             Request::Release,
+            Request::Holder,
             Request::Describe { interface: None, modules: Vec::new() },
             Request::Addresses,
             Request::Counters { interface: String::new() },

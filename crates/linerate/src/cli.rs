@@ -8,6 +8,8 @@ mod looking;
 mod measuring;
 mod predicting;
 mod reporting;
+#[cfg(feature = "web")]
+mod serving;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,6 +30,8 @@ pub(crate) use looking::*;
 pub(crate) use measuring::*;
 pub(crate) use predicting::*;
 pub(crate) use reporting::*;
+#[cfg(feature = "web")]
+pub(crate) use serving::*;
 
 use crate::complete;
 
@@ -111,6 +115,13 @@ pub(crate) enum Command {
     /// linerate's commands, which it shows (docs/console.md). Settings hold in the tests that are started here, and are put back
     /// after each.
     Console(ConsoleArgs),
+    /// The lab in a browser: machines, plans, campaigns while they run, records, comparisons
+    ///
+    /// Prints an address with a token in it; whoever opens it may look. Listens on this machine alone: from elsewhere, ssh -L
+    /// leads there. Nothing is started and nothing changed unless --allow-run and its like say so (docs/web.md). Ctrl-C ends it.
+    #[cfg(feature = "web")]
+    #[command(after_help = WEB_HELP)]
+    Web(WebArgs),
     /// Emulated boards with real Ethernet drivers: list, start, look into, end
     #[command(subcommand)]
     Lab(LabArgs),
@@ -271,6 +282,7 @@ pub(crate) fn means_something(option: &str, command: &str) -> bool {
         "run" | "explain" | "search" => true,
         "serve" => ["store", "quiet"].contains(&option),
         "echo" => option == "quiet",
+        "web" => option != "quiet",
         "demo" | "records" | "compare" | "history" | "cost" | "predict" | "report" => option == "store",
         "console" => option != "quiet",
         "check" => option == "quiet" || REACH.contains(&option),

@@ -4,31 +4,33 @@
 mod boards;
 mod case_files;
 mod check;
-mod compare;
+pub(crate) mod compare;
 mod console;
 mod cost;
 mod demo;
-mod dry_run;
+pub(crate) mod dry_run;
 mod echo;
 mod event_lines;
 mod experiment;
 mod explain;
-mod history;
+pub(crate) mod history;
 mod lab;
-mod order;
+pub(crate) mod order;
 mod plans;
 mod predict;
 mod profile;
 mod records;
 mod registers;
-mod report;
+pub(crate) mod report;
 mod run;
 mod search;
 pub(crate) mod selection;
 mod serve;
 mod settings;
 mod shell;
-mod target;
+pub(crate) mod target;
+#[cfg(feature = "web")]
+mod web;
 mod whole_file;
 
 use std::path::{Path, PathBuf};
@@ -75,6 +77,8 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
         Command::Predict(arguments) => predict::predict(&arguments, shared),
         Command::Report(arguments) => report::report(&arguments, shared),
         Command::Console(arguments) => console::console(&arguments, shared),
+        #[cfg(feature = "web")]
+        Command::Web(arguments) => web::web(&arguments, shared),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
@@ -94,6 +98,8 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         Command::Compare(_) | Command::History(_) | Command::Cost(_) | Command::Check(_) => None,
         Command::Predict(_) | Command::Report(_) | Command::Console(_) => None,
         // What they do is the same everywhere; the demo's records end with it.
+        #[cfg(feature = "web")]
+        Command::Web(_) => return Ok(()),
         Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) | Command::Echo(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
     };

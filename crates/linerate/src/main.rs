@@ -11,6 +11,8 @@ mod output;
 mod progress;
 mod render;
 mod usual_store;
+#[cfg(feature = "web")]
+mod web;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,8 @@
 //! Records and other answers as people and programs read them: a file an answer, each from the records alone.
 //! Tables are `table_model`, what stands between them `forms`; nothing here prints.
 
+#[cfg(feature = "web")]
+pub(crate) mod answer;
 mod apis;
 pub(crate) mod asked;
 pub(crate) mod brief;
@@ -28,6 +30,8 @@ pub(crate) mod machine;
 mod markdown;
 pub(crate) mod matrix;
 mod number;
+#[cfg(feature = "web")]
+pub(crate) mod pages;
 pub(crate) mod picture;
 pub(crate) mod plans;
 pub(crate) mod predict;
@@ -46,6 +50,8 @@ pub(crate) mod summary;
 mod table_model;
 mod time;
 pub(crate) mod ttcp;
+#[cfg(feature = "web")]
+pub(crate) mod watched;
 #[cfg(test)]
 mod widths;
 

@@ -27,8 +27,45 @@ pub struct Filter {
     pub since_ms: Option<u64>,
     /// Made before this time.
     pub until_ms: Option<u64>,
-    /// At most this many, the newest ones.
+    /// At most this many, the newest ones, or the first by `sort`.
     pub limit: Option<u32>,
+    /// So many of those are left out before; with a limit only.
+    pub offset: u32,
+    /// In which order they count; by default the newest first.
+    pub sort: Option<(Sort, Order)>,
+}
+
+/// By what records can be sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// When they were made.
+    Time,
+    /// Payload bits per second.
+    Throughput,
+    /// Lost / sent.
+    Loss,
+    /// Requests answered each second.
+    Transactions,
+}
+
+/// Which come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The smallest.
+    Ascending,
+    /// The largest.
+    Descending,
+}
+
+impl Sort {
+    const fn column(self) -> &'static str {
+        match self {
+            Sort::Time => "id",
+            Sort::Throughput => "throughput_bps",
+            Sort::Loss => "loss_ratio",
+            Sort::Transactions => "transactions_per_s",
+        }
+    }
 }
 
 impl Filter {
@@ -47,10 +84,18 @@ impl Filter {
             ("id < ?", self.until_ms.map(id::first_of)),
         ];
         let (mut sql, mut values) = all_of(conditions);
-        sql += " ORDER BY id DESC";
+        let (sort, order) = self.sort.unwrap_or((Sort::Time, Order::Descending));
+        let direction = if order == Order::Ascending { "ASC" } else { "DESC" };
+        sql += &match sort {
+            Sort::Time => format!(" ORDER BY id {direction}"),
+            // What has no such figure comes last either way.
+            sort => format!(" ORDER BY {} {direction} NULLS LAST, id DESC", sort.column()),
+        };
         if let Some(limit) = self.limit {
             values.push(Value::Integer(limit.into()));
             sql += &format!(" LIMIT ?{}", values.len());
+            values.push(Value::Integer(self.offset.into()));
+            sql += &format!(" OFFSET ?{}", values.len());
         }
         (sql, values)
     }

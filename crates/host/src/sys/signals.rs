@@ -40,6 +40,14 @@ pub fn is_ctrl_c() -> bool {
     came() == Some(libc::SIGINT)
 }
 
+/// Asks a process to end in good order, as Ctrl-C does. `false`: it is not there any more.
+pub fn ask_to_end(process: u32) -> bool {
+    // A number that is no process's would be a group's.
+    let Ok(process @ 2..) = libc::pid_t::try_from(process) else { return false };
+    // SAFETY: kill(2) takes numbers only, and this one is of one process.
+    unsafe { libc::kill(process, libc::SIGINT) == 0 }
+}
+
 /// Ignores SIGHUP, SIGINT, SIGQUIT, SIGTERM and SIGPIPE from now on. SIGKILL cannot be ignored.
 pub fn withstand() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {

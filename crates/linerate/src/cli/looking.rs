@@ -119,7 +119,7 @@ pub(crate) struct RegistersArgs {
     pub(crate) look: LookArgs,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct LookArgs {
     /// The interface; by default the first that is up and not the loopback
     #[arg(long, value_name = "NAME")]

@@ -10,6 +10,7 @@ use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, Comparison, Wish};
 use linerate_results::figure::Metric;
 use linerate_results::observation::Observation;
+use linerate_results::store::Store;
 
 use super::case_files::CaseFiles;
 use super::selection::{compared, observations, of_last_plan, selection};
@@ -50,17 +51,17 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         bail!("the gate '{gate}' needs its metric judged; add --metric {}", gate.metric.short());
     }
     let margin = arguments.margin.as_deref().map(|text| percentage("--margin", text)).transpose()?;
-    let mut wish = Wish { compared: arguments.on.clone(), metrics, margin };
+    let wish = Wish { compared: arguments.on.clone(), metrics, margin };
     // A gate may be on a metric that is not judged by default.
     if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.compared.usual) {
         bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
     }
 
     let store = open_store(shared)?;
-    let wanted = of_last_plan(&store, selection(&store, &arguments.baseline)?)?;
-    let baseline = observations(&store, &arguments.baseline, &wanted)?;
-    let baseline: Vec<&Observation> = baseline.iter().collect();
     let Some(words) = &arguments.candidate else {
+        let wanted = of_last_plan(&store, selection(&store, &arguments.baseline)?)?;
+        let baseline = observations(&store, &arguments.baseline, &wanted)?;
+        let baseline: Vec<&Observation> = baseline.iter().collect();
         let of_pairs = pairs(&baseline, &wish);
         let halves =
             if of_pairs.is_some() { ["side a of its A/A trials", "side b"] } else { ["one half", "the other"] };
@@ -71,15 +72,26 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         show(arguments.output, &Shown { comparison: &itself, names, gates: &[] });
         return Ok(status(&itself, &gates, arguments.bisect));
     };
-    let other = of_last_plan(&store, selection(&store, words)?)?;
-    let candidate = observations(&store, words, &other)?;
-    let candidate: Vec<&Observation> = candidate.iter().collect();
+    let comparison = sides(&store, [&arguments.baseline, words], wish, arguments.null)?;
+    files.write(&of_comparison(asked, &comparison, &gates));
+    let names = [arguments.baseline.clone(), words.clone()];
+    show(arguments.output, &Shown { comparison: &comparison, names, gates: &gates });
+    Ok(status(&comparison, &gates, arguments.bisect))
+}
+
+/// The two sides that these words pick, held against each other. `null`: doubted by what each comes to held against itself.
+pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: Wish, null: bool) -> Result<Comparison> {
+    let wanted = of_last_plan(store, selection(store, words[0])?)?;
+    let baseline = observations(store, words[0], &wanted)?;
+    let other = of_last_plan(store, selection(store, words[1])?)?;
+    let candidate = observations(store, words[1], &other)?;
+    let [baseline, candidate] = [&baseline, &candidate].map(|side| side.iter().collect::<Vec<&Observation>>());
     let ids: HashSet<&str> = baseline.iter().map(|one| one.id.as_str()).collect();
     let shared = candidate.iter().filter(|one| ids.contains(one.id.as_str())).count();
     if shared > 0 {
         bail!(
             "{shared} records are on both sides; pick sides that share none, or compare one with itself by --null {}",
-            arguments.baseline
+            words[0]
         );
     }
     wish.compared.extend(compared(&wanted, &other));
@@ -88,14 +100,11 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
     for (whose, side) in [("baseline", &baseline), ("candidate", &candidate)] {
         match pairs(side, &wish) {
             Some(itself) => comparison.doubt_by_pairs(whose, &itself),
-            None if arguments.null => comparison.doubt_by(whose, &null(side, &wish)),
+            None if null => comparison.doubt_by(whose, &self::null(side, &wish)),
             None => {}
         }
     }
-    files.write(&of_comparison(asked, &comparison, &gates));
-    let names = [arguments.baseline.clone(), words.clone()];
-    show(arguments.output, &Shown { comparison: &comparison, names, gates: &gates });
-    Ok(status(&comparison, &gates, arguments.bisect))
+    Ok(comparison)
 }
 
 /// A side's A/A trials held against each other; `None` where its campaigns carry none.
@@ -172,7 +181,7 @@ fn status(comparison: &Comparison, gates: &[Gate], bisect: bool) -> ExitCode {
 }
 
 /// The metric of this name.
-pub(super) fn metric(name: &str) -> Result<&'static Metric> {
+pub(crate) fn metric(name: &str) -> Result<&'static Metric> {
     match Metric::find(name) {
         Some(metric) => Ok(metric),
         None => bail!("{}", no_metric(name)),
@@ -191,7 +200,7 @@ fn gates(texts: &[String]) -> Result<Vec<Gate>> {
 }
 
 /// A percentage as a part of the whole.
-pub(super) fn percentage(flag: &str, text: &str) -> Result<f64> {
+pub(crate) fn percentage(flag: &str, text: &str) -> Result<f64> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
         _ => bail!("{flag}: '{text}' is not allowed; write a percentage above 0, like 1%"),

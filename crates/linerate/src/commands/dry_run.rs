@@ -70,7 +70,7 @@ fn show(matrix: &Matrix<'_>, output: OutputArgs) {
 }
 
 /// The trials, and what they come to.
-fn matrix<'a>(
+pub(crate) fn matrix<'a>(
     plan: &'a Plan,
     changed: &Changes,
     trials: &'a [PlannedTrial],

@@ -4,8 +4,10 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use linerate_results::history;
+use linerate_results::figure::Metric;
+use linerate_results::history::{self, Series};
 use linerate_results::select::Selection;
+use linerate_results::store::Store;
 
 use super::compare::metric;
 use super::selection::{of_last_plan, selection, why_none};
@@ -18,21 +20,7 @@ use crate::render;
 pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let metric = metric(&arguments.metric)?;
     let store = open_store(shared)?;
-    let wanted = match &arguments.selection {
-        Some(words) => selection(&store, words)?,
-        None => Selection::default(),
-    };
-    let wanted = of_last_plan(&store, wanted)?;
-    let points = store.points(metric, &wanted)?;
-    if points.is_empty() {
-        if let Some(words) =
-            arguments.selection.as_deref().filter(|_| store.observations(&wanted).is_ok_and(|all| all.is_empty()))
-        {
-            why_none(&store, words, &wanted)?;
-        }
-        bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
-    }
-    let series = history::history(&points, arguments.last.into());
+    let series = series(&store, metric, arguments.selection.as_deref(), arguments.last.into())?;
     match arguments.output {
         TableArgs { json: true, .. } => out!("{}", render::history::json(metric, &series)),
         TableArgs { csv: true, .. } => data!("{}", render::history::csv(metric, &series)),
@@ -40,4 +28,21 @@ pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<Ex
         _ => out!("{}", render::history::text(metric, &series, width())),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The metric over the last `last` campaigns of what these words pick, or of the last plan.
+pub(crate) fn series(store: &Store, metric: &Metric, words: Option<&str>, last: usize) -> Result<Vec<Series>> {
+    let wanted = match words {
+        Some(words) => selection(store, words)?,
+        None => Selection::default(),
+    };
+    let wanted = of_last_plan(store, wanted)?;
+    let points = store.points(metric, &wanted)?;
+    if points.is_empty() {
+        if let Some(words) = words.filter(|_| store.observations(&wanted).is_ok_and(|all| all.is_empty())) {
+            why_none(store, words, &wanted)?;
+        }
+        bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
+    }
+    Ok(history::history(&points, last))
 }

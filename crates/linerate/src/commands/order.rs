@@ -41,6 +41,12 @@ impl OwnedOrder {
         std::mem::take(&mut self.trials)
     }
 
+    /// Its trials.
+    #[cfg(feature = "web")]
+    pub(crate) fn trials(&self) -> &[PlannedTrial] {
+        &self.trials
+    }
+
     /// The levels of a factor, in the plan's order.
     pub(crate) fn levels_of(&self, factor: &str) -> Vec<String> {
         let factors = self.plan.parts.iter().flat_map(|part| &part.factors);
@@ -92,6 +98,17 @@ impl Wanted {
                  --resume to begin another"
             ),
         }
+    }
+
+    /// As a campaign in the store has it.
+    #[cfg(feature = "web")]
+    pub(crate) fn read(text: &str) -> Result<Wanted> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    #[cfg(feature = "web")]
+    pub(crate) fn is_search(&self) -> bool {
+        !self.search.is_empty()
     }
 
     /// A new campaign of it.

@@ -214,6 +214,37 @@ pub(super) fn at_end(store: &Store, words: &str, ids: &[String], file: &ReportFi
     Ok(())
 }
 
+/// A report of what these words pick as one HTML file; of two, the comparison of both.
+#[cfg(feature = "web")]
+pub(crate) fn html_of(store: &Store, words: &[String]) -> Result<String> {
+    let mut sides = Vec::new();
+    let mut all = Vec::new();
+    for words in words {
+        let found = identifiers(store, words)?;
+        if let Some(shared) = found.iter().find(|id| all.contains(*id)) {
+            bail!("record {shared} is on both sides; pick sides that share none");
+        }
+        all.extend_from_slice(&found);
+        sides.push((words.clone(), found));
+    }
+    let on_purpose = match words {
+        [baseline, candidate] => compared(&selection(store, baseline)?, &selection(store, candidate)?),
+        _ => Vec::new(),
+    };
+    let records = Records { from: From::Store(store.reader()?, &all), pseudonyms: None };
+    let material = records.material(false)?;
+    let mut origin = Origin::new(sides, on_purpose, campaigns(store, &material)?, false);
+    origin.seal(&material);
+    Ok(Report::new(&origin, material, |places| records.at(places))?.html())
+}
+
+/// The command that measured a campaign, and its plan as its file has it.
+#[cfg(feature = "web")]
+pub(crate) fn measured_by(campaign: Campaign) -> (String, String) {
+    let Carried { campaign, command, .. } = carried(campaign);
+    (command, campaign.plan_text)
+}
+
 fn campaigns(store: &Store, material: &Material) -> Result<Vec<Carried>> {
     let found = material.campaigns().into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().map(carried).collect())

@@ -15,7 +15,7 @@ use linerate_results::store::{Picked, Store};
 use crate::output::say;
 
 /// What the words pick, checked as far as it can be without records.
-pub(super) fn selection(store: &Store, words: &str) -> Result<Selection> {
+pub(crate) fn selection(store: &Store, words: &str) -> Result<Selection> {
     let (name, levels) = words.split_once(':').unwrap_or((words, ""));
     if name.is_empty() && levels.is_empty() {
         bail!("'{words}' picks nothing; write a campaign, like last, or :NAME=VALUE for records of all campaigns");
@@ -57,7 +57,7 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Selection> {
 }
 
 /// A time, a day, or an age, as milliseconds since 1970.
-pub(super) fn unix_ms(text: &str) -> Result<u64> {
+pub(crate) fn unix_ms(text: &str) -> Result<u64> {
     if let Ok(age) = parse_duration(text) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         return Ok(now.saturating_sub(age).as_millis() as u64);
@@ -79,7 +79,7 @@ pub(super) fn observations(store: &Store, words: &str, selection: &Selection) ->
 }
 
 /// The same as a filter of lists.
-pub(super) fn filter(store: &Store, words: &str) -> Result<Filter> {
+pub(crate) fn filter(store: &Store, words: &str) -> Result<Filter> {
     let wanted = selection(store, words)?;
     let among = match wanted.levels.as_slice() {
         [] => None,
@@ -111,7 +111,7 @@ pub(super) fn one_record(store: &Store, words: &str) -> Result<Record> {
 }
 
 /// All that these words pick, oldest first, in brief.
-pub(super) fn records(store: &Store, words: &str) -> Result<Vec<Record>> {
+pub(crate) fn records(store: &Store, words: &str) -> Result<Vec<Record>> {
     let found = store.select_in_brief(&filter(store, words)?)?;
     if found.is_empty() {
         bail!(no_records(words));
@@ -120,7 +120,7 @@ pub(super) fn records(store: &Store, words: &str) -> Result<Vec<Record>> {
 }
 
 /// The identifiers of all that these words pick, oldest first.
-pub(super) fn identifiers(store: &Store, words: &str) -> Result<Vec<String>> {
+pub(crate) fn identifiers(store: &Store, words: &str) -> Result<Vec<String>> {
     let found = store.identifiers(&filter(store, words)?)?;
     if found.is_empty() {
         bail!(no_records(words));

@@ -109,7 +109,7 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
+pub(crate) fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
     Ok(match client.request(Request::Addresses, ANSWER_TIME)? {
         Reply::Addresses { addresses, .. } => addresses,
         _ => Vec::new(),
@@ -117,7 +117,7 @@ fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
 }
 
 /// The interface that the user named, or the first that is up and is no loopback, or the loopback.
-fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<String> {
+pub(crate) fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<String> {
     let names = || {
         // One may have several addresses, and they come by family.
         let names: BTreeSet<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
@@ -145,7 +145,7 @@ fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<
 }
 
 /// The interface's driver, by whose table its statistics are placed.
-fn driver(client: &Client, interface: &str) -> Result<Option<String>, ControlError> {
+pub(crate) fn driver(client: &Client, interface: &str) -> Result<Option<String>, ControlError> {
     Ok(
         match client
             .request(Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() }, ANSWER_TIME)?
@@ -156,7 +156,7 @@ fn driver(client: &Client, interface: &str) -> Result<Option<String>, ControlErr
     )
 }
 
-fn counters(client: &Client, interface: &str, driver: Option<&str>) -> Result<(Counters, Vec<String>)> {
+pub(crate) fn counters(client: &Client, interface: &str, driver: Option<&str>) -> Result<(Counters, Vec<String>)> {
     let request = Request::Counters { interface: interface.to_owned() };
     match client.request(request, ANSWER_TIME)? {
         Reply::Counters { counters, missing } => Ok((drivers::table(driver).place(&counters), missing)),

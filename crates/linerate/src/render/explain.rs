@@ -52,7 +52,7 @@ impl<'a> Explained<'a> {
         json::line(&value)
     }
 
-    fn pieces(&self) -> Vec<Piece> {
+    pub(super) fn pieces(&self) -> Vec<Piece> {
         let record = self.record;
         let started = record.started_at.get(..19).unwrap_or(&record.started_at).replace('T', " ");
         let mut pieces = vec![Piece::Heading(format!(

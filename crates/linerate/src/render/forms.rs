@@ -55,7 +55,7 @@ pub(super) fn chart_numbers(chart: &Chart) -> Table {
 }
 
 /// Every piece, and behind one that folds others, those.
-fn unfolded(pieces: &[Piece]) -> Vec<&Piece> {
+pub(super) fn unfolded(pieces: &[Piece]) -> Vec<&Piece> {
     let mut all = Vec::new();
     for piece in pieces {
         all.push(piece);

@@ -1,10 +1,17 @@
 //! A metric over campaigns as people and programs read it.
 //! Finds no changes; it shows them.
 
+#[cfg(feature = "web")]
+use std::collections::BTreeMap;
+
+#[cfg(feature = "web")]
+use linerate_chart::{Axis, Chart, Marks, Panel, Reference, Series as ChartSeries};
 use linerate_results::figure::{Difference, Metric};
 use linerate_results::history::{ChangePoint, Series};
 use linerate_results::stats::median;
 
+#[cfg(feature = "web")]
+use super::answer::Answer;
 use super::csv;
 use super::forms::{self, Piece};
 use super::json;
@@ -18,6 +25,64 @@ const PICTURE: usize = 40;
 /// For a terminal of this width.
 pub(crate) fn text(metric: &Metric, series: &[Series], width: Option<u16>) -> String {
     forms::text(&pieces(metric, series), width)
+}
+
+/// For a browser: the picture first.
+#[cfg(feature = "web")]
+pub(crate) fn answer(metric: &Metric, series: &[Series]) -> Answer {
+    let picture = drawn(metric, series).map(|chart| Piece::Chart(Box::new(chart)));
+    Answer::of(picture.into_iter().chain(pieces(metric, series)).collect())
+}
+
+/// So many configurations stand in one picture.
+#[cfg(feature = "web")]
+const LINES: usize = 6;
+
+/// The medians of campaigns from the oldest to the newest, with the changes marked.
+#[cfg(feature = "web")]
+fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
+    let campaigns: BTreeMap<&str, &str> = series
+        .iter()
+        .flat_map(|one| &one.moments)
+        .map(|moment| (moment.campaign.as_str(), moment.started_at.as_str()))
+        .collect();
+    if campaigns.len() < 2 {
+        return None;
+    }
+    let place = |campaign: &str| campaigns.range(..campaign).count() as f64 + 1.0;
+    let scale = metric.unit.scale();
+    let title =
+        if metric.unit.name().is_empty() { "median".to_owned() } else { format!("median, {}", metric.unit.name()) };
+    let mut table = linerate_chart::Table::new(["campaign", "started", "configuration", title.as_str()]);
+    let mut panel = Panel::new(Axis::linear(metric.title.clone(), metric.unit.name()).without_zero());
+    for (number, one) in series.iter().take(LINES).enumerate() {
+        let mut points = Vec::new();
+        for moment in &one.moments {
+            let value = moment.median * scale;
+            points.push((place(&moment.campaign), Some(value)));
+            let words = [&moment.campaign, &moment.started_at, &one.configuration];
+            let cells = words.map(|word| linerate_chart::Cell::from(word.as_str()));
+            table = table.row(cells.into_iter().chain([linerate_chart::Cell::number(figure(value, 4), value)]));
+        }
+        let name = if one.configuration.is_empty() { "all" } else { &one.configuration };
+        panel = panel.series(ChartSeries::new(name, Marks::line(points), number));
+        for change in &one.changes {
+            let what = format!("{} {}", judged(metric, change), size(metric, change));
+            panel = panel.reference(Reference::X(place(&change.campaign), what));
+        }
+    }
+    let left_out = series.len().saturating_sub(LINES);
+    let changes: usize = series.iter().map(|one| one.changes.len()).sum();
+    let found = match changes {
+        0 => "No change points".to_owned(),
+        1 => "One change point".to_owned(),
+        many => format!("{many} change points"),
+    };
+    let more =
+        if left_out > 0 { format!("; {left_out} configurations more stand in the table only") } else { String::new() };
+    let sentence = format!("{found} among {} campaigns{more}.", campaigns.len());
+    let title = format!("{}, medians of campaigns", metric.title);
+    Some(Chart::new(title, sentence, table).x(Axis::linear("campaign", "").without_zero()).panel(panel))
 }
 
 /// Ready to paste.

@@ -9,7 +9,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::forms::{Piece, chart_numbers};
 use super::number::ranges;
-use super::table_model::{Cell, Table, Trace};
+#[cfg(feature = "web")]
+use super::table_model::Sorted;
+use super::table_model::{Cell, Heading, Table, Trace};
 use super::{cell, sentence};
 
 /// Of a document: dark on light, and the same on paper.
@@ -46,10 +48,25 @@ pub(super) struct Page<'a> {
     pub(super) attached: Option<[&'a str; 3]>,
 }
 
+/// What lets a document have its own style sheet and its pictures, and nothing else, and run nothing (CSP 3, 2.3.1).
+#[cfg(feature = "web")]
+pub(crate) fn policy() -> String {
+    use base64::Engine;
+    use sha2::{Digest, Sha256};
+    let style = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
+    format!("sandbox; default-src 'none'; style-src 'sha256-{style}'; img-src data:")
+}
+
 pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
     let title = sentence(page.title);
     let (name, content) = page.meta;
-    let called = Called { numbers: page.numbers, sets: RefCell::default() };
+    let called = Called {
+        numbers: Some(page.numbers),
+        sets: RefCell::default(),
+        forms: None,
+        #[cfg(feature = "web")]
+        is_linked: false,
+    };
     let inner = body(pieces, &called, &Count::default());
     let sets = called.sets.into_inner();
     let markup = html! {
@@ -86,6 +103,20 @@ pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
     text
 }
 
+/// The pieces as a part of a page, whose tables and pictures can be had by themselves at addresses that begin with `forms`.
+#[cfg(feature = "web")]
+pub(super) fn part(pieces: &[Piece], forms: &str) -> Markup {
+    let called = Called { numbers: None, sets: RefCell::default(), forms: Some(forms), is_linked: true };
+    body(pieces, &called, &Count::default())
+}
+
+/// The same of what moves, and cannot be had by itself.
+#[cfg(feature = "web")]
+pub(super) fn moving(pieces: &[Piece]) -> Markup {
+    let called = Called { numbers: None, sets: RefCell::default(), forms: None, is_linked: true };
+    body(pieces, &called, &Count::default())
+}
+
 /// `drawn` counts the pictures: each has an identifier.
 fn body(pieces: &[Piece], called: &Called<'_>, drawn: &Count) -> Markup {
     html! {
@@ -93,9 +124,9 @@ fn body(pieces: &[Piece], called: &Called<'_>, drawn: &Count) -> Markup {
             @match piece {
                 Piece::Section(title) => h2 { (sentence(title)) },
                 Piece::Heading(title) => h3 { (sentence(title)) },
-                Piece::Table(table) => (self::table(table, called)),
+                Piece::Table(table) => (self::table(table, called, drawn, None)),
                 Piece::Lines(lines) => (self::lines(lines)),
-                Piece::Chart(chart) => (self::chart(chart, &next(drawn), called)),
+                Piece::Chart(chart) => (self::chart(chart, called, drawn)),
                 Piece::Text(text) => pre tabindex="0" { (printable(text)) },
                 Piece::Folded(title, pieces) => details {
                     summary { (sentence(title)) }
@@ -108,11 +139,16 @@ fn body(pieces: &[Piece], called: &Called<'_>, drawn: &Count) -> Markup {
     }
 }
 
-type Count = std::cell::Cell<usize>;
+/// How many pictures and tables there are so far.
+#[derive(Default)]
+struct Count {
+    figures: std::cell::Cell<usize>,
+    tables: std::cell::Cell<usize>,
+}
 
-fn next(drawn: &Count) -> String {
-    drawn.set(drawn.get() + 1);
-    format!("figure-{}", drawn.get())
+fn next(count: &std::cell::Cell<usize>) -> usize {
+    count.set(count.get() + 1);
+    count.get()
 }
 
 fn lines(lines: &[String]) -> Markup {
@@ -130,7 +166,9 @@ fn printable(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("{}\n", sentence(line))).collect()
 }
 
-fn table(table: &Table, called: &Called<'_>) -> Markup {
+/// `of`: the picture whose numbers it has.
+fn table(table: &Table, called: &Called<'_>, drawn: &Count, of: Option<usize>) -> Markup {
+    let number = of.map_or_else(|| format!("table={}", next(&drawn.tables)), |figure| format!("figure={figure}"));
     if table.rows.is_empty() {
         return html! {};
     }
@@ -149,7 +187,7 @@ fn table(table: &Table, called: &Called<'_>) -> Markup {
                 thead {
                     tr {
                         @for (at, heading) in table.headings.iter().enumerate() {
-                            th scope="col" align=[align(at)] { (sentence(&heading.in_one_line())) }
+                            (self::heading(heading, align(at)))
                         }
                     }
                 }
@@ -167,31 +205,73 @@ fn table(table: &Table, called: &Called<'_>) -> Markup {
                 }
             }
         }
+        @if let Some(forms) = called.forms {
+            (downloads(forms, &number, &["csv", "json", "markdown"], &label))
+        }
     }
+}
+
+/// Links to a table or a picture by itself.
+fn downloads(forms: &str, number: &str, kinds: &[&str], label: &str) -> Markup {
+    html! {
+        p class="forms" {
+            @for (at, kind) in kinds.iter().enumerate() {
+                @if at > 0 { " · " }
+                @let name = match *kind { "csv" => "CSV", "json" => "JSON", "svg" => "SVG", _ => "Markdown" };
+                a href=(format!("{forms}{number}&form={kind}")) aria-label=(format!("{name} of the table or figure: {label}")) { (name) }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "web")]
+fn heading(heading: &Heading, align: Option<&str>) -> Markup {
+    let name = heading.in_one_line();
+    let name = sentence(&name);
+    match &heading.sorted {
+        Some(Sorted { link, now }) => html! {
+            th scope="col" align=[align] aria-sort=[now] { a href=(link) { (name) } }
+        },
+        None => html! { th scope="col" align=[align] { (name) } },
+    }
+}
+
+#[cfg(not(feature = "web"))]
+fn heading(heading: &Heading, align: Option<&str>) -> Markup {
+    html! { th scope="col" align=[align] { (sentence(&heading.in_one_line())) } }
 }
 
 /// What a cell says; of a figure also its value in full, and the records that it comes from.
 fn figure(cell: &Cell, called: &Called<'_>) -> Markup {
     let shown = cell.shown();
     let shown = sentence(shown.trim());
-    match &cell.trace {
+    let told = match &cell.trace {
         None => html! { (shown) },
         Some(trace) => {
             let (figure, records) = (super::cell(&trace.figure), called.records(trace));
             let said = format!("{figure} of {records}");
             html! { data value=(trace.value) data-figure=(figure) data-records=(records) title=(said) { (shown) } }
         }
+    };
+    #[cfg(feature = "web")]
+    if let Some(link) = cell.link.as_ref().filter(|_| called.is_linked) {
+        return html! { a href=(link) { (told) } };
     }
+    told
 }
 
 /// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
-fn chart(chart: &Chart, id: &str, called: &Called<'_>) -> Markup {
+fn chart(chart: &Chart, called: &Called<'_>, drawn: &Count) -> Markup {
+    let number = next(&drawn.figures);
     html! {
         figure {
-            (PreEscaped(linerate_chart::svg::drawn(chart, id)))
+            (PreEscaped(linerate_chart::svg::drawn(chart, &format!("figure-{number}"))))
+            @if let Some(forms) = called.forms {
+                (downloads(forms, &format!("figure={number}"), &["svg"], &chart.title))
+            }
             details {
                 summary { "The numbers: " (sentence(&chart.title)) }
-                (table(&chart_numbers(chart), called))
+                (table(&chart_numbers(chart), called, drawn, Some(number)))
             }
         }
     }
@@ -199,7 +279,13 @@ fn chart(chart: &Chart, id: &str, called: &Called<'_>) -> Markup {
 
 /// What records are called.
 struct Called<'a> {
-    numbers: &'a BTreeMap<String, usize>,
+    /// Their numbers in a document; elsewhere their identifiers.
+    numbers: Option<&'a BTreeMap<String, usize>>,
+    /// Where their tables and pictures are by themselves.
+    forms: Option<&'a str>,
+    /// Cells may lead to other pages.
+    #[cfg(feature = "web")]
+    is_linked: bool,
     /// Lists that are too long to stand at each figure, in the order in which they came.
     sets: RefCell<Vec<String>>,
 }
@@ -210,7 +296,13 @@ const LONG: usize = 32;
 impl Called<'_> {
     /// Which records, by their numbers: `records 1-4, 7`, or `500 records, set 3`.
     fn records(&self, trace: &Trace) -> String {
-        let mut found: Vec<usize> = trace.records.iter().filter_map(|id| self.numbers.get(id).copied()).collect();
+        let Some(numbers) = self.numbers else {
+            return match &trace.records[..] {
+                [one] => format!("record {one}"),
+                several => format!("{} records", several.len()),
+            };
+        };
+        let mut found: Vec<usize> = trace.records.iter().filter_map(|id| numbers.get(id).copied()).collect();
         found.sort_unstable();
         let word = if found.len() == 1 { "record" } else { "records" };
         let parts = ranges(&found);

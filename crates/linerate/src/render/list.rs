@@ -3,11 +3,17 @@
 
 use std::path::Path;
 
+#[cfg(feature = "web")]
+use linerate_results::select::Sort;
 use linerate_results::store::{Campaign, Listed, Summary};
 use serde_json::json;
 
+#[cfg(feature = "web")]
+use super::answer::Answer;
 use super::apis;
 use super::forms::{self, Piece};
+#[cfg(feature = "web")]
+use super::table_model::Sorted;
 use super::table_model::{Cell, Table, Value};
 
 /// The records, oldest first, with so many digits of their identifiers and of their campaigns'; where there are none, a
@@ -16,6 +22,39 @@ pub(crate) fn list(listed: &[Listed], digits: [usize; 2], store: &Path, width: O
     if listed.is_empty() {
         return format!("No such records in {}.\n", store.display());
     }
+    // A column for figures that need it.
+    let sparing = ["trial", "system calls", "workload", "direction", "lost", "started"];
+    forms::text(&[Piece::Table(table(listed, digits).filled().sparing(&sparing))], width)
+}
+
+/// The same for a browser, in the order in which they come: each record and campaign has a link to its page, and a column by
+/// which the store can sort one that does: `sort` says its link, and how rows are sorted now.
+#[cfg(feature = "web")]
+pub(crate) fn answer(
+    listed: &[Listed],
+    digits: [usize; 2],
+    sort: impl Fn(Sort) -> (String, Option<&'static str>),
+) -> Answer {
+    let mut table = table(listed, digits);
+    for (row, one) in table.rows.iter_mut().zip(listed) {
+        row[0] = row[0].clone().linked(format!("/record/{}", one.id));
+        row[1] = row[1].clone().linked(format!("/campaign/{}", one.campaign));
+    }
+    for heading in &mut table.headings {
+        let by = match heading.name.as_str() {
+            "record" => Sort::Time,
+            "Mbit/s" => Sort::Throughput,
+            "lost" => Sort::Loss,
+            "transactions/s" => Sort::Transactions,
+            _ => continue,
+        };
+        let (link, now) = sort(by);
+        heading.sorted = Some(Sorted { link, now });
+    }
+    Answer::of(vec![Piece::Table(table.filled())])
+}
+
+fn table(listed: &[Listed], digits: [usize; 2]) -> Table {
     let api = |one: &Listed| {
         let apis = one.apis.each_ref().map(Option::as_deref);
         let is_plain = apis.iter().flatten().all(|api| *api == "plain");
@@ -61,9 +100,7 @@ pub(crate) fn list(listed: &[Listed], digits: [usize; 2], store: &Path, width: O
         "transactions/s",
         "system calls",
     ];
-    // A column for figures that need it.
-    let sparing = ["trial", "system calls", "workload", "direction", "lost", "started"];
-    forms::text(&[Piece::Table(Table::new(titles, rows).filled().sparing(&sparing))], width)
+    Table::new(titles, rows)
 }
 
 /// The campaigns, oldest first, with so many digits of their identifiers.
@@ -71,6 +108,20 @@ pub(crate) fn campaigns(campaigns: &[Summary], digits: usize, store: &Path, widt
     if campaigns.is_empty() {
         return format!("No such campaigns in {}.\n", store.display());
     }
+    forms::text(&[Piece::Table(table_of_campaigns(campaigns, digits).filled())], width)
+}
+
+/// The same for a browser, in the order in which they come, each with a link to its page.
+#[cfg(feature = "web")]
+pub(crate) fn answer_of_campaigns(campaigns: &[Summary], digits: usize) -> Answer {
+    let mut table = table_of_campaigns(campaigns, digits);
+    for (row, one) in table.rows.iter_mut().zip(campaigns) {
+        row[0] = row[0].clone().linked(format!("/campaign/{}", one.campaign.id));
+    }
+    Answer::of(vec![Piece::Table(table.filled())])
+}
+
+fn table_of_campaigns(campaigns: &[Summary], digits: usize) -> Table {
     let started = Started::of(campaigns.iter().map(|one| one.campaign.started_at.as_str()));
     let rows = campaigns.iter().map(|one| {
         let Campaign { id, plan, target, planned, .. } = &one.campaign;
@@ -87,7 +138,7 @@ pub(crate) fn campaigns(campaigns: &[Summary], digits: usize, store: &Path, widt
         ]
     });
     let titles = ["campaign", &started.title(), "plan", "target", "trials\ndone", "\nfailed", "what varied\n× levels"];
-    forms::text(&[Piece::Table(Table::new(titles, rows).filled())], width)
+    Table::new(titles, rows)
 }
 
 /// The same for programs, an object a line.

@@ -7,10 +7,16 @@ use linerate_control::message::Address;
 use linerate_machine::environment::Environment;
 use linerate_path::stage::{Counters, Stage};
 
+#[cfg(feature = "web")]
+use super::answer::Answer;
 use super::fitting::grid;
+#[cfg(feature = "web")]
+use super::forms::Piece;
 use super::json;
 use super::show::flatten;
 use super::table_model::Cell;
+#[cfg(feature = "web")]
+use super::table_model::Table;
 
 /// What a machine is.
 pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bool, width: Option<u16>) -> String {
@@ -18,15 +24,47 @@ pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bo
     if json {
         return json::line(&value);
     }
+    grid(["", ""], facts(environment, addresses), width)
+}
+
+/// The same for a browser.
+#[cfg(feature = "web")]
+pub(crate) fn answer(environment: &Environment, addresses: &[Address]) -> Answer {
+    Answer::of(vec![Piece::Table(Table::new(["what", "value"], facts(environment, addresses)))])
+}
+
+/// Counters since the machine started, or what they grew by in some seconds, for a browser.
+#[cfg(feature = "web")]
+pub(crate) fn answer_of_counters(counters: &Counters, seconds: Option<f64>) -> Answer {
+    let (heading, rows) = match seconds {
+        None => ("value", rows(counters, Cell::count)),
+        Some(seconds) => ("per second", rows(counters, |value| Cell::number(value as f64 / seconds, 4))),
+    };
+    if rows.is_empty() {
+        return Answer::said("Nothing moved.");
+    }
+    Answer::of(vec![Piece::Table(Table::new(["stage", "counter", heading], rows))])
+}
+
+/// Machines, each with the address of its page: name, whether it was reached, who measures, kernel, link.
+#[cfg(feature = "web")]
+pub(crate) fn answer_of_list(rows: impl Iterator<Item = (String, [String; 5])>) -> Answer {
+    let row = |(link, [name, rest @ ..]): (String, [String; 5])| {
+        std::iter::once(Cell::text(name).linked(link)).chain(rest.iter().map(Cell::long)).collect::<Vec<_>>()
+    };
+    let titles = ["machine", "state", "who measures", "kernel", "link"];
+    Answer::of(vec![Piece::Table(Table::new(titles, rows.map(row)).filled())])
+}
+
+fn facts(environment: &Environment, addresses: &[Address]) -> Vec<Vec<Cell>> {
     let mut named = BTreeMap::new();
-    flatten(String::new(), &value["environment"], &mut named);
+    flatten(String::new(), &serde_json::json!(environment), &mut named);
     let mut lines: Vec<(String, String)> = named.into_iter().collect();
     for one in addresses {
         let state = if one.up { "" } else { " (down)" };
         lines.push((format!("address on {}", one.interface), format!("{}/{}{state}", one.address, one.prefix_len)));
     }
-    let rows = lines.iter().map(|(name, value)| vec![Cell::long(name), Cell::long(value)]);
-    grid(["", ""], rows, width)
+    lines.iter().map(|(name, value)| vec![Cell::long(name), Cell::long(value)]).collect()
 }
 
 /// A machine's counters since it started, by stage.
@@ -47,13 +85,17 @@ pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool, width: Option<u
 }
 
 fn staged(counters: &Counters, heading: &str, shown: impl Fn(u64) -> Cell, width: Option<u16>) -> String {
+    grid(["stage", "counter", heading], rows(counters, shown), width)
+}
+
+fn rows(counters: &Counters, shown: impl Fn(u64) -> Cell) -> Vec<Vec<Cell>> {
     let mut last: Option<Stage> = None;
     let moved = counters.iter().filter(|(_, _, value)| *value != 0);
-    let rows = moved.map(|(stage, name, value)| {
+    let row = |(stage, name, value): (Stage, &str, u64)| {
         let place = if last.replace(stage) == Some(stage) { "" } else { stage.name() };
         vec![Cell::text(place), Cell::text(name), shown(value)]
-    });
-    grid(["stage", "counter", heading], rows, width)
+    };
+    moved.map(row).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+#[cfg(feature = "web")]
+use super::answer::Answer;
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Table};
 use super::{csv, json, sentence};
@@ -46,6 +48,16 @@ pub(crate) fn text(matrix: &Matrix<'_>) -> String {
 
 /// Ready to paste.
 pub(crate) fn markdown(matrix: &Matrix<'_>) -> String {
+    forms::markdown(&pieces(matrix))
+}
+
+/// For a browser.
+#[cfg(feature = "web")]
+pub(crate) fn answer(matrix: &Matrix<'_>) -> Answer {
+    Answer::of(pieces(matrix))
+}
+
+fn pieces(matrix: &Matrix<'_>) -> Vec<Piece> {
     let rows = matrix.trials.iter().map(|trial| {
         let [number, repeat, rest @ ..] = cells(matrix, trial);
         let words = rest.iter().map(Cell::long);
@@ -53,7 +65,7 @@ pub(crate) fn markdown(matrix: &Matrix<'_>) -> String {
     });
     let table = Table::new(["trial", "repeat", "side", "measures", "skipped because"], rows);
     let conclusion = matrix.conclusion.lines().map(|line| line.trim().to_owned()).collect();
-    forms::markdown(&[Piece::Table(table), Piece::Lines(conclusion)])
+    vec![Piece::Table(table), Piece::Lines(conclusion)]
 }
 
 /// A line for each trial.

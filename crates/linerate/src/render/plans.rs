@@ -4,9 +4,31 @@
 use linerate_plan::{ExpectedTime, Plan, PlanError};
 
 use crate::render;
+#[cfg(feature = "web")]
+use crate::render::answer::Answer;
+#[cfg(feature = "web")]
+use crate::render::forms::Piece;
+#[cfg(feature = "web")]
+use crate::render::table_model::{Cell, Table};
 
 /// A row for each plan: what it measures, how many trials it has and how long their traffic takes.
 pub(crate) fn plans_table(plans: &[Plan], width: Option<u16>) -> Result<String, PlanError> {
+    Ok(render::words(HEADINGS, rows(plans)?, width))
+}
+
+/// The same for a browser, each plan with a link to its page.
+#[cfg(feature = "web")]
+pub(crate) fn answer(plans: &[Plan]) -> Result<Answer, PlanError> {
+    let rows = rows(plans)?.into_iter().zip(plans).map(|([name, about, count, time], plan)| {
+        let link = format!("/plan/{}", plan.name);
+        vec![Cell::text(name).linked(link), Cell::long(about), Cell::numbers(count), Cell::long(time)]
+    });
+    Ok(Answer::of(vec![Piece::Table(Table::new(HEADINGS, rows))]))
+}
+
+const HEADINGS: [&str; 4] = ["plan", "what it measures", "trials", "time"];
+
+fn rows(plans: &[Plan]) -> Result<Vec<[String; 4]>, PlanError> {
     let row = |plan: &Plan| {
         let trials = plan.trials(&[], None)?;
         // A search asks for trials until it knows.
@@ -16,8 +38,7 @@ pub(crate) fn plans_table(plans: &[Plan], width: Option<u16>) -> Result<String, 
         };
         Ok([plan.name.clone(), plan.about.clone(), count, time])
     };
-    let rows: Vec<_> = plans.iter().map(row).collect::<Result<_, PlanError>>()?;
-    Ok(render::words(["plan", "what it measures", "trials", "time"], rows, width))
+    plans.iter().map(row).collect()
 }
 
 /// The file itself, so that what is shown can be saved, changed and run.

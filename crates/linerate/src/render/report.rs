@@ -22,11 +22,15 @@ mod verify;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+#[cfg(feature = "web")]
+use linerate_results::compare::Comparison;
 use linerate_results::record::Record;
 use linerate_results::store::Campaign;
 use serde::{Deserialize, Serialize};
 
 use super::forms;
+#[cfg(feature = "web")]
+pub(crate) use super::html::policy;
 use super::html::{self, Page};
 
 pub(crate) use anonymous::Pseudonyms;
@@ -131,6 +135,29 @@ impl Origin {
     pub(crate) fn again(self) -> Origin {
         Origin { version: env!("CARGO_PKG_VERSION").to_owned(), ..self }
     }
+}
+
+/// The pictures of one record: its time slices, and where its packets were lost.
+#[cfg(feature = "web")]
+pub(super) fn pictures_of(record: &Record) -> Vec<linerate_chart::Chart> {
+    figures::slices(record).into_iter().chain(figures::path(record)).collect()
+}
+
+/// Those of many, in brief: loads against what arrived, and what CPUs did.
+#[cfg(feature = "web")]
+pub(super) fn pictures_of_all(records: &[Record]) -> Vec<linerate_chart::Chart> {
+    figures::sweeps(records).into_iter().chain(figures::cpu(records)).collect()
+}
+
+/// Every repeat of both sides of a comparison beside the medians.
+#[cfg(feature = "web")]
+pub(super) fn pictures_of_sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<linerate_chart::Chart> {
+    let mut material = Material::new(false);
+    for record in sides.into_iter().flatten() {
+        material.add(record.clone(), "");
+    }
+    let (baseline, candidate) = material.records.split_at(sides[0].len());
+    figures::sides(&material, [baseline, candidate], comparison)
 }
 
 /// What is wrong with notes: line, column and a sentence.

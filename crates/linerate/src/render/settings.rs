@@ -3,25 +3,41 @@
 
 use linerate_machine::change::{Changed, PutBack, Reading};
 
+#[cfg(feature = "web")]
+use super::answer::Answer;
 use super::fitting::grid;
+#[cfg(feature = "web")]
+use super::forms::Piece;
 use super::table_model::Cell;
+#[cfg(feature = "web")]
+use super::table_model::Table;
 use super::{json, sentence};
 
 /// Settings as they are; what cannot be read is left out. `kept`: what was changed to stay, with its original.
 pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bool, width: Option<u16>) -> String {
-    let original = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
     if json {
         let read = readings.iter().filter_map(|one| Some((one.name.clone(), one.value.clone()?.into())));
         let kept = kept.iter().map(|(name, value)| (name.clone(), value.clone().into()));
         let (read, kept): (serde_json::Map<_, _>, serde_json::Map<_, _>) = (read.collect(), kept.collect());
         return json::line(&serde_json::json!({ "settings": read, "originals": kept }));
     }
+    grid(["", ""], rows(readings, kept), width)
+}
+
+/// The same for a browser.
+#[cfg(feature = "web")]
+pub(crate) fn answer(readings: &[Reading], kept: &[(String, String)]) -> Answer {
+    Answer::of(vec![Piece::Table(Table::new(["setting", "value"], rows(readings, kept)))])
+}
+
+fn rows(readings: &[Reading], kept: &[(String, String)]) -> Vec<Vec<Cell>> {
+    let original = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
     let row = |one: &Reading| {
         let was = original(&one.name).filter(|was| one.value.as_deref() != Some(*was));
         let was = was.map(|was| format!("  (was {was}; restore puts that back)")).unwrap_or_default();
         Some(vec![Cell::text(&one.name), Cell::long(format!("{}{was}", one.value.as_deref()?))])
     };
-    grid(["", ""], readings.iter().filter_map(row), width)
+    readings.iter().filter_map(row).collect()
 }
 
 /// Settings that were changed.

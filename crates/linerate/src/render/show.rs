@@ -26,6 +26,10 @@ const SLICES: usize = 60;
 
 /// What the record says; of what both machines have alike, options of the kernel and of interfaces only with `all`.
 pub(crate) fn show(record: &Record, width: Option<u16>, all: bool) -> String {
+    format!("{}\n\n{}", head(record).text(width, &mut Vec::new()), forms::text(&pieces(record, width, all), width))
+}
+
+pub(super) fn pieces(record: &Record, width: Option<u16>, all: bool) -> Vec<Piece> {
     let (machines, folded) = environments(record, all);
     let parts = [
         ("Figures, of the measured part", Piece::Table(figures(record))),
@@ -50,10 +54,10 @@ pub(crate) fn show(record: &Record, width: Option<u16>, all: bool) -> String {
     if folded > 0 {
         pieces.push(Piece::Lines(vec![format!("And {folded} sysctls and offloads that are alike: --all shows them.")]));
     }
-    format!("{}\n\n{}", head(record).text(width, &mut Vec::new()), forms::text(&pieces, width))
+    pieces
 }
 
-fn head(record: &Record) -> Table {
+pub(super) fn head(record: &Record) -> Table {
     let mut lines = vec![("record", record.id.clone()), ("started", record.started_at.clone())];
     lines.push(("plan", format!("{} (campaign {})", record.plan, record.campaign)));
     let factors: Vec<String> = record.trial.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();

@@ -29,6 +29,9 @@ pub(super) struct Cell {
     pub(super) value: Value,
     marks: Vec<usize>,
     pub(super) trace: Option<Box<Trace>>,
+    /// Where a browser finds more of it.
+    #[cfg(feature = "web")]
+    pub(super) link: Option<Box<str>>,
 }
 
 /// Where a figure comes from.
@@ -113,6 +116,12 @@ impl Cell {
         self
     }
 
+    #[cfg(feature = "web")]
+    pub(super) fn linked(mut self, link: impl Into<Box<str>>) -> Cell {
+        self.link = Some(link.into());
+        self
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.value == Value::Nothing
     }
@@ -175,6 +184,19 @@ pub(super) struct Heading {
     /// A narrow terminal can do without it; the lowest number goes first.
     pub(super) left_out: Option<u8>,
     pub(super) marks: Vec<usize>,
+    /// Where a browser finds the rows in its order.
+    #[cfg(feature = "web")]
+    pub(super) sorted: Option<Sorted>,
+}
+
+/// How rows are, or can be, sorted by a column.
+#[cfg(feature = "web")]
+#[derive(Clone, Debug)]
+pub(super) struct Sorted {
+    /// What shows them so, or the other way round.
+    pub(super) link: String,
+    /// They are: ascending, as `aria-sort` says it.
+    pub(super) now: Option<&'static str>,
 }
 
 impl Heading {

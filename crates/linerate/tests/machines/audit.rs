@@ -46,7 +46,8 @@ pub fn audited(browser: &Browser) -> (Vec<String>, [u64; 2]) {
 #[track_caller]
 pub fn out_of_reach(browser: &Browser) -> Vec<String> {
     let count = browser.run(
-        "window.reach = Array.from(document.querySelectorAll('a[href], summary, [tabindex=\"0\"]'))
+        "window.reach = Array.from(document.querySelectorAll(
+             'a[href], summary, [tabindex=\"0\"], button, input:not([type=hidden]), select, textarea'))
              .filter(one => one.checkVisibility());
          window.reached = new Set(); document.activeElement.blur(); window.scrollTo(0, 0);
          window.unseen = [];

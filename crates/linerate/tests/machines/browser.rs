@@ -40,6 +40,11 @@ pub struct Page {
 impl Browser {
     /// Starts one with its profile in this folder; `None`, and a line that says so, where there is none.
     pub fn start(name: &str, folder: &Path, javascript: bool) -> Option<Browser> {
+        Browser::start_with(name, folder, javascript, &[])
+    }
+
+    /// The same with more words on its command line.
+    pub fn start_with(name: &str, folder: &Path, javascript: bool, more: &[&str]) -> Option<Browser> {
         let is_there = |program: &str| {
             let paths = std::env::var_os("PATH").unwrap_or_default();
             std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
@@ -57,14 +62,25 @@ impl Browser {
         let mut browser = Browser { driver, port: 0, session: String::new() };
         browser.port = port(stdout);
         let profile = folder.join(if javascript { "profile" } else { "profile-without-javascript" });
+        let own = format!("--user-data-dir={}", profile.display());
+        let mut words = vec![
+            // Root has no sandbox; a container's /dev/shm may be small.
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--window-size=1280,1024",
+            &own,
+        ];
+        words.extend(more);
         let capabilities = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
             "goog:chromeOptions": {
-                // Root has no sandbox; a container's /dev/shm may be small.
-                "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run",
-                         "--disable-background-networking", "--disable-component-update", "--window-size=1280,1024",
-                         format!("--user-data-dir={}", profile.display())],
+                "args": words,
                 "prefs": {"profile.managed_default_content_settings.javascript": if javascript { 1 } else { 2 }},
             },
         }}});
@@ -119,6 +135,43 @@ impl Browser {
     #[track_caller]
     pub fn run_to_its_end(&self, script: &str) -> Value {
         self.ask_session("execute/async", &json!({"script": script, "args": []}))
+    }
+
+    /// The tab that is open.
+    #[track_caller]
+    pub fn tab(&self) -> String {
+        let told = self.ask("GET", &format!("/session/{}/window", self.session), &Value::Null);
+        told.as_str().expect("a handle").to_owned()
+    }
+
+    /// Opens a tab, and goes there.
+    #[track_caller]
+    pub fn new_tab(&self) -> String {
+        let told = self.ask_session("window/new", &json!({"type": "tab"}));
+        let tab = told["handle"].as_str().expect("a handle").to_owned();
+        self.go_to(&tab);
+        tab
+    }
+
+    #[track_caller]
+    pub fn go_to(&self, tab: &str) {
+        self.ask_session("window", &json!({ "handle": tab }));
+    }
+
+    /// A picture of the whole page that is open, as a PNG file.
+    #[track_caller]
+    pub fn picture(&self, file: &Path) {
+        use base64::Engine;
+        let size = self.run("return [document.documentElement.scrollWidth, document.documentElement.scrollHeight]");
+        let clip = json!({"x": 0, "y": 0, "width": size[0], "height": size[1].as_f64().unwrap_or(0.0).min(6000.0), "scale": 1});
+        let told = self.ask_session(
+            "goog/cdp/execute",
+            &json!({"cmd": "Page.captureScreenshot", "params": {"captureBeyondViewport": true, "clip": clip}}),
+        );
+        let octets = base64::engine::general_purpose::STANDARD
+            .decode(told["data"].as_str().expect("a picture"))
+            .expect("base64");
+        std::fs::write(file, octets).expect("a picture is written");
     }
 
     /// Lays the page out for a screen or a sheet of this width, whose reader prefers these colours ("light", "dark").
@@ -200,7 +253,7 @@ fn exchange(port: u16, method: &str, path: &str, body: &Value) -> std::io::Resul
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
-    let body = body.to_string();
+    let body = if method == "GET" { String::new() } else { body.to_string() };
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",

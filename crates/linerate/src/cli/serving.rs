@@ -1,0 +1,47 @@
+//! What `web` is asked. Knows no other command.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
+use linerate_control::Endpoint;
+
+use super::endpoint;
+use crate::complete;
+
+#[derive(Args, Debug)]
+pub(crate) struct WebArgs {
+    /// Where to listen; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4780", conflicts_with = "socket")]
+    pub(crate) listen: SocketAddr,
+    /// Listen on a Unix socket instead, that only you can reach: ssh -L 4780:PATH leads a browser there
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) socket: Option<PathBuf>,
+    /// A name under which browsers reach this server, beside localhost; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Vec<String>,
+    /// Listen on an address that others reach too, because a proxy that you trust stands before it and speaks TLS
+    #[arg(long)]
+    pub(crate) behind_proxy: bool,
+    /// A machine that may be looked at, and measured where that is allowed; may be given several times
+    /// [default: target, host and middle of LINERATE_TARGET and the like, and of linerate.toml]
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    pub(crate) machine: Vec<Endpoint>,
+    /// A folder whose plan files (.toml) are shown beside the built-in plans; may be given several times
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) plans: Vec<PathBuf>,
+    /// Let campaigns be started, stopped and carried on
+    #[arg(long)]
+    pub(crate) allow_run: bool,
+    /// Let machines' settings be changed, by plans and by hand
+    #[arg(long)]
+    pub(crate) allow_settings: bool,
+    /// Let programs be run that an endpoint (exec:) or a plan ([boot], custom settings) names
+    #[arg(long)]
+    pub(crate) allow_commands: bool,
+}
+
+/// What it looks like.
+pub(super) const WEB_HELP: &str = "Examples:\n  linerate web\n  linerate web --machine root@board --machine local \
+                                   --allow-run\n  linerate web --socket ~/linerate.sock";

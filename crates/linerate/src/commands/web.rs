@@ -1,0 +1,130 @@
+//! `linerate web`: the lab in a browser.
+//! Knows the command line, and where the token is kept; what is served, `web` knows.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use linerate_control::Endpoint;
+
+use super::connect_options;
+use crate::cli::{SharedArgs, WebArgs};
+use crate::defaults::Defaults;
+use crate::interrupt;
+use crate::output::{out, say};
+use crate::usual_store;
+use crate::web::{self, Allowed, Door, Lab, Setup, Token};
+
+/// Serves until Ctrl-C.
+pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    if arguments.socket.is_none() && !arguments.listen.ip().is_loopback() && !arguments.behind_proxy {
+        bail!(
+            "{} is reached by others too, and what passes there is in the clear: listen on 127.0.0.1 and let ssh -L lead there, or \
+             give --behind-proxy where a proxy of yours stands before it and speaks TLS",
+            arguments.listen
+        );
+    }
+    if let Some(name) = arguments.name.iter().find(|name| !is_name(name)) {
+        bail!("--name: '{name}' is no host's name; write it without a scheme and a port, like lab.example.org");
+    }
+    if let Some(folder) = arguments.plans.iter().find(|folder| !folder.is_dir()) {
+        bail!("--plans: {} is no folder", folder.display());
+    }
+    let defaults = Defaults::find(None)?;
+    let store = shared.store.clone().or(defaults.store).map_or_else(usual_store::path, Ok)?;
+    let shared = SharedArgs {
+        psk_file: shared.psk_file.clone().or(defaults.psk_file),
+        remote_agent: shared.remote_agent.clone(),
+        agents: shared.agents.clone(),
+        store: Some(store.clone()),
+        ..*shared
+    };
+    let mut machines: Vec<(String, Endpoint)> = Vec::new();
+    let usual = [defaults.target, defaults.host, defaults.middle];
+    for endpoint in arguments.machine.iter().cloned().chain(usual.into_iter().flatten()) {
+        let name = endpoint.to_string();
+        if !machines.iter().any(|(other, _)| *other == name) {
+            machines.push((name, endpoint));
+        }
+    }
+    let allowed =
+        Allowed { run: arguments.allow_run, settings: arguments.allow_settings, commands: arguments.allow_commands };
+    let connect = connect_options(&shared)?;
+    interrupt::listen();
+    let door = match &arguments.socket {
+        Some(path) => Door::unix(path)?,
+        None => Door::tcp(arguments.listen)?,
+    };
+    let file = token_file(&door)?;
+    let token = Token::make(&file)?;
+    let setup = Setup {
+        store,
+        machines,
+        plans: arguments.plans.clone(),
+        connect,
+        allowed,
+        names: arguments.name.clone(),
+        reach: reach(&shared),
+    };
+    let lab = Lab::new(setup, &token);
+    match (&arguments.socket, door.port()) {
+        (Some(path), _) => out!(
+            "linerate web listens at {}: ssh -L 4780:{} HOST, and then http://127.0.0.1:4780/#{}\n",
+            path.display(),
+            path.display(),
+            token.text()
+        ),
+        (None, port) => {
+            let host = match arguments.listen.ip() {
+                ip if arguments.behind_proxy => arguments.name.first().cloned().unwrap_or_else(|| ip.to_string()),
+                ip if ip.is_ipv6() => format!("[{ip}]"),
+                ip => ip.to_string(),
+            };
+            out!("linerate web: http://{host}:{}/#{}\n", port.unwrap_or(0), token.text());
+        }
+    }
+    say(format_args!(
+        "linerate: whoever has this address may look; the token is in {} too. Ctrl-C ends it",
+        file.display()
+    ));
+    web::serve(lab, door, &|sentence| say(format_args!("{sentence}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() < 254 && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+}
+
+/// Words that every command has that is started from here: how machines are reached.
+fn reach(shared: &SharedArgs) -> Vec<String> {
+    let path = |option: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("{option}={}", path.display()));
+    let mut words: Vec<String> = Vec::new();
+    words.extend(path("--psk-file", &shared.psk_file));
+    words.extend(path("--agents", &shared.agents));
+    words.extend(shared.remote_agent.as_ref().map(|agent| format!("--remote-agent={agent}")));
+    words.extend(shared.keep_agent.then(|| "--keep-agent".to_owned()));
+    words
+}
+
+/// In a folder that is this user's alone: that of the session, or the data folder.
+fn token_file(door: &Door) -> Result<PathBuf> {
+    let name = match door.port() {
+        Some(port) => format!("web-{port}.token"),
+        None => format!("web-{}.token", std::process::id()),
+    };
+    let session =
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
+    let folder = match session {
+        Some(session) => session.join("linerate"),
+        None => usual_store::folder().context("there is no home folder to keep the token in; set XDG_RUNTIME_DIR")?,
+    };
+    let said = || format!("cannot make the folder {} for the token; set XDG_RUNTIME_DIR to another", folder.display());
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(said)?;
+    let own = fs::metadata("/proc/self")?.uid();
+    if fs::metadata(&folder)?.uid() != own {
+        bail!("{} is another user's; set XDG_RUNTIME_DIR to a folder of your own", folder.display());
+    }
+    Ok(folder.join(name))
+}

@@ -1,0 +1,82 @@
+//! `linerate web`: the lab in a browser, with the words, numbers and pictures of the commands.
+//!
+//! ```text
+//!   browser ─→ server (connections, limits) ─→ gate (who may ask) ─→ views (an answer each) ─→ page
+//!                                                                     │
+//!   `linerate run …`, a process of its own ─→ events ─→ runs ─────────┘
+//! ```
+//!
+//! What serves has one thread and a runtime in it; views are plain functions on a few threads more, and a campaign is a process:
+//! nothing here runs in the process that measures.
+
+mod asked;
+mod assets;
+mod gate;
+mod page;
+mod reply;
+mod runs;
+mod server;
+mod sessions;
+mod views;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use linerate_control::{ConnectOptions, Endpoint};
+use linerate_results::store::Store;
+
+pub(crate) use server::{Door, serve};
+pub(crate) use sessions::Token;
+
+use self::gate::Gate;
+use self::runs::Runs;
+use self::sessions::Sessions;
+
+/// What may be done beside looking.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Allowed {
+    pub(crate) run: bool,
+    pub(crate) settings: bool,
+    pub(crate) commands: bool,
+}
+
+/// All that the server knows.
+pub(crate) struct Lab {
+    store: PathBuf,
+    /// The machines that may be looked at and measured: what the page calls each, and how it is reached.
+    machines: Vec<(String, Endpoint)>,
+    /// Where plan files are, beside the built-in ones.
+    plans: Vec<PathBuf>,
+    connect: ConnectOptions,
+    allowed: Allowed,
+    reach: Vec<String>,
+    gate: Gate,
+    sessions: Sessions,
+    runs: Runs,
+}
+
+/// What a server is started with.
+pub(crate) struct Setup {
+    pub(crate) store: PathBuf,
+    pub(crate) machines: Vec<(String, Endpoint)>,
+    pub(crate) plans: Vec<PathBuf>,
+    pub(crate) connect: ConnectOptions,
+    pub(crate) allowed: Allowed,
+    /// Under which it may be reached, beside the names of the loopback.
+    pub(crate) names: Vec<String>,
+    /// Words by which every command that is started here reaches machines.
+    pub(crate) reach: Vec<String>,
+}
+
+impl Lab {
+    pub(crate) fn new(setup: Setup, token: &Token) -> Lab {
+        let Setup { store, machines, plans, connect, allowed, names, reach } = setup;
+        let runs = Runs::new(reach.iter().cloned().chain([format!("--store={}", store.display())]).collect());
+        let (gate, sessions) = (Gate::new(names), Sessions::new(token));
+        Lab { store, machines, plans, connect, allowed, reach, gate, sessions, runs }
+    }
+
+    fn store(&self) -> Result<Store> {
+        Ok(Store::open_existing(&self.store)?)
+    }
+}

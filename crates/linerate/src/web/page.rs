@@ -1,0 +1,129 @@
+//! The frame around an answer: where one is, where else one can go, in which forms the page can be had.
+//! Knows no view.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::Lab;
+use super::asked::Asked;
+
+/// The pages that every page leads to: address, title, and the letter that goes there.
+const PAGES: [(&str, &str, char); 7] = [
+    ("/", "Overview", 'o'),
+    ("/records", "Records", 'r'),
+    ("/campaigns", "Campaigns", 'c'),
+    ("/compare", "Compare", 'd'),
+    ("/history", "History", 'h'),
+    ("/plans", "Plans", 'p'),
+    ("/machines", "Machines", 'm'),
+];
+
+/// What a page is.
+pub(super) struct Page<'a> {
+    pub(super) title: &'a str,
+    /// What stands above the answer: fields and buttons.
+    pub(super) above: Markup,
+    pub(super) inner: Markup,
+    /// The forms in which the whole page can be had.
+    pub(super) forms: &'a [(&'a str, &'a str)],
+}
+
+pub(super) fn page(lab: &Lab, asked: &Asked, page: &Page<'_>) -> String {
+    let open = asked.open_address();
+    let here = asked.path().first().map_or("/".to_owned(), |first| format!("/{first}"));
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (page.title) " – linerate" }
+                link rel="stylesheet" href="/asset/style.css";
+                link rel="icon" href="data:,";
+                script type="module" src="/asset/page.js" {}
+            }
+            body {
+                a class="skip" href="#main" { "To the page itself" }
+                header {
+                    nav aria-label="Pages" {
+                        ul {
+                            @for (address, title, letter) in PAGES {
+                                @let is_here = address == here || address.strip_suffix('s') == Some(&here);
+                                li { a href=(address) data-key=(letter) aria-current=[is_here.then_some("page")] { (title) } }
+                            }
+                        }
+                    }
+                }
+                main id="main" tabindex="-1" {
+                    h1 { (page.title) }
+                    (page.above)
+                    (page.inner)
+                    @if !page.forms.is_empty() {
+                        p class="forms" {
+                            "This page as "
+                            @for (at, (form, name)) in page.forms.iter().enumerate() {
+                                @if at > 0 { " · " }
+                                a href=(format!("{open}form={form}")) { (name) }
+                            }
+                        }
+                    }
+                }
+                footer {
+                    p {
+                        "Records: " code { (lab.store.display()) } ". "
+                        @if lab.allowed.run { "Campaigns can be started here" } @else { "Looking only: --allow-run lets campaigns be started here" }
+                        @if lab.allowed.settings { "; settings can be changed" }
+                        @if lab.allowed.commands { "; programs can be run" }
+                        "."
+                    }
+                    form method="post" action="/session/end" { button type="submit" { "Sign out" } }
+                }
+                dialog id="keys" aria-labelledby="keys-title" {
+                    h2 id="keys-title" { "Keys" }
+                    dl {
+                        dt { kbd { "?" } } dd { "these keys" }
+                        dt { kbd { "/" } } dd { "the first field of the page" }
+                        @for (_, title, letter) in PAGES {
+                            dt { kbd { "g" } " " kbd { (letter) } } dd { (title) }
+                        }
+                    }
+                    form method="dialog" {
+                        p { label { input type="checkbox" id="keys-on" checked; " Keys of one letter do something" } }
+                        button type="submit" { "Close" }
+                    }
+                }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// For whoever is not known: how to become so.
+pub(super) fn sign_in() -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Sign in – linerate" }
+                link rel="stylesheet" href="/asset/style.css";
+                link rel="icon" href="data:,";
+                script type="module" src="/asset/sign_in.js" {}
+            }
+            body {
+                main id="main" {
+                    h1 { "Sign in" }
+                    p id="said" role="status" {
+                        "Open the whole address that linerate web printed, with what stands behind #; or copy the token from there."
+                    }
+                    form id="sign-in" method="post" action="/session" {
+                        label for="token" { "Token" }
+                        input id="token" name="token" type="password" autocomplete="off" required;
+                        button type="submit" { "Sign in" }
+                    }
+                }
+            }
+        }
+    };
+    markup.into_string()
+}

@@ -1,0 +1,413 @@
+//! Connections: how many there are, how long each may take, and what is read of it. HTTP/1.1 is hyper's.
+//! Knows no view; a request that the gate lets in is answered by [`views::answer`] on another thread.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Sleep, sleep, timeout};
+
+use super::asked::Asked;
+use super::gate::{Head, Passed};
+use super::reply::{Reply, kind};
+use super::{Lab, assets, views};
+
+/// So many connections at once; one more is closed unheard.
+const CONNECTIONS: usize = 64;
+/// So long a head may take, and a connection may be silent between two requests.
+const HEAD_TIME: Duration = Duration::from_secs(15);
+const BODY_TIME: Duration = Duration::from_secs(10);
+/// So much a form may have.
+const BODY: usize = 64 << 10;
+/// The longest head: a cookie of ours, and the longest address.
+const HEAD: usize = 16 << 10;
+/// A reader that takes nothing for so long reads no more.
+const STALL: Duration = Duration::from_secs(15);
+/// A connection lives so long; the browser makes another.
+const LIFE: Duration = Duration::from_secs(300);
+/// Views at once: SQLite reads, and machines that are looked at.
+const THREADS: usize = 6;
+/// What a thread that is busy gets when the server ends.
+const END: Duration = Duration::from_millis(200);
+
+/// Nothing but what this server has is fetched, run or framed, and no form goes elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// Where browsers come in.
+pub(crate) enum Door {
+    Tcp(TcpListener),
+    /// The socket's file goes with the server.
+    Unix(UnixListener, PathBuf),
+}
+
+impl Door {
+    pub(crate) fn tcp(address: SocketAddr) -> Result<Door> {
+        let listener = TcpListener::bind(address).map_err(|error| {
+            anyhow!("cannot listen at {address}: {error}; --listen {}:0 takes any free port", address.ip())
+        })?;
+        listener.set_nonblocking(true)?;
+        Ok(Door::Tcp(listener))
+    }
+
+    /// A socket that only this user can connect to.
+    pub(crate) fn unix(path: &Path) -> Result<Door> {
+        let is_socket = fs::symlink_metadata(path).map(|found| found.file_type().is_socket());
+        match is_socket {
+            Ok(false) => bail!("--socket: {} is there, and is no socket; name another file", path.display()),
+            Ok(true) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+                bail!("--socket: somebody listens at {} already; name another file", path.display())
+            }
+            // An earlier server was killed.
+            Ok(true) => fs::remove_file(path)?,
+            Err(_) => {}
+        }
+        let said =
+            |error: io::Error| anyhow!("--socket: cannot listen at {}: {error}; name another file", path.display());
+        let listener = UnixListener::bind(path).map_err(said)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(said)?;
+        listener.set_nonblocking(true)?;
+        Ok(Door::Unix(listener, path.to_owned()))
+    }
+
+    /// What tells its cookie from that of another server of this host: cookies are not kept apart by port.
+    fn cookie(&self) -> String {
+        match self {
+            Door::Tcp(listener) => format!("linerate-{}", listener.local_addr().map_or(0, |address| address.port())),
+            Door::Unix(..) => "linerate-socket".to_owned(),
+        }
+    }
+
+    pub(crate) fn port(&self) -> Option<u16> {
+        match self {
+            Door::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
+            Door::Unix(..) => None,
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Door::Unix(_, path) = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Serves until Ctrl-C, in a thread of its own. Campaigns that were started here are asked to end, and waited for; `say` hears
+/// of that.
+pub(crate) fn serve(lab: Lab, door: Door, say: &(dyn Fn(&str) + Sync)) -> Result<()> {
+    let lab = Arc::new(lab);
+    let served = thread::scope(|scope| {
+        let lab = Arc::clone(&lab);
+        let server = thread::Builder::new().name("linerate-web".to_owned()).spawn_scoped(scope, move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .max_blocking_threads(THREADS)
+                .thread_keep_alive(Duration::from_secs(5))
+                .build()
+                .context("this machine has no room for a server's thread")?;
+            let ended = runtime.block_on(accept_all(&lab, &door));
+            runtime.shutdown_timeout(END);
+            ended
+        });
+        server?.join().unwrap_or_else(|_| bail!("the server's thread failed; start it again, and tell us what it said"))
+    });
+    lab.runs.end(say);
+    served
+}
+
+async fn accept_all(lab: &Arc<Lab>, door: &Door) -> Result<()> {
+    let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+        .map(signal)
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
+    let open = Arc::new(AtomicUsize::new(0));
+    let cookie: Arc<str> = door.cookie().into();
+    let accepts = async {
+        match door {
+            Door::Tcp(listener) => {
+                let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, peer)) => {
+                            let _ = stream.set_nodelay(true);
+                            begin(lab, &open, &cookie, stream, peer.ip().to_string());
+                        }
+                        // There are no descriptors left; some connection will end.
+                        Err(_) => sleep(Duration::from_millis(100)).await,
+                    }
+                }
+            }
+            Door::Unix(listener, _) => {
+                let listener = tokio::net::UnixListener::from_std(listener.try_clone()?)?;
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => begin(lab, &open, &cookie, stream, "the socket".to_owned()),
+                        Err(_) => sleep(Duration::from_millis(100)).await,
+                    }
+                }
+            }
+        }
+    };
+    let ended = std::future::poll_fn(|context| {
+        let came = ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
+        if came { Poll::Ready(()) } else { Poll::Pending }
+    });
+    first(accepts, ended).await.unwrap_or(Ok(()))
+}
+
+/// What the first future comes to, unless the second ends before.
+async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) -> Option<T> {
+    let (mut one, mut other) = (std::pin::pin!(one), std::pin::pin!(other));
+    std::future::poll_fn(|context| match (other.as_mut().poll(context), one.as_mut().poll(context)) {
+        (_, Poll::Ready(value)) => Poll::Ready(Some(value)),
+        (Poll::Ready(()), _) => Poll::Ready(None),
+        _ => Poll::Pending,
+    })
+    .await
+}
+
+/// One of the connections that are open.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn begin<S>(lab: &Arc<Lab>, open: &Arc<AtomicUsize>, cookie: &Arc<str>, stream: S, peer: String)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let place = Place(Arc::clone(open));
+    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+        return;
+    }
+    let (lab, cookie) = (Arc::clone(lab), Arc::clone(cookie));
+    tokio::spawn(async move {
+        let _place = place;
+        let answer = service_fn(move |request| {
+            let (lab, cookie, peer) = (Arc::clone(&lab), Arc::clone(&cookie), peer.clone());
+            async move { Ok::<_, Infallible>(response(answered(&lab, &cookie, peer, request).await)) }
+        });
+        let io = Patient { io: TokioIo::new(stream), stall: Box::pin(sleep(STALL)), is_stalled: false };
+        let mut connection = std::pin::pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME)
+                .max_buf_size(HEAD)
+                .max_headers(64)
+                .serve_connection(io, answer)
+        );
+        if first(connection.as_mut(), sleep(LIFE)).await.is_none() {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(STALL, connection).await;
+        }
+    });
+}
+
+/// A stream whose reader has to read.
+struct Patient<S> {
+    io: TokioIo<S>,
+    stall: Pin<Box<Sleep>>,
+    is_stalled: bool,
+}
+
+impl<S> Patient<S> {
+    /// A write that can wait no longer is an error.
+    fn waited(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.is_stalled = false;
+            return written;
+        }
+        if !std::mem::replace(&mut self.is_stalled, true) {
+            self.stall.as_mut().reset(tokio::time::Instant::now() + STALL);
+        }
+        ready!(self.stall.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Read for Patient<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Write for Patient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(context, octets);
+        self.waited(context, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        octets: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(context, octets);
+        self.waited(context, written)
+    }
+}
+
+async fn answered(lab: &Arc<Lab>, cookie: &str, peer: String, request: Request<Incoming>) -> Reply {
+    let headers = request.headers();
+    let given = cookie_of(headers, cookie).map(str::to_owned);
+    let token = one(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
+    let head = Head {
+        method: request.method().as_str(),
+        host: one(headers, &header::HOST),
+        authority: request.uri().authority().map(|authority| authority.as_str()),
+        origin: one(headers, &header::ORIGIN),
+        fetch_site: one(headers, &FETCH_SITE),
+        fetch_mode: one(headers, &FETCH_MODE),
+        fetch_dest: one(headers, &FETCH_DEST),
+        has_token: token.is_some_and(|token| lab.sessions.is_token(token)),
+        has_cookie: given.as_deref().is_some_and(|value| lab.sessions.is_cookie(value)),
+    };
+    let passed = match lab.gate.passes(&head) {
+        Ok(passed) => passed,
+        Err((status, sentence)) => return Reply::said(status, sentence),
+    };
+    let is_secure = head.origin.is_some_and(|origin| origin.starts_with("https:"));
+    let is_post = request.method() == Method::POST;
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let Some(asked) = Asked::new(path, query) else {
+        return Reply::said(400, "The address is no text of UTF-8.");
+    };
+    if !is_post && let Some(reply) = assets::answer(&asked.path(), headers.get(header::IF_NONE_MATCH)) {
+        return reply;
+    }
+    let asked = asked.by(peer);
+    let asked = match is_post {
+        false => asked,
+        true => {
+            let body = Limited::new(request.into_body(), BODY).collect();
+            match timeout(BODY_TIME, body).await {
+                Ok(Ok(body)) => asked.post(&body.to_bytes()),
+                Ok(Err(_)) => return Reply::said(413, "A form has 64 KiB at most."),
+                Err(_) => return Reply::said(408, "The form did not come within 10 s."),
+            }
+        }
+    };
+    match (asked.path().as_slice(), passed) {
+        (["session"], _) if is_post => signed_in(lab, cookie, is_secure, &asked),
+        (["session", "end"], Passed::Known) if is_post => {
+            given.iter().for_each(|value| lab.sessions.end(value));
+            Reply::see("/").with("set-cookie", format!("{cookie}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
+        }
+        (_, Passed::Unknown) if is_post => {
+            Reply::said(401, "Sign in first: open the address that linerate web printed.")
+        }
+        (_, Passed::Unknown) => Reply::new(401, kind::HTML, super::page::sign_in()),
+        (_, Passed::Known) => {
+            let lab = Arc::clone(lab);
+            let told = tokio::task::spawn_blocking(move || views::answer(&lab, &asked)).await;
+            told.unwrap_or_else(|_| {
+                Reply::said(500, "linerate made an error here; what it said stands where it was started.")
+            })
+        }
+    }
+}
+
+/// The token for a cookie.
+fn signed_in(lab: &Lab, cookie: &str, is_secure: bool, asked: &Asked) -> Reply {
+    if !asked.field("token").is_some_and(|token| lab.sessions.is_token(token)) {
+        return Reply::said(
+            401,
+            "This is not the token of this server; open the address that linerate web printed last.",
+        );
+    }
+    match lab.sessions.begin() {
+        Ok(value) => {
+            let secure = if is_secure { "; Secure" } else { "" };
+            Reply::see("/").with("set-cookie", format!("{cookie}={value}; Path=/; HttpOnly; SameSite=Strict{secure}"))
+        }
+        Err(error) => Reply::said(500, &error.to_string()),
+    }
+}
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// A field that is there once; of one that is there twice, or is no text, what no rule allows.
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut all = headers.get_all(name).iter();
+    let found = all.next()?;
+    Some(if all.next().is_some() { "" } else { found.to_str().unwrap_or("") })
+}
+
+fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|field| field.to_str().ok());
+    let pairs = all.flat_map(|field| field.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut found = pairs.filter(|(other, _)| *other == name).map(|(_, value)| value);
+    // Another server of this host may have set one of the same name for another path.
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// With what every answer has.
+fn response(reply: Reply) -> Response<Full<Bytes>> {
+    let body = match reply.body {
+        std::borrow::Cow::Borrowed(octets) => Bytes::from_static(octets),
+        std::borrow::Cow::Owned(octets) => Bytes::from(octets),
+    };
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = hyper::StatusCode::from_u16(reply.status).unwrap_or_default();
+    let headers = response.headers_mut();
+    let always: [(HeaderName, &'static str); 8] = [
+        (header::CONTENT_TYPE, reply.kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // Not "no-referrer": then a form of ours would say that its origin is "null" (Fetch, 3.1).
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in always {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    for (name, value) in reply.head {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}

@@ -1,0 +1,193 @@
+//! What changes something, and whether it is allowed. A refusal names the flag that would allow it.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use linerate_control::Endpoint;
+use linerate_plan::{Plan, PlannedTrial};
+use maud::html;
+
+use super::super::Lab;
+use super::super::asked::Asked;
+use super::super::reply::Reply;
+use super::{Shown, View, plans, refused};
+use crate::commands::report::measured_by;
+use crate::render::answer::Answer;
+
+/// A command that looks at a machine or sets it takes no longer.
+const TIME: Duration = Duration::from_secs(60);
+
+fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
+    if is_allowed {
+        return Ok(());
+    }
+    Err(refused(403, format!("{why}; {flag}, where linerate web was started, allows it")))
+}
+
+/// The machine of this name, which the server was told of.
+pub(super) fn machine<'a>(lab: &'a Lab, name: &str) -> Result<&'a Endpoint> {
+    let found = lab.machines.iter().find(|(other, _)| other == name).map(|(_, endpoint)| endpoint);
+    let endpoint = found.ok_or_else(|| {
+        refused(
+            404,
+            format!("'{name}' is none of the machines that linerate web was told of; --machine {name} tells it"),
+        )
+    })?;
+    if matches!(endpoint, Endpoint::Exec(_)) {
+        need(lab.allowed.commands, "--allow-commands", &format!("{name} is reached by a program that would run here"))?;
+    }
+    Ok(endpoint)
+}
+
+/// Puts a campaign into the queue.
+pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    let name = asked.field("plan").ok_or_else(|| refused(400, "which plan?"))?;
+    let plan = plans::find(lab, name)?;
+    let target = asked.field("target").ok_or_else(|| refused(400, "which machine is the target?"))?;
+    let ends = [Some(machine(lab, target)?), asked.field("host").map(|host| machine(lab, host)).transpose()?];
+    let changes = plans::changes(asked)?;
+    let trials = plan.trials_of(&changes)?;
+    allowed(lab, &plan, &trials)?;
+    let mut words = vec!["run".to_owned(), name.to_owned()];
+    for (option, end) in ["--target", "--host"].into_iter().zip(ends) {
+        words.extend(end.map(|end| format!("{option}={end}")));
+    }
+    words.extend(changes.overrides.iter().map(|(name, value)| format!("--set={name}={value}")));
+    words.extend(changes.repeat.map(|repeat| format!("--repeat={repeat}")));
+    words.extend(asked.field("precision").map(|precision| format!("--precision={precision}")));
+    let number = lab.runs.add(&plan.name, words, &asked.who).map_err(|why| refused(503, why))?;
+    Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
+}
+
+fn allowed(lab: &Lab, plan: &Plan, trials: &[PlannedTrial]) -> Result<()> {
+    for (flag, why) in plans::needs(plan, trials) {
+        let is_allowed = if flag == "--allow-settings" { lab.allowed.settings } else { lab.allowed.commands };
+        need(is_allowed, flag, &why)?;
+    }
+    Ok(())
+}
+
+/// Asks a campaign to end, or takes it out of the queue.
+pub(super) fn stop(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    let text = asked.path()[1].to_owned();
+    let told = text.parse().ok().and_then(|number| lab.runs.stop(number));
+    told.ok_or_else(|| refused(404, format!("there is no campaign '{text}' among those that were started here")))?;
+    Ok(Shown::Raw(Reply::see(&format!("/run/{text}"))))
+}
+
+/// Carries an unfinished campaign on.
+pub(super) fn resume(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    let id = asked.path()[1].to_ascii_uppercase();
+    let campaign = lab.store()?.campaign(&id)?.ok_or_else(|| refused(404, format!("there is no campaign {id}")))?;
+    if campaign.finished_at.is_some() {
+        return Err(refused(409, "the campaign is finished; nothing of it is left to do"));
+    }
+    let of = |endpoint: &str| {
+        let found = lab.machines.iter().find(|(_, one)| one.to_string() == endpoint)?;
+        Some(machine(lab, &found.0))
+    };
+    let (target, host) = (of(&campaign.target).transpose()?, of(&campaign.host).transpose()?);
+    let Some(target) = target else {
+        return Err(refused(
+            403,
+            format!(
+                "{} is none of the machines that linerate web was told of; --machine {0} tells it",
+                campaign.target
+            ),
+        ));
+    };
+    if host.is_none() && campaign.host != Endpoint::Local.to_string() {
+        return Err(refused(
+            403,
+            format!("{} is none of the machines that linerate web was told of; --machine {0} tells it", campaign.host),
+        ));
+    }
+    let plan = plans::find(lab, &campaign.plan)?;
+    let wanted =
+        crate::commands::order::Wanted::read(&campaign.plan_text).context("the campaign's plan cannot be read")?;
+    if wanted.is_search() {
+        return Err(refused(
+            409,
+            "it is a search; linerate search --resume with the words that began it carries it on",
+        ));
+    }
+    let order = wanted.begin()?;
+    allowed(lab, &order.plan, order.trials())?;
+    let mut words = vec!["run".to_owned(), campaign.plan.clone(), format!("--target={target}")];
+    words.push(format!("--host={}", campaign.host));
+    words.push("--resume".to_owned());
+    let (command, _) = measured_by(campaign);
+    let number =
+        lab.runs.add(&plan.name, words, &asked.who).map_err(|why| refused(503, format!("{why} ({command})")))?;
+    Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
+}
+
+/// Changes settings of a machine, to stay until they are put back.
+pub(super) fn set(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    need(lab.allowed.settings, "--allow-settings", "settings are left alone here")?;
+    let changes = plans::changes(asked)?.overrides;
+    if changes.is_empty() {
+        return Err(refused(400, "which setting? Write NAME=VALUE, like mtu=1500"));
+    }
+    let words = changes.iter().map(|(name, value)| format!("{name}={value}"));
+    changed(lab, asked, std::iter::once("set".to_owned()).chain(words).collect())
+}
+
+/// Puts back what was changed to stay.
+pub(super) fn restore(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    need(lab.allowed.settings, "--allow-settings", "settings are left alone here")?;
+    changed(lab, asked, vec!["restore".to_owned()])
+}
+
+fn changed(lab: &Lab, asked: &Asked, words: Vec<String>) -> Result<Shown> {
+    let name = asked.path()[1].to_owned();
+    let endpoint = machine(lab, &name)?;
+    let told = target(lab, endpoint, words)?;
+    let above = html! { p { a href=(format!("/machine/{}", plans::segment(&name))) { "Back to the machine" } } };
+    View::new(format!("Settings of {name}"), Answer::laid_out(told)).above(above).shown()
+}
+
+/// What `linerate target ENDPOINT …` says; its complaint is the error.
+pub(super) fn target(lab: &Lab, endpoint: &Endpoint, words: Vec<String>) -> Result<String> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("linerate").args(&lab.reach).arg("target").arg(endpoint.to_string()).args(words);
+    command.process_group(0).env("COLUMNS", "120").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("linerate could not be started once more")?;
+    let (mut out, mut said) = (child.stdout.take(), child.stderr.take());
+    let deadline = Instant::now() + TIME;
+    std::thread::scope(|scope| {
+        let (stdout, stderr) = (read_all(scope, out.take()), read_all(scope, said.take()));
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(refused(504, format!("{endpoint} did not answer within {} s", TIME.as_secs())));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let [stdout, stderr] = [stdout, stderr].map(|thread| thread.join().unwrap_or_default());
+        if status.success() { Ok(stdout + &stderr) } else { Err(refused(502, stderr.trim().to_owned())) }
+    })
+}
+
+fn read_all<'s, R: Read + Send + 's>(
+    scope: &'s std::thread::Scope<'s, '_>,
+    from: Option<R>,
+) -> std::thread::ScopedJoinHandle<'s, String> {
+    scope.spawn(move || {
+        let mut text = Vec::new();
+        if let Some(from) = from {
+            let _ = from.take(1 << 20).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}

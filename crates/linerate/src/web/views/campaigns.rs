@@ -1,0 +1,123 @@
+//! Campaigns: the list, and one with all that its records say together.
+
+use anyhow::Result;
+use linerate_machine::printable::printable;
+use linerate_results::select::Filter;
+use linerate_results::store::Summary;
+use maud::html;
+
+use super::super::Lab;
+use super::super::asked::Asked;
+use super::super::reply::kind;
+use super::records::query;
+use super::{Shown, View, choice, field, is_form, plain, raw, refused};
+use crate::commands::report::measured_by;
+use crate::render;
+use crate::render::answer::Answer;
+
+/// So many campaigns on a page.
+const LIMITS: [(&str, &str); 4] = [("", "50"), ("10", "10"), ("200", "200"), ("1000", "1000")];
+/// A page of more records than these would only be slow.
+const RECORDS: usize = 2000;
+
+/// The campaigns, newest first.
+pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    let store = lab.store()?;
+    let limit = match asked.value("limit").map(str::parse::<u32>) {
+        None => 50,
+        Some(Ok(limit @ 1..=1000)) => limit,
+        Some(_) => return Err(refused(400, "limit is a number from 1 to 1000")),
+    };
+    let mut campaigns = store.campaigns(asked.value("plan"), Some(limit))?;
+    campaigns.reverse();
+    if is_form(asked, "json") {
+        return raw(kind::JSON_LINES, render::list::campaigns_json(&campaigns));
+    }
+    let digits =
+        store.digits_of_campaigns(&campaigns.iter().map(|one| one.campaign.id.as_str()).collect::<Vec<_>>())?;
+    let above = html! {
+        form class="fields" method="get" {
+            (field("Plan", "plan", asked.value("plan"), "any"))
+            (choice("At most", "limit", asked.value("limit"), LIMITS))
+            button type="submit" { "Show" }
+        }
+        @if campaigns.is_empty() { p { "No such campaigns." } }
+    };
+    View::new("Campaigns", render::list::answer_of_campaigns(&campaigns, digits))
+        .above(above)
+        .forms(&[("json", "JSON Lines")])
+        .shown()
+}
+
+/// A few of them, newest first.
+pub(super) fn latest(campaigns: &[Summary], digits: usize) -> Answer {
+    render::list::answer_of_campaigns(campaigns, digits)
+}
+
+/// One, whose records stand in tables as `linerate run` prints them.
+pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    let store = lab.store()?;
+    let id = asked.path()[1].to_ascii_uppercase();
+    let Some(campaign) = store.campaign(&id)? else {
+        return Err(refused(404, format!("there is no campaign {id}")));
+    };
+    let filter = Filter { campaign: Some(id.clone()), ..Filter::default() };
+    let ids = store.identifiers(&filter)?;
+    let records = if ids.len() <= RECORDS { store.select_in_brief(&filter)? } else { Vec::new() };
+    if is_form(asked, "csv") {
+        return raw(kind::CSV, render::csv::csv(&records));
+    }
+    let answer = match records.is_empty() {
+        true if ids.is_empty() => Answer::said("It has no records yet."),
+        true => Answer::said(format!(
+            "It has {} records, more than this page shows; the list of records has them.",
+            ids.len()
+        )),
+        false => render::pages::campaign(&records),
+    };
+    let run = lab.runs.look(|runs| {
+        let of_this = runs.iter().find(|run| run.watched.campaign.as_deref() == Some(id.as_str()));
+        of_this.map(|run| (run.number, run.is_alive(), run.by.clone()))
+    });
+    let unfinished = store.latest_unfinished(&campaign.plan, &campaign.target, &campaign.host)?;
+    let is_resumable = unfinished.is_some_and(|other| other.id == id) && !matches!(run, Some((_, true, _)));
+    let (started, ended) = (second(&campaign.started_at), campaign.finished_at.as_deref().map(second));
+    let (plan_name, target, host, planned) =
+        (campaign.plan.clone(), campaign.target.clone(), campaign.host.clone(), campaign.planned);
+    let (command, plan) = measured_by(campaign);
+    let above = html! {
+        @if let Some((number, is_alive, by)) = &run {
+            p class="said" {
+                @if *is_alive { "It runs now: " } @else { "It was started here: " }
+                a href=(format!("/run/{number}")) { "how it goes" } ". Started by " (by) "."
+            }
+        }
+        p {
+            "Plan " strong { (plain(&plan_name)) } ", target " (plain(&target)) ", host " (plain(&host)) ". Begun " (started) " UTC"
+            @if let Some(ended) = &ended { ", ended " (ended) " UTC" } @else { ", not finished" }
+            "; " (ids.len()) @if ids.len() == 1 { " record" } @else { " records" }
+            @if planned > 0 { ", " (planned) @if planned == 1 { " trial" } @else { " trials" } " planned" }
+            "."
+        }
+        p {
+            a href=(format!("/records?{}", query(&[("q", &id)]))) { "Its records" } " · "
+            a href=(format!("/report?{}", query(&[("records", &id)]))) { "A report of it" } " · "
+            a href=(format!("/compare?{}", query(&[("candidate", &id)]))) { "Compare it" } " · "
+            a href=(format!("/history?{}", query(&[("records", &format!(":plan={plan_name}"))]))) { "History of its plan" }
+        }
+        p { "Measured by " code id="command" { (plain(&command)) } " " button type="button" data-copy="command" hidden { "Copy" } }
+        @if is_resumable && ended.is_none() && lab.allowed.run {
+            form method="post" action=(format!("/campaign/{id}/resume")) { button type="submit" { "Carry it on" } }
+        }
+        @if !plan.is_empty() {
+            details { summary { "The plan" } pre tabindex="0" { (printable(&plan)) } }
+        }
+    };
+    let title = format!("Campaign {}", id.get(..10).unwrap_or(&id));
+    View::new(title, answer).above(above).forms(&[("csv", "CSV of whole rows")]).shown()
+}
+
+/// A time to the second.
+fn second(time: &str) -> String {
+    time.get(..19).unwrap_or(time).replace('T', " ")
+}

@@ -1,0 +1,36 @@
+//! The first page: what runs, and what was measured last.
+
+use anyhow::Result;
+use linerate_results::store::StoreError;
+use maud::html;
+
+use super::super::Lab;
+use super::super::asked::Asked;
+use super::campaigns::latest;
+use super::{Shown, View, running};
+use crate::render::answer::Answer;
+
+/// So many campaigns.
+const LATEST: u32 = 8;
+
+pub(super) fn overview(lab: &Lab, _: &Asked) -> Result<Shown> {
+    let answer = match lab.store() {
+        Ok(store) => {
+            let mut campaigns = store.campaigns(None, Some(LATEST))?;
+            campaigns.reverse();
+            let ids: Vec<&str> = campaigns.iter().map(|one| one.campaign.id.as_str()).collect();
+            latest(&campaigns, store.digits_of_campaigns(&ids)?)
+        }
+        // Nothing was measured yet.
+        Err(error) if matches!(error.downcast_ref(), Some(StoreError::NoRecords(_))) => Answer::said(
+            "Nothing was measured yet: linerate run tcp --target ENDPOINT, or a plan that is started here.",
+        ),
+        Err(error) => return Err(error),
+    };
+    let above = html! {
+        h2 { "What runs" }
+        (running::table(lab))
+        h2 { "The latest campaigns" }
+    };
+    View::new("linerate", answer).above(above).shown()
+}

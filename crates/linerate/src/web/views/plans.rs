@@ -1,0 +1,153 @@
+//! Plans: the list, one of them with the form that starts it, and what it would measure.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use linerate_plan::{Changes, Plan, PlannedTrial};
+use maud::html;
+
+use super::super::Lab;
+use super::super::asked::Asked;
+use super::super::reply::kind;
+use super::records::query;
+use super::{Shown, View, choice, field, is_form, raw, refused};
+use crate::commands::dry_run;
+use crate::render;
+use crate::render::answer::Answer;
+
+/// So many plan files of a folder.
+const FILES: usize = 200;
+
+/// The files of plans in the named folders.
+fn files(lab: &Lab) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for folder in &lab.plans {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_plan = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml") && path.is_file();
+        all.extend(entries.filter(is_plan).take(FILES));
+    }
+    all.sort();
+    all
+}
+
+/// The plan of this name: a built-in one, or a file of the folders, and no other file.
+pub(super) fn find(lab: &Lab, name: &str) -> Result<Plan> {
+    let is_file = name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "toml");
+    if is_file && !files(lab).iter().any(|file| file.as_os_str() == name) {
+        return Err(refused(404, format!("'{name}' is in none of the folders that --plans names")));
+    }
+    linerate_plan::find(name).map_err(|error| refused(404, error.to_string()))
+}
+
+/// All that can be measured.
+pub(super) fn list(lab: &Lab, _: &Asked) -> Result<Shown> {
+    let answer = render::plans::answer(&linerate_plan::builtins())?;
+    let files = files(lab);
+    let above = html! {
+        @if !files.is_empty() {
+            h2 { "Plan files" }
+            ul { @for file in &files { @let name = file.display().to_string(); li { a href=(format!("/plan/{}", segment(&name))) { (name) } } } }
+            h2 { "Built in" }
+        }
+    };
+    View::new("Plans", answer).above(above).shown()
+}
+
+/// A text as one part of a path.
+pub(super) fn segment(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+/// One as its file has it, and the form that shows or starts it.
+pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    let name = asked.path()[1].to_owned();
+    let plan = find(lab, &name)?;
+    let machines = || lab.machines.iter().map(|(name, _)| (name.as_str(), name.as_str()));
+    let can_start = lab.allowed.run && !lab.machines.is_empty();
+    let above = html! {
+        p { (plan.about) "." }
+        @if !plan.why.is_empty() { p { (plan.why) } }
+        form class="fields" method="get" action=(format!("/plan/{}/matrix", segment(&name))) {
+            @if can_start {
+                input type="hidden" name="plan" value=(name);
+                (choice("Target", "target", None, machines()))
+                (choice("Host", "host", None, std::iter::once(("", "as usual")).chain(machines())))
+            }
+            label {
+                "Options, one a line"
+                textarea name="set" rows="3" cols="30" placeholder="rate=50M..500M:50M\nduration=5s" { (asked.lines("set").join("\n")) }
+            }
+            (field("Repeats", "repeat", asked.value("repeat"), "as the plan says"))
+            @if can_start { (field("Precision", "precision", None, "1%")) }
+            button type="submit" { "Show its trials" }
+            @if can_start { button type="submit" formmethod="post" formaction="/runs" { "Start" } }
+        }
+        @if !lab.allowed.run {
+            p class="said" { "Here one only looks; --allow-run, where linerate web was started, lets plans be carried out." }
+        } @else if lab.machines.is_empty() {
+            p class="said" { "No machine is named; --machine ENDPOINT, where linerate web was started, names one, and so does linerate.toml." }
+        } @else if !lab.allowed.settings {
+            p { "Machines' settings are left alone here: a plan that changes some needs --allow-settings." }
+        }
+        h2 { "Its file" }
+    };
+    View::new(format!("Plan {}", plan.name), Answer::laid_out(render::plans::plan_text(&plan))).above(above).shown()
+}
+
+/// What a form changes in a plan.
+pub(super) fn changes(asked: &Asked) -> Result<Changes> {
+    let pair = |line: &&str| match line.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() && !name.starts_with('-') => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(refused(400, format!("'{line}' is no option; write NAME=VALUE, like rate=300M"))),
+    };
+    let overrides = asked.lines("set").iter().map(pair).collect::<Result<_>>()?;
+    let text = if asked.is_post { asked.field("repeat") } else { asked.value("repeat") };
+    let repeat = match text.map(str::parse::<u32>) {
+        None => None,
+        Some(Ok(repeat @ 1..=100_000)) => Some(repeat),
+        Some(_) => return Err(refused(400, "repeats are a number from 1 to 100000")),
+    };
+    Ok(Changes { overrides, repeat, ..Changes::default() })
+}
+
+/// Its trials in their order. No machine is asked.
+pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    let name = asked.path()[1].to_owned();
+    let plan = find(lab, &name)?;
+    let changes = changes(asked)?;
+    let trials = plan.trials_of(&changes)?;
+    let matrix = dry_run::matrix(&plan, &changes, &trials, &[]);
+    if is_form(asked, "json") {
+        return raw(kind::JSON, render::matrix::json(&matrix));
+    }
+    let sets = asked.lines("set").join("\n");
+    let back = query(&[("set", &sets), ("repeat", asked.value("repeat").unwrap_or_default())]);
+    let above = html! {
+        p { a href=(format!("/plan/{}?{back}", segment(&name))) { "Back to the plan, with these options" } }
+        p { "No machine was asked: what one does not have is told when the plan is started, or by linerate run … --dry-run." }
+    };
+    View::new(format!("Trials of {}", plan.name), render::matrix::answer(&matrix))
+        .above(above)
+        .forms(&[("json", "JSON")])
+        .shown()
+}
+
+/// What a campaign of these trials needs to be allowed: the flag, and for what.
+pub(super) fn needs(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(&'static str, String)> {
+    let mut needs = Vec::new();
+    let settings = || trials.iter().flat_map(|trial| &trial.settings);
+    let is_booted =
+        trials.iter().any(|trial| linerate_machine::end::End::BOTH.into_iter().any(|end| trial.boot(end).is_some()));
+    if is_booted || !plan.boots.is_empty() {
+        needs.push(("--allow-commands", "the plan boots machines by commands of its own".to_owned()));
+    }
+    if settings().any(|one| one.change.custom.is_some()) || !plan.custom.is_empty() {
+        needs.push(("--allow-commands", "the plan reads and sets by programs of its own".to_owned()));
+    }
+    if let Some(one) = settings().next() {
+        needs.push(("--allow-settings", format!("it changes {}.{}", one.end, one.change.name)));
+    }
+    needs
+}

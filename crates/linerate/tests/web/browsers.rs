@@ -1,0 +1,296 @@
+//! The pages in Chromium: who attacks them from elsewhere, who reads them without a mouse, and how soon they show what happens.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::machines::Bench;
+use crate::machines::audit::{audited, axe, out_of_reach, violations};
+use crate::machines::browser::Browser;
+use crate::server::{LONG, Server, keep_examples, pages};
+
+/// Serves one page at this port to whoever asks.
+fn attacker(page: String) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+    // Its thread ends with the test's process: nothing waits for it.
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            lines.take_while(|line| !line.is_empty()).for_each(drop);
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                page.len()
+            );
+            let _ = (&stream).write_all(head.as_bytes()).and_then(|()| (&stream).write_all(page.as_bytes()));
+        }
+    });
+    address
+}
+
+fn signed_in(browser: &Browser, server: &Server) {
+    browser.open_url(&server.address());
+    let deadline = Instant::now() + LONG;
+    while browser.run("return document.title") == "Sign in – linerate" {
+        assert!(Instant::now() < deadline, "{}", browser.run("return document.body.innerText"));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_token_leaves_the_address_and_no_script_reads_the_cookie() {
+    let bench = Bench::bare("web-sign-in");
+    keep_examples(&bench);
+    let name = "the_token_leaves_the_address_and_no_script_reads_the_cookie";
+    let Some(browser) = Browser::start(name, &bench.folder.0, true) else { return };
+    let server = Server::start(&bench, &[]);
+    let page = browser.open_url(&format!("http://{}/records", server.host()));
+    assert!(page.text.contains("Open the whole address") && !page.text.contains("udp-stream"), "{page:#?}");
+    signed_in(&browser, &server);
+    let told = browser.run("return [location.href, document.cookie, history.length, document.body.innerText]");
+    assert_eq!((&told[0], &told[1]), (&format!("http://{}/", server.host()).into(), &"".into()), "{told}");
+    assert!(told[3].as_str().unwrap().contains("The latest campaigns"), "{told}");
+    // Of another server's token it says so.
+    let other = Bench::bare("web-sign-in-other");
+    let other = Server::start(&other, &[]);
+    browser.open_url(&format!("http://{}/#{}", other.host(), server.token));
+    bench.wait_until("the refusal", LONG, || {
+        browser.run("return document.body.innerText").as_str().unwrap().contains("not the token of this server")
+    });
+}
+
+/// What a page of another's can have a browser do; each attack says what came of it.
+fn attacks(server: &Server, host: &str) -> String {
+    let base = format!("http://{host}:{}", server.port);
+    format!(
+        r#"<!DOCTYPE html><html lang=en><title>attacks</title><body>
+<form id=f method=post action="{base}/runs" target=frame><input name=plan value=tcp><input name=target value=local></form>
+<iframe name=frame></iframe><iframe id=page src="{base}/records"></iframe>
+<script>
+window.told = {{}};
+const tell = (name, value) => {{ told[name] = String(value); }};
+const asked = (name, promise) => promise.then(async one => tell(name, one.type + ' ' + one.status + ' ' + await one.text()), () => tell(name, 'refused'));
+const form = new URLSearchParams({{plan: 'tcp', target: 'local'}});
+asked('post', fetch('{base}/runs', {{method: 'POST', body: form, credentials: 'include', mode: 'no-cors'}}));
+asked('post with cors', fetch('{base}/runs', {{method: 'POST', body: form, credentials: 'include', headers: {{authorization: 'Bearer x'}}}}));
+asked('get', fetch('{base}/records', {{credentials: 'include'}}));
+asked('get without cors', fetch('{base}/records', {{credentials: 'include', mode: 'no-cors'}}));
+const picture = new Image(); picture.onload = () => tell('picture', 'seen'); picture.onerror = () => tell('picture', 'refused');
+picture.src = '{base}/records?form=svg&figure=1';
+const script = document.createElement('script'); script.src = '{base}/asset/page.js';
+script.onload = () => tell('script', 'seen'); script.onerror = () => tell('script', 'refused'); document.body.append(script);
+const source = new EventSource('{base}/run/1/live', {{withCredentials: true}});
+source.onmessage = () => tell('events', 'seen'); source.onerror = () => {{ tell('events', 'refused'); source.close(); }};
+document.getElementById('f').submit();
+navigator.sendBeacon('{base}/runs', form);
+</script></body></html>"#
+    )
+}
+
+#[test]
+fn other_sites_pages_get_nothing_and_do_nothing() {
+    let bench = Bench::bare("web-attacks");
+    keep_examples(&bench);
+    let name = "other_sites_pages_get_nothing_and_do_nothing";
+    // A name that was made to point here.
+    let rule = "--host-resolver-rules=MAP rebound.example 127.0.0.1";
+    let Some(browser) = Browser::start_with(name, &bench.folder.0, true, &[rule]) else { return };
+    let server = Server::start(&bench, &["--machine", "local", "--allow-run"]);
+    signed_in(&browser, &server);
+    // The cookie of localhost goes along from any of its ports; sign in under that name too.
+    browser.open_url(&format!("http://localhost:{}/#{}", server.port, server.token));
+    bench.wait_until("the page", LONG, || browser.run("return document.title") != "Sign in – linerate");
+    for host in ["localhost", "127.0.0.1", "rebound.example"] {
+        browser.open_url(&attacker(attacks(&server, host)));
+        bench.wait_until("the attacks' ends", LONG, || {
+            browser.run("return Object.keys(told).length").as_u64() == Some(7)
+        });
+        let told = browser.run("return told");
+        for attack in ["post with cors", "get", "picture", "script", "events"] {
+            assert_eq!(told[attack], "refused", "{host}: {attack}: {told:#}");
+        }
+        // A request without CORS is made, and answered; its page sees nothing of the answer.
+        for attack in ["post", "get without cors"] {
+            assert!(told[attack] == "refused" || told[attack] == "opaque 0 ", "{host}: {attack}: {told:#}");
+        }
+        let framed = browser
+            .run("try { return document.getElementById('page').contentDocument !== null } catch { return false }");
+        assert_eq!(framed, json!(false), "{host}");
+    }
+    server.get("/runs").check(200, &["Nothing was started here"]);
+    // By the rebound name everything is of one origin, and nothing is told.
+    let page = browser.open_url(&format!("http://rebound.example:{}/records", server.port));
+    assert!(page.text.contains("--name") && !page.text.contains("udp-stream"), "{page:#?}");
+    let told = browser.run_to_its_end(
+        "fetch('/runs', {method: 'POST', body: new URLSearchParams({plan: 'tcp', target: 'local'})})
+             .then(one => arguments[0](one.status), () => arguments[0](0));",
+    );
+    assert_eq!(told, 421);
+    // A link that somebody follows shows the page to him.
+    let follow = format!(
+        "<!DOCTYPE html><html lang=en><title>link</title><a href='http://localhost:{}/records'>look</a>",
+        server.port
+    );
+    browser.open_url(&attacker(follow));
+    browser.run("document.querySelector('a').click()");
+    bench.wait_until("the page", LONG, || browser.run("return document.title") == "Records – linerate");
+    server.get("/runs").check(200, &["Nothing was started here"]);
+}
+
+/// Of a screen, a tablet and the narrowest that content must fit (WCAG 2.2, 1.4.10).
+const WIDTHS: [u32; 3] = [1280, 800, 320];
+const OPEN: &str = "document.querySelectorAll('details').forEach(one => { one.open = true; });";
+
+#[track_caller]
+fn check(page: &str, found: &[String]) {
+    let shown: Vec<&String> = found.iter().take(12).collect();
+    assert!(found.is_empty(), "{page}: {} places, the first of which: {shown:#?}", found.len());
+}
+
+#[test]
+fn pages_are_for_everybody() {
+    let name = "pages_are_for_everybody";
+    let bench = Bench::bare("web-accessibility");
+    keep_examples(&bench);
+    let Some(browser) = Browser::start(name, &bench.folder.0, true) else { return };
+    let axe = axe(name);
+    let server = Server::start(&bench, &["--machine", "local", "--allow-run", "--allow-settings"]);
+    let own = format!("http://{}/", server.host());
+    let mut all = vec!["/session".to_owned()];
+    all.extend(pages());
+    let mut paints = Vec::new();
+    for (at, page) in all.iter().enumerate() {
+        if at == 1 {
+            signed_in(&browser, &server);
+        }
+        for width in WIDTHS {
+            let what = format!("{page} at {width}");
+            browser.lay_out(width, "screen", "light");
+            let told = browser.open_url(&format!("{own}{}", page.trim_start_matches('/')));
+            // A status that is an error is told in the console, and is what was asked for here.
+            let console: Vec<&String> =
+                told.console.iter().filter(|line| !line.contains("the server responded with a status of 40")).collect();
+            assert!(console.is_empty(), "{what}: {console:#?}");
+            let foreign: Vec<&String> = told.requests.iter().filter(|url| !url.starts_with(&own)).collect();
+            assert!(foreign.is_empty(), "{what}: {foreign:#?}");
+            let paint = browser.run("const paint = performance.getEntriesByName('first-contentful-paint')[0]; return paint ? paint.startTime : null");
+            paints.extend(paint.as_f64());
+            browser.run(OPEN);
+            if let Some(kept) = std::env::var_os("LINERATE_PAGES") {
+                let file = format!("{}-{width}.png", page.replace(['/', '?', '&', '=', '%', ':', '~'], "_"));
+                browser.picture(&Path::new(&kept).join(file));
+            }
+            if let Some(axe) = &axe {
+                check(&what, &violations(&browser, axe));
+            }
+            let (found, _) = audited(&browser);
+            check(&what, &found);
+        }
+        browser.lay_out(WIDTHS[0], "screen", "light");
+        browser.open_url(&format!("{own}{}", page.trim_start_matches('/')));
+        check(&format!("{page} by keyboard"), &out_of_reach(&browser));
+    }
+    paints.sort_by(f64::total_cmp);
+    println!(
+        "first contentful paint: median {:.0} ms, most {:.0} ms",
+        paints[paints.len() / 2],
+        paints[paints.len() - 1]
+    );
+}
+
+#[test]
+fn keys_lead_everywhere_and_can_be_switched_off() {
+    let bench = Bench::bare("web-keys");
+    keep_examples(&bench);
+    let Some(browser) = Browser::start("keys_lead_everywhere_and_can_be_switched_off", &bench.folder.0, true) else {
+        return;
+    };
+    let server = Server::start(&bench, &[]);
+    signed_in(&browser, &server);
+    let title = || browser.run("return document.title");
+    browser.press("g", 71);
+    browser.press("r", 82);
+    bench.wait_until("the records", LONG, || title() == "Records – linerate");
+    browser.press("/", 191);
+    assert_eq!(browser.run("return document.activeElement.name"), "q");
+    browser.run("document.activeElement.blur()");
+    browser.press("?", 191);
+    assert_eq!(browser.run("return document.getElementById('keys').open"), true);
+    browser.run("document.getElementById('keys-on').click(); document.querySelector('dialog button').click();");
+    browser.press("g", 71);
+    browser.press("p", 80);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(title(), "Records – linerate");
+}
+
+/// Notes of each answer when it came and how old the newest event was then, and when the picture was there.
+const NOTE: &str = "window.ages = []; const own = window.fetch;
+    window.fetch = async (...all) => {
+        const answer = await own(...all);
+        const age = answer.headers.get('x-age-ms');
+        if (age !== null) {
+            const came = performance.now();
+            setTimeout(() => requestAnimationFrame(() => ages.push(Number(age) + performance.now() - came)), 0);
+        }
+        return answer;
+    };";
+
+#[test]
+fn what_happens_is_seen_soon_in_eight_tabs() {
+    let name = "what_happens_is_seen_soon_in_eight_tabs";
+    let Some(bench) = Bench::new("web-live") else { return };
+    let Some(browser) = Browser::start(name, &bench.folder.0, true) else { return };
+    let (target, host) = (bench.target(), bench.host());
+    let server = Server::start(&bench, &["--machine", &target, "--machine", &host, "--allow-run"]);
+    signed_in(&browser, &server);
+    // Started as a person does.
+    browser.open_url(&format!("http://{}/plan/udp-stream", server.host()));
+    browser.run(&format!(
+        "const form = document.querySelector('form.fields');
+         form.target.value = {}; form.host.value = {}; form.set.value = 'rate=20M\\nduration=20s\\ndirection=rx';
+         form.querySelector('button[formaction]').click();",
+        json!(target),
+        json!(host)
+    ));
+    bench.wait_until("the campaign's page", LONG, || browser.run("return location.pathname") == "/run/1");
+    browser.run(NOTE);
+    let first = browser.tab();
+    let run = format!("http://{}/run/1", server.host());
+    let mut tabs = vec![first.clone()];
+    for _ in 1..8 {
+        tabs.push(browser.new_tab());
+        browser.open_url(&run);
+    }
+    bench.wait_for_traffic(bench.packets() + 50);
+    browser.go_to(&first);
+    // What came while nobody saw the tab was not to be seen soon.
+    thread::sleep(Duration::from_millis(1500));
+    browser.run("window.ages = []");
+    thread::sleep(Duration::from_secs(5));
+    let ages: Vec<f64> = browser.run("return ages").as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    let most = ages.iter().copied().fold(0.0, f64::max);
+    println!("from an agent's word to the picture: most {most:.0} ms of {} answers", ages.len());
+    assert!(ages.len() >= 3 && most < 500.0, "{ages:?}");
+    // Each of the others shows what goes on as soon as it is seen, and has missed nothing.
+    let seconds = |rows: &Value| rows.as_u64().unwrap_or(0);
+    let rows = "return document.querySelectorAll('[data-part=passing] tbody tr').length";
+    for tab in &tabs[1..] {
+        browser.go_to(tab);
+        let before = Instant::now();
+        bench.wait_until("a tab that is live", Duration::from_secs(2), || {
+            seconds(&browser.run(rows)) + 2 > seconds(&json!(3))
+                && browser.run("return document.title").as_str().unwrap().contains("udp-stream")
+        });
+        assert!(before.elapsed() < Duration::from_secs(2));
+    }
+    bench.wait_until("the end", LONG, || {
+        browser.run("return document.body.innerText").as_str().unwrap().contains("It is done")
+    });
+    let shown = browser.run(rows);
+    assert!((17..=21).contains(&seconds(&shown)), "every second of the trial is there: {shown}");
+}

@@ -1,0 +1,125 @@
+//! Campaigns that are started from a page: carried out, watched, stopped, queued, ended with the server.
+
+use std::time::Duration;
+
+use linerate_results::store::Store;
+use serde_json::Value;
+
+use crate::machines::{Bench, Running};
+use crate::server::{LONG, Server};
+
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// A server that may run plans between the two machines.
+fn started(bench: &Bench, more: &[&str]) -> (Server, String) {
+    let (target, host) = (bench.target(), bench.host());
+    let words = ["--machine", target.as_str(), "--machine", &host, "--allow-run"];
+    let server = Server::start(bench, &[&words[..], more].concat());
+    let ends = format!("target={}&host={}", encoded(&target), encoded(&host));
+    (server, ends)
+}
+
+#[test]
+fn a_campaign_runs_and_is_watched() {
+    let Some(bench) = Bench::new("web-run") else { return };
+    let (server, ends) = started(&bench, &[]);
+    let sets = encoded("rate=20M,40M\nduration=1500ms\ndirection=rx");
+    let begun = server.post("/runs", &format!("plan=udp-stream&{ends}&set={sets}"));
+    assert_eq!(begun.check(303, &[]).field("location"), Some("/run/1"));
+    // One more waits, and is taken out.
+    server.post("/runs", &format!("plan=tcp&{ends}")).check(303, &[]);
+    server.get("/runs").check(200, &["waits", "127.0.0.1"]);
+    server.post("/run/2/stop", "").check(303, &[]);
+    let (mut versions, mut seen) = (Vec::new(), String::new());
+    bench.wait_until("the campaign's end", LONG, || {
+        let told = server.get(&format!("/run/1/live?v={}", versions.last().cloned().unwrap_or_default()));
+        if told.status == 200 {
+            versions.push(told.field("x-version").expect("a version").to_owned());
+            seen += &told.body;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        told.field("x-over").is_some()
+    });
+    for part in [
+        "Trial 1 of 2: ",
+        "Trial 2 of 2: ",
+        "What passes in this trial",
+        " left for all trials",
+        "The trial that ended last",
+        "Trial 1 ended: ",
+        "How well each configuration is known",
+        "It is done: all trials were measured.",
+    ] {
+        assert!(seen.contains(part), "{part}: {seen}");
+    }
+    assert!(versions.len() > 5, "{versions:?}");
+    assert_eq!(server.get(&format!("/run/1/live?v={}", versions.last().unwrap())).status, 204);
+    let store = Store::open(&bench.store_path()).unwrap();
+    let campaign = store.latest_campaign().unwrap().unwrap();
+    assert!(campaign.finished_at.is_some() && bench.finished() == 2);
+    server.get("/run/1").check(200, &[&format!("/campaign/{}", campaign.id), "is done"]);
+    server.get(&format!("/campaign/{}", campaign.id)).check(200, &["/run/1", "Measured by", "--set rate=20M,40M"]);
+    server.get("/run/2").check(200, &["was taken out of the queue"]);
+    bench.check_quiet();
+}
+
+#[test]
+fn a_campaign_that_is_stopped_puts_settings_back() {
+    let Some(bench) = Bench::new("web-stop") else { return };
+    let (server, ends) = started(&bench, &["--allow-settings"]);
+    let mtu = || {
+        let target = bench.target();
+        let words = ["target", target.as_str(), "get", "mtu", "--json"];
+        let ran = Running::start(bench.linerate(&words)).wait(LONG);
+        ran.check_done().json()[0]["settings"]["mtu"].clone()
+    };
+    let before = mtu();
+    let sets = encoded("target.mtu=1400\nduration=30s\nrate=10M\nmessage_size=1000");
+    let form = format!("plan=udp-stream&{ends}&set={sets}");
+    for end in ["stop", "server"] {
+        let number = server.post("/runs", &form).check(303, &[]).field("location").unwrap().to_owned();
+        bench.wait_for_traffic(bench.packets() + 50);
+        assert_eq!(mtu(), Value::from("1400"));
+        if end == "server" {
+            break;
+        }
+        server.post(&format!("{number}/stop"), "").check(303, &[]);
+        bench
+            .wait_until("the campaign's end", LONG, || server.get(&format!("{number}/live")).field("x-over").is_some());
+        server.get(&number).check(200, &["ended: linerate: interrupted"]);
+        assert_eq!(mtu(), before);
+    }
+    server.running.signal("INT");
+    let ran = server.running.wait(LONG);
+    assert!(ran.status.success() && ran.stderr.contains("its settings are put back first"), "{}", ran.stderr);
+    assert_eq!(mtu(), before);
+    bench.check_nothing_runs(Duration::from_secs(5));
+}
+
+#[test]
+fn settings_by_hand_and_machines() {
+    let Some(bench) = Bench::new("web-machines") else { return };
+    let (server, ends) = started(&bench, &["--allow-settings"]);
+    let page = format!("/machine/{}", encoded(&bench.target()).replace('+', "%20"));
+    server.get("/machines?reach=yes").check(200, &["reached", "nobody"]);
+    server.get(&page).check(200, &["Nobody measures there", "mtu"]);
+    server.get(&format!("{page}/counters")).check(200, &["driver RX ring", "Since the machine started"]);
+    server.get(&format!("{page}/counters/live")).check(200, &["data-part"]);
+    server.get(&format!("{page}/registers")).check(200, &[]);
+    server.post(&format!("{page}/set"), "set=mtu%3D1300").check(200, &["1300"]);
+    server.get(&format!("{page}/settings")).check(200, &["1300", "restore puts that back"]);
+    server.post(&format!("{page}/restore"), "").check(200, &["mtu"]);
+    server.post(&format!("{page}/set"), "set=mtx%3D1300").check(502, &["mtx"]);
+    // While somebody measures nothing is read there.
+    let sets = encoded("duration=20s\nrate=10M");
+    server.post("/runs", &format!("plan=udp-stream&{ends}&set={sets}")).check(303, &[]);
+    bench.wait_for_traffic(bench.packets() + 50);
+    for part in ["counters", "counters/live", "settings", "registers"] {
+        server.get(&format!("{page}/{part}")).check(409, &["measures there"]);
+    }
+    server.get(&page).check(200, &["measures there", "linerate, process"]);
+    server.get("/machines?reach=yes").check(200, &["linerate, process"]);
+    server.post("/run/1/stop", "").check(303, &[]);
+}
