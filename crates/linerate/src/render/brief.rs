@@ -35,6 +35,7 @@ pub(crate) fn interval(interval: &Interval) -> String {
 }
 
 /// A value in four digits.
+#[cfg(feature = "console")]
 pub(crate) fn digits(value: f64) -> String {
     figure(value, 4)
 }
