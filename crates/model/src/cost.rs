@@ -38,8 +38,8 @@ impl Workload {
     /// Octets of headers between the payload and the frame's end, FCS left out; TCP with timestamps.
     pub fn headers(self) -> f64 {
         match self {
-            Workload::UdpRx | Workload::UdpTx => 14.0 + 20.0 + 8.0,
-            Workload::TcpRx | Workload::TcpTx | Workload::Bridge => 14.0 + 20.0 + 32.0,
+            Workload::UdpRx | Workload::UdpTx => ETHERNET + 20.0 + 8.0,
+            Workload::TcpRx | Workload::TcpTx | Workload::Bridge => ETHERNET + 20.0 + 32.0,
         }
     }
 
@@ -52,7 +52,8 @@ impl Workload {
         !matches!(self, Workload::UdpRx | Workload::UdpTx)
     }
 
-    fn sends(self) -> bool {
+    /// Whether the machine has only to send, acknowledgements left out.
+    pub fn sends(self) -> bool {
         matches!(self, Workload::UdpTx | Workload::TcpTx)
     }
 }
@@ -68,6 +69,8 @@ pub struct Load {
     pub offered_mbps: Option<f64>,
 }
 
+/// Octets of Ethernet's header.
+const ETHERNET: f64 = 14.0;
 /// An acknowledgement, octets without FCS: Ethernet, IPv4, TCP with timestamps.
 const ACK: f64 = 66.0;
 /// Acknowledgements a segment (RFC 1122, 4.2.3.2: at least every second full-sized one).
@@ -161,6 +164,15 @@ impl Work<'_> {
 }
 
 impl Load {
+    /// The same where packets have at most so many octets: a stream's are that long. `None` where a datagram is longer.
+    pub fn within(&self, mtu: f64) -> Option<Load> {
+        let most = mtu - (self.workload.headers() - ETHERNET);
+        match self.workload {
+            Workload::UdpRx | Workload::UdpTx => (self.payload <= most).then_some(*self),
+            Workload::TcpRx | Workload::TcpTx | Workload::Bridge => Some(Load { payload: most, ..*self }),
+        }
+    }
+
     /// What so much payload takes on a cable, Mbit/s: headers, FCS, preamble and gap counted.
     pub fn on_cable(&self, payload_mbps: f64) -> f64 {
         payload_mbps * (self.payload + self.workload.headers() + FCS + BESIDE_FRAME) / self.payload
@@ -169,13 +181,11 @@ impl Load {
 
 /// Throughput that a load comes to, Mbit/s of payload at the receiver's application. Of datagrams that arrive at a given
 /// rate it is the share of that rate that the application reads: a run of some thousand frames has its own accidental rate, and
-/// ends with a socket that is full.
-pub fn mbps(load: &Load, values: &Values, outcome: &Outcome) -> f64 {
-    let octets = load.payload + load.workload.headers();
-    let most = values.get(P::PartnerRate) * load.payload / (octets + FCS + BESIDE_FRAME);
+/// ends with queues that are full.
+pub fn mbps(load: &Load, outcome: &Outcome) -> f64 {
     match (load.workload, load.offered_mbps) {
         (Workload::UdpRx, Some(offered)) => {
-            offered.min(most) * (outcome.delivered as f64 - outcome.waiting) / outcome.sent.max(1) as f64
+            offered * (outcome.delivered as f64 - outcome.waiting) / outcome.sent.max(1) as f64
         }
         _ => outcome.mbps(load.payload),
     }
@@ -201,7 +211,8 @@ pub fn run(values: &Values, settings: &Settings, load: &Load, frames: usize) -> 
     let traffic = Traffic {
         frames,
         octets,
-        rate: if load.workload.sends() { asked } else { asked.min(of_partner) },
+        // What was offered was sent, whatever the partner could do at most.
+        rate: if load.workload.sends() || load.offered_mbps.is_some() { asked } else { of_partner },
         spacing: Spacing::Bursts(if load.workload.sends() { 1.0 } else { values.get(P::PartnerBurst) }),
         partner_mbps: values.get(P::CableRate),
         window,
@@ -227,6 +238,7 @@ pub fn run(values: &Values, settings: &Settings, load: &Load, frames: usize) -> 
             copied,
             application_us,
             shared: !settings.own_cpu,
+            budget: settings.budget.map(|frames| frames as usize),
             interrupt_us: work.cpu_us(P::CpuInterrupt),
             wake_us: values.get(P::IdleWake),
             coalesce_frames: settings.coalesce_frames as usize,

@@ -5,11 +5,14 @@
 //! "A Markov Chain Monte Carlo version of the genetic algorithm Differential Evolution"), while what is accepted comes down
 //! to the rows' noise.
 
+use std::ops::Range;
+
 use crate::cost::{self, run};
 use crate::flow::Outcome;
 use crate::machine::Machine;
+use crate::parameter::Parameter;
 use crate::random::SplitMix;
-use crate::table::{Measured, Row};
+use crate::table::{Measured, Resolved, Row};
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,22 +43,28 @@ pub struct Ensemble {
 }
 
 /// No set reproduces the rows.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("no parameter set reproduces the rows: the best one misses one of them by {best:.1} times its noise")]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("no parameter set reproduces the rows: the best one misses '{row}' by {best:.1} times its noise")]
 pub struct NotReproduced {
     /// How far the best one is off in its worst row, in that row's noise.
     pub best: f64,
+    /// Which row that is.
+    pub row: String,
 }
 
 /// A set reproduces a row where it is off by no more than so many times the row's noise: with a dozen rows, one of them is
 /// off by more than once its noise even where the model is right.
-const WITHIN: f64 = 2.0;
+pub(crate) const WITHIN: f64 = 2.0;
 
-/// So many times the noise off is a set by which a stream loses frames.
+/// So many times the noise off is a set by which a stream loses frames, or datagrams are lost elsewhere than they were.
 const LOSES: f64 = 10.0;
 
+/// Sets that come after each other's better ones. Each of these groups finds its own way to the rows, so that what a row may be
+/// due to is not what the first set that reproduces it happens to have.
+const ISLAND: usize = 8;
+
 /// Moves that follow once all sets fit, so that they spread over what fits.
-const SETTLING: usize = 12;
+const SETTLING: usize = 30;
 
 /// What a row comes to on a machine with these values.
 #[derive(Clone, Debug)]
@@ -69,32 +78,53 @@ pub struct Modelled {
 /// What this row comes to.
 pub fn modelled(machine: &Machine, places: &[f64], row: &Row, frames: usize) -> Modelled {
     let mut values = machine.values(places);
-    let (settings, fixed) = row.resolve(&machine.settings).expect("a table's rows were checked when it was read");
+    let Resolved { settings, fixed, load } =
+        row.resolve(&machine.settings).expect("a table's rows were checked when it was read");
+    // A window is octets, and larger segments are fewer of them.
+    let window = values.get(Parameter::WindowFrames) * row.load.payload / load.payload;
+    values.set(Parameter::WindowFrames, window);
     for (parameter, value) in fixed {
         values.set(parameter, value);
     }
-    let outcome = run(&values, &settings, &row.load, frames);
-    Modelled { mbps: cost::mbps(&row.load, &values, &outcome), outcome }
+    let outcome = run(&values, &settings, &load, frames);
+    Modelled { mbps: cost::mbps(&load, &outcome), outcome }
 }
 
 fn mbps(machine: &Machine, places: &[f64], row: &Row, frames: usize) -> f64 {
     modelled(machine, places, row, frames).mbps
 }
 
-/// How far off a set is in its worst row, in that row's noise.
-fn distance(machine: &Machine, places: &[f64], rows: &[(Row, Measured)], frames: usize, enough: f64) -> f64 {
-    let mut worst = 0.0f64;
-    for (row, measured) in rows {
-        let Modelled { mbps, outcome } = modelled(machine, places, row, frames);
-        let off = (mbps - measured.mbps).abs() / (measured.noise * measured.mbps);
-        // A stream that loses frames recovers from that, and here it does not: such a set says nothing of the row.
-        let loses = row.load.workload.is_stream() && outcome.delivered < outcome.sent;
-        worst = worst.max(if loses { off + LOSES } else { off });
-        if worst > enough {
+/// How far off a set is, in the rows' noise.
+#[derive(Clone, Copy)]
+struct Distance {
+    /// In its worst row.
+    worst: f64,
+    /// The sum of all rows' squares.
+    squares: f64,
+}
+
+fn distance(machine: &Machine, places: &[f64], rows: &[(Row, Measured)], frames: usize, enough: f64) -> Distance {
+    let mut distance = Distance { worst: 0.0, squares: 0.0 };
+    for row in rows {
+        let off = off(machine, places, row, frames);
+        distance = Distance { worst: distance.worst.max(off), squares: distance.squares + off * off };
+        if distance.worst > enough {
             break;
         }
     }
-    worst
+    distance
+}
+
+/// How far off a set is in a row, in the row's noise.
+fn off(machine: &Machine, places: &[f64], (row, measured): &(Row, Measured), frames: usize) -> f64 {
+    let Modelled { mbps, outcome } = modelled(machine, places, row, frames);
+    let off = (mbps - measured.mbps).abs() / (measured.noise * measured.mbps);
+    // A stream that loses frames recovers from that, and here it does not: such a set says nothing of the row.
+    let loses = row.load.workload.is_stream() && outcome.delivered < outcome.sent;
+    let elsewhere = outcome.lost_at().zip(measured.lost_at).is_some_and(|(model, machine)| model != machine);
+    let off = if loses || elsewhere { off + LOSES } else { off };
+    // Where numbers came to nothing, nothing is near.
+    if off.is_finite() { off } else { f64::INFINITY }
 }
 
 /// Sets by chance, from the machine's bounds alone.
@@ -109,57 +139,72 @@ pub fn unfitted(machine: &Machine, effort: Effort) -> Ensemble {
 pub fn fit(machine: &Machine, rows: &[(Row, Measured)], effort: Effort) -> Result<Ensemble, NotReproduced> {
     let Ensemble { mut sets, .. } = unfitted(machine, effort);
     let mut random = SplitMix(effort.seed ^ 0x5eed);
-    let mut off: Vec<f64> = sets.iter().map(|set| distance(machine, set, rows, effort.frames, f64::INFINITY)).collect();
+    let mut distances: Vec<Distance> =
+        sets.iter().map(|set| distance(machine, set, rows, effort.frames, f64::INFINITY)).collect();
     let mut settled = 0;
     for generation in 0..effort.generations {
-        let accepted = {
-            let mut sorted = off.clone();
+        for first in (0..sets.len()).step_by(ISLAND) {
+            let island = first..(first + ISLAND).min(sets.len());
+            let mut sorted: Vec<f64> = distances[island.clone()].iter().map(|one| one.worst).collect();
             sorted.sort_by(f64::total_cmp);
             // The better half is where the others are to come.
-            sorted[sorted.len() / 2].max(WITHIN)
-        };
-        for nth in 0..sets.len() {
-            // One that is behind begins anew beside one that is not, and so does any now and then.
-            let anew = off[nth] > accepted || generation % 4 == 3;
-            let base = if anew { near(&off, accepted, &mut random) } else { nth };
-            let moved = moved(&sets, base, &mut random);
-            let distance = distance(machine, &moved, rows, effort.frames, accepted);
-            if distance <= accepted {
-                (sets[nth], off[nth]) = (moved, distance);
+            let accepted = sorted[sorted.len() / 2].max(WITHIN);
+            for nth in island.clone() {
+                // One that is behind begins anew beside one that is not, and so does any now and then.
+                let anew = distances[nth].worst > accepted || generation % 4 == 3;
+                let base = if anew { near(&distances, island.clone(), accepted, &mut random) } else { nth };
+                let moved = moved(&sets, base, &mut random);
+                let distance = distance(machine, &moved, rows, effort.frames, accepted);
+                // Once all reproduce the rows they move as Metropolis has it: what is nearer is as much likelier as noise of this size
+                // makes it.
+                let likelier = (0.5 * (distances[nth].squares - distance.squares)).exp();
+                if distance.worst <= accepted && (settled == 0 || random.unit() < likelier) {
+                    (sets[nth], distances[nth]) = (moved, distance);
+                }
             }
         }
-        settled += usize::from(off.iter().all(|&off| off <= WITHIN));
+        settled += usize::from(distances.iter().all(|one| one.worst <= WITHIN));
         if settled > SETTLING {
             break;
         }
     }
-    let best = off.iter().copied().fold(f64::INFINITY, f64::min);
-    let sets: Vec<Vec<f64>> = sets.into_iter().zip(off).filter(|(_, off)| *off <= WITHIN).map(|(set, _)| set).collect();
-    if sets.is_empty() {
-        return Err(NotReproduced { best });
+    let best = (0..sets.len()).min_by(|&a, &b| distances[a].worst.total_cmp(&distances[b].worst));
+    if let Some(best) = best.filter(|&best| distances[best].worst > WITHIN) {
+        let missed = |row: &(Row, Measured)| off(machine, &sets[best], row, effort.frames);
+        let worst = rows.iter().max_by(|a, b| missed(a).total_cmp(&missed(b)));
+        let row = worst.map_or_else(String::new, |(row, _)| row.id.clone());
+        return Err(NotReproduced { best: distances[best].worst, row });
     }
+    let all = sets.into_iter().zip(distances);
+    let sets: Vec<Vec<f64>> = all.filter(|(_, off)| off.worst <= WITHIN).map(|(set, _)| set).collect();
     let error = error(machine, &sets, rows, effort.frames);
     Ok(Ensemble { sets, error })
 }
 
-/// Any of the sets that are as near as this.
-fn near(off: &[f64], accepted: f64, random: &mut SplitMix) -> usize {
-    loop {
-        let nth = (random.next() % off.len() as u64) as usize;
-        if off[nth] <= accepted {
+/// One of the sets that are as near as this, rather a nearer one: the best of three.
+fn near(off: &[Distance], island: Range<usize>, accepted: f64, random: &mut SplitMix) -> usize {
+    let mut any = || loop {
+        let nth = island.start + (random.next() % island.len() as u64) as usize;
+        if off[nth].worst <= accepted {
             return nth;
         }
-    }
+    };
+    let three = [any(), any(), any()];
+    // Those that reproduce all rows are alike.
+    let place = |nth: usize| off[nth].worst.max(WITHIN);
+    three.into_iter().min_by(|&a, &b| place(a).total_cmp(&place(b))).unwrap_or(three[0])
 }
 
 /// A set moved by the difference of two others.
 fn moved(sets: &[Vec<f64>], base: usize, random: &mut SplitMix) -> Vec<f64> {
     let mut other = || (random.next() % sets.len() as u64) as usize;
     let (one, two) = (other(), other());
-    let scale = 0.2 + 0.8 * random.unit();
+    // Now and then by next to nothing: what reproduces a row may be a thin slice of wide bounds.
+    let scale = if random.unit() < 0.25 { 0.0 } else { 0.2 + 0.8 * random.unit() };
+    let fine = 0.02 * 10f64.powf(-3.0 * random.unit());
     let place = |at: usize| {
         let step = if random.unit() < 0.6 { scale * (sets[one][at] - sets[two][at]) } else { 0.0 };
-        let place = sets[base][at] + step + 0.02 * (random.unit() - 0.5);
+        let place = sets[base][at] + step + fine * (random.unit() - 0.5);
         // Reflected at the bounds.
         let place = if place < 0.0 { -place } else { place };
         if place > 1.0 { (2.0 - place).max(0.0) } else { place }

@@ -88,8 +88,10 @@ pub struct Outcome {
     pub sent: u64,
     /// Frames that the receiving application had.
     pub delivered: u64,
-    /// Of those, what was still in the socket when the sender ended.
+    /// Of those, what was still on its way when the sender ended: a queue that fills loses later what it does not lose yet.
     pub waiting: f64,
+    /// Where most of that was.
+    pub waits_at: Option<Stage>,
     /// From the first frame's offer to the last one's delivery, µs.
     pub duration_us: f64,
     /// Where the others were lost.
@@ -113,6 +115,14 @@ impl Outcome {
     /// Of what was sent, how much was lost.
     pub fn loss_ratio(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { 1.0 - self.delivered as f64 / self.sent as f64 }
+    }
+
+    /// Where most of what was lost was lost, or will be where a queue fills.
+    pub fn lost_at(&self) -> Option<Stage> {
+        let most =
+            self.lost.iter().max_by_key(|&(_, packets)| packets).map(|(&stage, &packets)| (packets as f64, stage));
+        let waits = self.waits_at.map(|stage| (self.waiting, stage));
+        most.into_iter().chain(waits).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, stage)| stage)
     }
 
     /// What limits: what is busy the longest, where anything is busy nearly always.

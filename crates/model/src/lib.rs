@@ -16,4 +16,5 @@ pub mod predict;
 mod random;
 pub mod setting;
 pub mod table;
+pub mod text;
 pub mod world;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::parameter::{Parameter, Values};
 use crate::setting::{BadSet, Set, Settings};
+use crate::text::{self, Number};
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -51,7 +52,7 @@ pub struct Machine {
 }
 
 /// Why a machine file does not load.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BadMachine {
     /// It is no TOML, or not of this form.
     #[error("{0}")]
@@ -78,6 +79,9 @@ pub enum BadMachine {
     /// A value that is assumed has bounds, and one that is known has none; or they are not numbers in order.
     #[error("'{0}': one value where it is known, and two bounds, the lower first, where it is assumed")]
     Bounds(&'static str),
+    /// A number that cannot be.
+    #[error("'{0}' must be a number from {1} to {MOST:e}")]
+    Number(&'static str, f64),
     /// A setting.
     #[error(transparent)]
     Setting(#[from] BadSet),
@@ -97,8 +101,8 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    value: Option<f64>,
-    assume: Option<[f64; 2]>,
+    value: Option<Number>,
+    assume: Option<[Number; 2]>,
     unit: String,
     kind: Kind,
     #[serde(default)]
@@ -113,6 +117,9 @@ struct Choice {
     #[serde(default)]
     source: String,
 }
+
+/// No number of a machine is larger.
+const MOST: f64 = 1e9;
 
 /// The machines that come with linerate, by name.
 const SHIPPED: [(&str, &str); 6] = [
@@ -138,7 +145,7 @@ impl Machine {
 
     /// Reads a machine file.
     pub fn parse(text: &str) -> Result<Machine, BadMachine> {
-        let file: File = toml::from_str(text).map_err(|error| BadMachine::Form(error.message().to_owned()))?;
+        let file: File = text::read(text).map_err(BadMachine::Form)?;
         let mut known = BTreeMap::new();
         for (name, entry) in file.parameter {
             let parameter = Parameter::named(&name).ok_or(BadMachine::NoParameter(name))?;
@@ -155,13 +162,24 @@ impl Machine {
             if choice.kind == Kind::Assumed {
                 assumed.push(axis.clone());
             }
-            Set { axis, value: choice.value }.apply(&mut settings, &mut fixed)?;
+            Set { axis, value: choice.value }.describe(&mut settings, &mut fixed)?;
         }
         // A parameter is given as one, with its unit.
         if let Some((parameter, _)) = fixed.first() {
             return Err(BadMachine::Form(format!("'{}' is a parameter, not a setting", parameter.name())));
         }
+        if settings.mtu.is_some() {
+            return Err(BadMachine::Form("'mtu' is a row's: of what was measured the payload says it".to_owned()));
+        }
         Ok(Machine { name: file.name, about: file.about, known, settings, assumed })
+    }
+
+    /// The same where its driver is known to be set so, or its hardware to be so.
+    pub fn saying(mut self, set: &Set) -> Result<Machine, BadSet> {
+        let mut fixed = Vec::new();
+        set.describe(&mut self.settings, &mut fixed)?;
+        self.assumed.retain(|axis| *axis != set.axis);
+        Ok(fixed.into_iter().fold(self, |machine, (parameter, value)| machine.knowing(parameter, value, "as given")))
     }
 
     /// The same where a parameter is known after all.
@@ -207,11 +225,15 @@ impl Entry {
             return Err(BadMachine::NoSource(name.to_owned()));
         }
         let bounds = match (self.value, self.assume, self.kind) {
-            (Some(value), None, kind) if kind != Kind::Assumed => (value, value),
-            (None, Some([low, high]), Kind::Assumed | Kind::Fitted) => (low, high),
+            (Some(Number(value)), None, kind) if kind != Kind::Assumed => (value, value),
+            (None, Some([Number(low), Number(high)]), Kind::Assumed | Kind::Fitted) => (low, high),
             _ => return Err(BadMachine::Bounds(name)),
         };
-        if !(bounds.0 >= 0.0 && bounds.0 <= bounds.1 && bounds.1.is_finite()) {
+        let least = if parameter.is_rate() { 1e-3 } else { 0.0 };
+        if [bounds.0, bounds.1].iter().any(|bound| !(least..=MOST).contains(bound)) {
+            return Err(BadMachine::Number(name, least));
+        }
+        if bounds.0 > bounds.1 {
             return Err(BadMachine::Bounds(name));
         }
         Ok(Known { bounds, kind: self.kind, source: self.source })

@@ -60,6 +60,11 @@ parameters! {
 }
 
 impl Parameter {
+    /// Whether something takes for ever where it is 0.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Parameter::CableRate | Parameter::LinkRate | Parameter::PartnerRate | Parameter::DmaRate)
+    }
+
     /// The one of this name.
     pub fn named(name: &str) -> Option<Parameter> {
         Parameter::ALL.into_iter().find(|one| one.name() == name)

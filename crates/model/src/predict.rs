@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::{Load, Workload};
-use crate::fit::{Effort, Ensemble, Modelled, modelled};
+use crate::fit::{Effort, Ensemble, Modelled, WITHIN, modelled};
 use crate::flow::Resource;
 use crate::machine::Machine;
 use crate::parameter::Parameter;
@@ -62,6 +62,8 @@ pub enum Refusal {
     StreamLoses(f64),
     /// Nobody said how this was set while the rows were measured, so what a change of it gives is not known.
     UnknownBefore(String),
+    /// Everything that was offered in the rows arrived: no row says where the machine's limit is.
+    NoLimitMet,
 }
 
 /// Predicts each of `asked`.
@@ -109,6 +111,8 @@ fn one(
         Some(Refusal::StreamLoses(losing))
     } else if half > WIDE {
         Some(Refusal::Wide(half))
+    } else if is_beyond(measured, row) && !is_known(machine, most_often(&each)) {
+        Some(Refusal::NoLimitMet)
     } else {
         None
     };
@@ -127,20 +131,69 @@ fn one(
     Prediction { row: row.clone(), median, interval, null, limit: most_often(&each), widest, trial, refusal }
 }
 
-/// The same load, or else another size of the same traffic, with as much of what is set as was measured; where neither was,
-/// the same load as the machine is.
+/// Whether no row of this direction met a limit, and this one is of another machine, or of more than any of them offered.
+fn is_beyond(measured: &[(Row, Measured)], row: &Row) -> bool {
+    let sends = row.load.workload.sends();
+    // A set without a limit would reproduce what is nearer to its offered load.
+    let limited = |(one, measured): &&(Row, Measured)| {
+        let offered = one.load.offered_mbps.unwrap_or(f64::INFINITY);
+        let is_bridge = [one.load.workload, row.load.workload].contains(&Workload::Bridge);
+        (is_bridge || one.load.workload.sends() == sends)
+            && measured.mbps < offered - WITHIN * measured.noise * measured.mbps
+    };
+    if measured.iter().any(|row| limited(&row)) {
+        return false;
+    }
+    let frames = |load: &Load| load.offered_mbps.unwrap_or(f64::INFINITY) / load.payload;
+    let covers = |one: &Row| {
+        one.load.workload == row.load.workload
+            && one.load.offered_mbps >= row.load.offered_mbps.or(Some(f64::INFINITY))
+            && frames(&one.load) >= frames(&row.load)
+    };
+    !row.set.is_empty() || !measured.iter().any(|(one, _)| covers(one))
+}
+
+/// Whether the machine's file says how much of this there is.
+fn is_known(machine: &Machine, resource: Resource) -> bool {
+    resource == Resource::Link && !machine.unknown().contains(&Parameter::LinkRate)
+}
+
+/// The same load, or else another size of the same traffic, with as much of what is set as was measured; of another offered
+/// load, that no more of it is lost than of the nearest lower one; where there is none of these, the same load as the machine is.
 fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row: &Row, effort: Effort) -> Null {
-    let of = |load: &Load| (load.workload, load.offered_mbps);
     let alike = measured.iter().filter(|(one, _)| {
         let less = one.set.len() < row.set.len() || one.load != row.load;
-        less && of(&one.load) == of(&row.load) && one.set.iter().all(|set| row.set.contains(set))
+        less && is_as_much(&one.load, &row.load) && one.set.iter().all(|set| row.set.contains(set))
     });
     if let Some((_, measured)) = alike.max_by_key(|(one, _)| (one.load == row.load, one.set.len())) {
         return Null { mbps: measured.mbps, measured: true };
     }
+    let share = |(one, measured): &(Row, Measured)| Some((one.load.offered_mbps?, measured.mbps));
+    let other_loads = measured.iter().filter(|(one, _)| {
+        one.load.workload == row.load.workload && one.set.is_empty() && one.load.payload == row.load.payload
+    });
+    if let Some(asked) = row.load.offered_mbps {
+        let nearest = other_loads.filter_map(share).min_by(|a, b| {
+            // Lower ones first, and of those the highest.
+            let place = |offered: f64| (offered > asked, (asked - offered).abs());
+            place(a.0).partial_cmp(&place(b.0)).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        if let Some((offered, mbps)) = nearest {
+            return Null { mbps: mbps / offered * asked, measured: true };
+        }
+    }
     let without = Row { set: Vec::new(), ..row.clone() };
     let figures: Vec<f64> = sets.iter().map(|set| modelled(machine, set, &without, effort.frames).mbps).collect();
     Null { mbps: middle(&figures), measured: false }
+}
+
+/// Whether as much is offered the same way; a sender is never quite at the rate that it was asked for.
+fn is_as_much(one: &Load, other: &Load) -> bool {
+    let near = match (one.offered_mbps, other.offered_mbps) {
+        (Some(one), Some(other)) => (one / other - 1.0).abs() < 0.02,
+        (one, other) => one == other,
+    };
+    one.workload == other.workload && near
 }
 
 fn most_often(each: &[Modelled]) -> Resource {

@@ -79,10 +79,21 @@ pub struct Settings {
     pub checksum_in_software: bool,
     /// `dre`: the DMA reaches any address.
     pub realigns: bool,
-    /// `cpu.mhz`, as a factor of the machine's.
+    /// `cpu.speed`, a factor of the machine's; `cpu.mhz` changes it too.
     pub cpu_speed: f64,
-    /// `bus.bits` and `bus.mhz`, as a factor of the machine's.
+    /// `bus.speed`, a factor of the machine's; `bus.bits` and `bus.mhz` change it too.
     pub bus_speed: f64,
+    /// `cpu.mhz`, where the machine's file says it.
+    pub cpu_mhz: Option<f64>,
+    /// `bus.bits`, likewise.
+    pub bus_bits: Option<f64>,
+    /// `bus.mhz`, likewise.
+    pub bus_mhz: Option<f64>,
+    /// `mtu`, octets, where a row changes it.
+    pub mtu: Option<f64>,
+    /// `service`: frames after which an application that waits for the same CPU has it for as long; without, the driver goes on
+    /// while frames come.
+    pub budget: Option<f64>,
     /// `cpus`: driver and application have one each.
     pub own_cpu: bool,
     /// A frame waits in the FIFO for a descriptor.
@@ -108,142 +119,135 @@ impl Default for Settings {
             realigns: true,
             cpu_speed: 1.0,
             bus_speed: 1.0,
+            cpu_mhz: None,
+            bus_bits: None,
+            bus_mhz: None,
+            mtu: None,
+            budget: None,
             own_cpu: true,
             waits_for_descriptor: true,
         }
     }
 }
 
+/// A word that an axis takes, and what it does.
+type Word = (&'static str, fn(&mut Settings));
+
 /// What an axis changes.
 #[derive(Clone, Copy, Debug)]
 pub enum Axis {
-    /// One of these words, or a number after `=`; and how it is taken.
-    Word(&'static str, fn(&mut Settings, &str) -> bool),
+    /// One of these words.
+    Words(&'static [Word]),
+    /// One of these words, or the last one with a number after `=`, called so in help.
+    WordsOr(&'static [Word], &'static str, &'static str, fn(&mut Settings, f64)),
     /// A number from the first to the last.
     Number(f64, f64, fn(&mut Settings, f64)),
+    /// A number of the machine's own, and the speed that goes with it.
+    Own(fn(&mut Settings) -> (&mut Option<f64>, &mut f64)),
     /// A parameter gets this value.
     Parameter(Parameter),
 }
 
-fn switch(text: &str) -> Option<bool> {
-    match text {
-        "on" => Some(true),
-        "off" => Some(false),
-        _ => None,
-    }
+/// Numbers that a word can have after `=`.
+const AFTER_WORD: (f64, f64) = (1.0, 65_535.0);
+/// Numbers of a machine's own.
+const OWN: (f64, f64) = (0.1, 1e6);
+/// Numbers of a parameter.
+const OF_PARAMETER: (f64, f64) = (0.0, 1e9);
+/// Linux's NAPI_POLL_WEIGHT (include/linux/netdevice.h).
+const NAPI_WEIGHT: f64 = 64.0;
+
+fn cpu_mhz(settings: &mut Settings) -> (&mut Option<f64>, &mut f64) {
+    (&mut settings.cpu_mhz, &mut settings.cpu_speed)
 }
 
-fn put<T>(place: &mut T, value: Option<T>) -> bool {
-    let found = value.is_some();
-    if let Some(value) = value {
-        *place = value;
-    }
-    found
+fn bus_bits(settings: &mut Settings) -> (&mut Option<f64>, &mut f64) {
+    (&mut settings.bus_bits, &mut settings.bus_speed)
 }
 
-/// Every axis by name, but for those that give a parameter its value.
+fn bus_mhz(settings: &mut Settings) -> (&mut Option<f64>, &mut f64) {
+    (&mut settings.bus_mhz, &mut settings.bus_speed)
+}
+
+/// Every axis by name.
 pub const AXES: &[(&str, Axis)] = &[
     (
         "rx.hand_up",
-        Axis::Word("copy, zero-copy, copybreak=OCTETS", |settings, text| {
-            let value = match text {
-                "copy" => Some(HandUp::Copy),
-                "zero-copy" => Some(HandUp::ZeroCopy),
-                _ => text
-                    .strip_prefix("copybreak=")
-                    .and_then(|n| n.parse::<u16>().ok())
-                    .map(|n| HandUp::Copybreak(n.into())),
-            };
-            put(&mut settings.hand_up, value)
-        }),
+        Axis::WordsOr(
+            &[("copy", |set| set.hand_up = HandUp::Copy), ("zero-copy", |set| set.hand_up = HandUp::ZeroCopy)],
+            "copybreak",
+            "OCTETS",
+            |set, octets| set.hand_up = HandUp::Copybreak(octets),
+        ),
     ),
     (
         "align",
-        Axis::Word("none, offset2, fixup, fixup-whole-buffer", |settings, text| {
-            let value = match text {
-                "none" => Some(Align::None),
-                "offset2" => Some(Align::Offset2),
-                "fixup" => Some(Align::Fixup),
-                "fixup-whole-buffer" => Some(Align::FixupWholeBuffer),
-                _ => None,
-            };
-            put(&mut settings.align, value)
-        }),
+        Axis::Words(&[
+            ("none", |set| set.align = Align::None),
+            ("offset2", |set| set.align = Align::Offset2),
+            ("fixup", |set| set.align = Align::Fixup),
+            ("fixup-whole-buffer", |set| set.align = Align::FixupWholeBuffer),
+        ]),
     ),
     (
         "tx.bounce",
-        Axis::Word("never, unaligned, always", |settings, text| {
-            let value = match text {
-                "never" => Some(Bounce::Never),
-                "unaligned" => Some(Bounce::Unaligned),
-                "always" => Some(Bounce::Always),
-                _ => None,
-            };
-            put(&mut settings.bounce, value)
-        }),
+        Axis::Words(&[
+            ("never", |set| set.bounce = Bounce::Never),
+            ("unaligned", |set| set.bounce = Bounce::Unaligned),
+            ("always", |set| set.bounce = Bounce::Always),
+        ]),
     ),
     (
         "buffers",
-        Axis::Word("uncached, write-back, write-through", |settings, text| {
-            let value = match text {
-                "uncached" => Some(Buffers::Uncached),
-                "write-back" => Some(Buffers::WriteBack),
-                "write-through" => Some(Buffers::WriteThrough),
-                _ => None,
-            };
-            put(&mut settings.buffers, value)
-        }),
+        Axis::Words(&[
+            ("uncached", |set| set.buffers = Buffers::Uncached),
+            ("write-back", |set| set.buffers = Buffers::WriteBack),
+            ("write-through", |set| set.buffers = Buffers::WriteThrough),
+        ]),
+    ),
+    (
+        "service",
+        Axis::WordsOr(
+            &[("interrupt", |set| set.budget = None), ("poll", |set| set.budget = Some(NAPI_WEIGHT))],
+            "poll",
+            "BUDGET",
+            |set, frames| set.budget = Some(frames),
+        ),
     ),
     (
         "checksum",
-        Axis::Word("software, mac", |settings, text| {
-            put(
-                &mut settings.checksum_in_software,
-                match text {
-                    "software" => Some(true),
-                    "mac" => Some(false),
-                    _ => None,
-                },
-            )
-        }),
+        Axis::Words(&[
+            ("software", |set| set.checksum_in_software = true),
+            ("mac", |set| set.checksum_in_software = false),
+        ]),
     ),
-    (
-        "cpus",
-        Axis::Word("one, own", |settings, text| {
-            put(
-                &mut settings.own_cpu,
-                match text {
-                    "one" => Some(false),
-                    "own" => Some(true),
-                    _ => None,
-                },
-            )
-        }),
-    ),
+    ("cpus", Axis::Words(&[("one", |set| set.own_cpu = false), ("own", |set| set.own_cpu = true)])),
     (
         "without_descriptor",
-        Axis::Word("wait, drop", |settings, text| {
-            put(
-                &mut settings.waits_for_descriptor,
-                match text {
-                    "wait" => Some(true),
-                    "drop" => Some(false),
-                    _ => None,
-                },
-            )
-        }),
+        Axis::Words(&[
+            ("wait", |set| set.waits_for_descriptor = true),
+            ("drop", |set| set.waits_for_descriptor = false),
+        ]),
     ),
-    ("pause", Axis::Word("on, off", |settings, text| put(&mut settings.pause, switch(text)))),
-    ("truncate", Axis::Word("on, off", |settings, text| put(&mut settings.truncate, switch(text)))),
-    ("drop_fifo_errors", Axis::Word("on, off", |settings, text| put(&mut settings.drop_fifo_errors, switch(text)))),
-    ("dre", Axis::Word("on, off", |settings, text| put(&mut settings.realigns, switch(text)))),
-    ("rx.buffer", Axis::Number(64.0, 16384.0, |settings, value| settings.rx_buffer = value)),
-    ("rings.rx", Axis::Number(1.0, 65536.0, |settings, value| settings.ring_rx = value)),
-    ("rings.tx", Axis::Number(1.0, 65536.0, |settings, value| settings.ring_tx = value)),
-    ("coalesce.frames", Axis::Number(1.0, 1024.0, |settings, value| settings.coalesce_frames = value)),
-    ("coalesce.usecs", Axis::Number(0.0, 100_000.0, |settings, value| settings.coalesce_us = value)),
-    ("cpu.speed", Axis::Number(0.01, 100.0, |settings, value| settings.cpu_speed = value)),
-    ("bus.speed", Axis::Number(0.01, 100.0, |settings, value| settings.bus_speed = value)),
+    ("pause", Axis::Words(&[("on", |set| set.pause = true), ("off", |set| set.pause = false)])),
+    ("truncate", Axis::Words(&[("on", |set| set.truncate = true), ("off", |set| set.truncate = false)])),
+    (
+        "drop_fifo_errors",
+        Axis::Words(&[("on", |set| set.drop_fifo_errors = true), ("off", |set| set.drop_fifo_errors = false)]),
+    ),
+    ("dre", Axis::Words(&[("on", |set| set.realigns = true), ("off", |set| set.realigns = false)])),
+    // Eight octets of payload are left in 68 (RFC 791, 3.2).
+    ("mtu", Axis::Number(68.0, 65_535.0, |set, value| set.mtu = Some(value))),
+    ("rx.buffer", Axis::Number(64.0, 16384.0, |set, value| set.rx_buffer = value)),
+    ("rings.rx", Axis::Number(1.0, 65536.0, |set, value| set.ring_rx = value)),
+    ("rings.tx", Axis::Number(1.0, 65536.0, |set, value| set.ring_tx = value)),
+    ("coalesce.frames", Axis::Number(1.0, 1024.0, |set, value| set.coalesce_frames = value)),
+    ("coalesce.usecs", Axis::Number(0.0, 100_000.0, |set, value| set.coalesce_us = value)),
+    ("cpu.speed", Axis::Number(0.01, 100.0, |set, value| set.cpu_speed = value)),
+    ("bus.speed", Axis::Number(0.01, 100.0, |set, value| set.bus_speed = value)),
+    ("cpu.mhz", Axis::Own(cpu_mhz)),
+    ("bus.bits", Axis::Own(bus_bits)),
+    ("bus.mhz", Axis::Own(bus_mhz)),
     ("fifo.rx", Axis::Parameter(Parameter::FifoRx)),
     ("fifo.xoff", Axis::Parameter(Parameter::FifoXoff)),
     ("fifo.handover", Axis::Parameter(Parameter::FifoHandover)),
@@ -277,33 +281,90 @@ pub enum BadSet {
         /// What was given.
         value: String,
     },
+    /// The machine's own value is not known, so nothing is known to be faster or slower.
+    #[error("the machine's file does not say its '{0}'; say it there, or give a factor by cpu.speed or bus.speed")]
+    NoOwn(String),
+    /// Datagrams would be cut.
+    #[error(
+        "a datagram of {payload} octets does not fit an MTU of {mtu}, and fragments are not modelled; give a smaller one"
+    )]
+    Fragments {
+        /// Its payload.
+        payload: u32,
+        /// The MTU.
+        mtu: u32,
+    },
 }
 
 fn axis_names() -> String {
     AXES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
+impl Axis {
+    /// What it takes, in words.
+    fn takes(&self) -> String {
+        let list = |words: &[Word]| words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        match self {
+            Axis::Words(words) => list(words),
+            Axis::WordsOr(words, word, number, _) => format!("{}, {word}={number}", list(words)),
+            Axis::Number(low, high, _) => format!("a number from {low} to {high}"),
+            Axis::Own(_) => format!("a number from {} to {}", OWN.0, OWN.1),
+            Axis::Parameter(parameter) => {
+                let (low, high) = OF_PARAMETER;
+                format!("a number from {low} to {high:e}, in {}", parameter.unit())
+            }
+        }
+    }
+}
+
 impl Set {
     /// Carries it out: on settings, or on a parameter's value.
     pub fn apply(&self, settings: &mut Settings, fixed: &mut Vec<(Parameter, f64)>) -> Result<(), BadSet> {
+        self.done(settings, fixed, |own, speed, value| {
+            *speed *= value / own.replace(value)?;
+            Some(())
+        })
+    }
+
+    /// Says what a machine has, before anything is changed.
+    pub fn describe(&self, settings: &mut Settings, fixed: &mut Vec<(Parameter, f64)>) -> Result<(), BadSet> {
+        self.done(settings, fixed, |own, _, value| {
+            *own = Some(value);
+            Some(())
+        })
+    }
+
+    fn done(
+        &self,
+        settings: &mut Settings,
+        fixed: &mut Vec<(Parameter, f64)>,
+        of_machine: impl Fn(&mut Option<f64>, &mut f64, f64) -> Option<()>,
+    ) -> Result<(), BadSet> {
         let Some((_, axis)) = AXES.iter().find(|(name, _)| *name == self.axis) else {
             return Err(BadSet::NoAxis(self.axis.clone()));
         };
-        let bad = |takes: String| BadSet::Value { axis: self.axis.clone(), takes, value: self.value.clone() };
-        let number = || self.value.parse::<f64>().ok().filter(|value| value.is_finite());
+        let bad = || BadSet::Value { axis: self.axis.clone(), takes: axis.takes(), value: self.value.clone() };
+        let number = |text: &str, (low, high): (f64, f64)| {
+            text.parse::<f64>().ok().filter(|value| (low..=high).contains(value)).ok_or_else(bad)
+        };
+        let word = |words: &[Word]| words.iter().find(|(word, _)| *word == self.value).map(|(_, set)| *set);
         match *axis {
-            Axis::Word(words, take) => take(settings, &self.value).then_some(()).ok_or_else(|| bad(words.to_owned())),
-            Axis::Number(low, high, take) => {
-                let value = number().filter(|value| (low..=high).contains(value));
-                let value = value.ok_or_else(|| bad(format!("a number from {low} to {high}")))?;
-                take(settings, value);
-                Ok(())
+            Axis::Words(words) => word(words).ok_or_else(bad)?(settings),
+            Axis::WordsOr(words, prefix, _, take) => match word(words) {
+                Some(set) => set(settings),
+                None => {
+                    let text = self.value.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('='));
+                    take(settings, number(text.ok_or_else(bad)?, AFTER_WORD)?);
+                }
+            },
+            Axis::Number(low, high, take) => take(settings, number(&self.value, (low, high))?),
+            Axis::Own(places) => {
+                let value = number(&self.value, OWN)?;
+                let (own, speed) = places(settings);
+                of_machine(own, speed, value).ok_or_else(|| BadSet::NoOwn(self.axis.clone()))?;
             }
-            Axis::Parameter(parameter) => {
-                let value = number().filter(|&value| value >= 0.0);
-                fixed.push((parameter, value.ok_or_else(|| bad(format!("a number in {}", parameter.unit())))?));
-                Ok(())
-            }
+            Axis::Parameter(parameter) => fixed.push((parameter, number(&self.value, OF_PARAMETER)?)),
         }
+        Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! Tables: rows of a machine that were measured, and rows that are asked for.
 
+use linerate_path::stage::Stage;
 use serde::Deserialize;
 
 use crate::cost::{Load, Workload};
 use crate::machine::{BadMachine, Machine};
 use crate::parameter::Parameter;
 use crate::setting::{BadSet, Set, Settings};
+use crate::text::{self, Number};
 
 /// What a row says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +16,8 @@ pub struct Measured {
     pub mbps: f64,
     /// By how much runs of the same differ, as a share of it: their standard deviation.
     pub noise: f64,
+    /// Where nearly all that was lost was lost, where something was and it is known.
+    pub lost_at: Option<Stage>,
 }
 
 /// A configuration under a load.
@@ -39,7 +43,7 @@ pub struct Table {
 }
 
 /// Why a table does not load.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BadTable {
     /// It is no TOML, or not of this form.
     #[error("{0}")]
@@ -59,14 +63,48 @@ pub enum BadTable {
         error: BadSet,
     },
     /// A row has a number that cannot be.
-    #[error("row '{row}': {what} must be more than 0")]
+    #[error("row '{row}': {what} must be a number from {low:e} to {high:e}, in {unit}")]
     Number {
         /// Which.
         row: String,
         /// What.
         what: &'static str,
+        /// The least.
+        low: f64,
+        /// The most.
+        high: f64,
+        /// What it is counted in.
+        unit: &'static str,
     },
+    /// A measured row lacks its figure, or its noise.
+    #[error("row '{row}' has no {what}; {next}")]
+    Missing {
+        /// Which.
+        row: String,
+        /// What.
+        what: &'static str,
+        /// What to do.
+        next: &'static str,
+    },
+    /// Two rows have one name.
+    #[error("two rows are called '{0}'; give each its own id")]
+    Twice(String),
+    /// Nothing is asked for.
+    #[error("nothing is asked for: add a [[predict]] with id, workload, payload and set")]
+    NothingAsked,
+    /// A fit would take for ever.
+    #[error("the table has {0} rows, and a fit takes {MOST_ROWS} at most; leave out those that say the same")]
+    TooMany(usize),
 }
+
+/// Rows of a table. With so many a fit takes some minutes.
+pub const MOST_ROWS: usize = 200;
+
+/// The least and the most of a number of a row, and its unit.
+type Limits = (f64, f64, &'static str);
+const PAYLOAD: Limits = (1.0, 65_535.0, "octets");
+const MBPS: Limits = (1e-3, 1e7, "Mbit/s");
+const NOISE: Limits = (1e-6, 1.0, "shares of the throughput");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,10 +121,10 @@ struct File {
 struct Line {
     id: String,
     workload: Workload,
-    payload: f64,
-    offered: Option<f64>,
-    throughput: Option<f64>,
-    noise: Option<f64>,
+    payload: Number,
+    offered: Option<Number>,
+    throughput: Option<Number>,
+    noise: Option<Number>,
     #[serde(default)]
     set: std::collections::BTreeMap<String, toml::Value>,
 }
@@ -114,55 +152,82 @@ impl Table {
 
     /// Reads a table.
     pub fn parse(text: &str) -> Result<Table, BadTable> {
-        let file: File = toml::from_str(text).map_err(|error| BadTable::Form(error.message().to_owned()))?;
+        let file: File = text::read(text).map_err(BadTable::Form)?;
         let machine = Machine::shipped(&file.machine).ok_or(BadTable::NoMachine(file.machine))?;
+        let mut ids: Vec<&String> = file.row.iter().chain(&file.predict).map(|line| &line.id).collect();
+        if ids.len() > MOST_ROWS {
+            return Err(BadTable::TooMany(ids.len()));
+        }
+        ids.sort_unstable();
+        if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(BadTable::Twice(pair[0].clone()));
+        }
         let (mut measured, mut asked) = (Vec::new(), Vec::new());
         for line in file.row {
-            let wants = |what| BadTable::Number { row: line.id.clone(), what };
-            let positive = |value: Option<f64>| value.filter(|value| *value > 0.0 && value.is_finite());
-            let mbps = positive(line.throughput).ok_or_else(|| wants("throughput"))?;
-            let noise = positive(line.noise).ok_or_else(|| wants("noise"))?;
-            measured.push((line.check()?, Measured { mbps, noise }));
+            let missing = |what, next| BadTable::Missing { row: line.id.clone(), what, next };
+            let mbps = line.throughput.ok_or_else(|| missing("throughput", "ask for it as a [[predict]]"))?;
+            let noise = line.noise.ok_or_else(|| missing("noise", "0.03 where nothing was repeated"))?;
+            let figure = Measured {
+                mbps: line.number("throughput", mbps, MBPS)?,
+                noise: line.number("noise", noise, NOISE)?,
+                lost_at: None,
+            };
+            measured.push((line.check(&machine.settings)?, figure));
         }
         for line in file.predict {
             if line.throughput.is_some() || line.noise.is_some() {
                 return Err(BadTable::Form(format!("row '{}' is asked for, and has a figure", line.id)));
             }
-            asked.push(line.check()?);
+            asked.push(line.check(&machine.settings)?);
+        }
+        if asked.is_empty() {
+            return Err(BadTable::NothingAsked);
         }
         Ok(Table { machine, measured, asked })
     }
 }
 
 impl Line {
-    fn check(self) -> Result<Row, BadTable> {
-        let wants = |what| BadTable::Number { row: self.id.clone(), what };
-        let positive = |value: f64| value > 0.0 && value.is_finite();
-        if !positive(self.payload) || self.payload > 65_535.0 {
-            return Err(wants("payload"));
-        }
-        if self.offered.is_some_and(|offered| !positive(offered)) {
-            return Err(wants("offered"));
-        }
+    fn number(&self, what: &'static str, Number(value): Number, (low, high, unit): Limits) -> Result<f64, BadTable> {
+        let wants = || BadTable::Number { row: self.id.clone(), what, low, high, unit };
+        (low..=high).contains(&value).then_some(value).ok_or_else(wants)
+    }
+
+    fn check(self, settings: &Settings) -> Result<Row, BadTable> {
+        let payload = self.number("payload", self.payload, PAYLOAD)?;
+        let offered_mbps = self.offered.map(|offered| self.number("offered", offered, MBPS)).transpose()?;
         let text = |value: toml::Value| match value {
             toml::Value::String(text) => text,
             other => other.to_string(),
         };
         let set = self.set.into_iter().map(|(axis, value)| Set { axis, value: text(value) }).collect();
-        let load = Load { workload: self.workload, payload: self.payload, offered_mbps: self.offered };
-        let row = Row { id: self.id, load, set };
-        row.resolve(&Settings::default()).map_err(|error| BadTable::Set { row: row.id.clone(), error })?;
+        let row = Row { id: self.id, load: Load { workload: self.workload, payload, offered_mbps }, set };
+        row.resolve(settings).map_err(|error| BadTable::Set { row: row.id.clone(), error })?;
         Ok(row)
     }
 }
 
+/// What a row comes to on a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// The machine's settings with the row's.
+    pub settings: Settings,
+    /// Parameters that the row gives a value.
+    pub fixed: Vec<(Parameter, f64)>,
+    /// The load, as the MTU leaves it.
+    pub load: Load,
+}
+
 impl Row {
-    /// The settings and fixed parameters of this row on a machine with these settings.
-    pub fn resolve(&self, settings: &Settings) -> Result<(Settings, Vec<(Parameter, f64)>), BadSet> {
+    /// This row on a machine with these settings.
+    pub fn resolve(&self, settings: &Settings) -> Result<Resolved, BadSet> {
         let (mut settings, mut fixed) = (*settings, Vec::new());
         for set in &self.set {
             set.apply(&mut settings, &mut fixed)?;
         }
-        Ok((settings, fixed))
+        let fragments = |mtu| BadSet::Fragments { payload: self.load.payload as u32, mtu: mtu as u32 };
+        let within = |mtu| self.load.within(mtu).ok_or_else(|| fragments(mtu));
+        let load = settings.mtu.map_or(Ok(self.load), within)?;
+        Ok(Resolved { settings, fixed, load })
     }
 }

@@ -2,11 +2,13 @@
 
 use linerate_model::cost::{Load, Workload};
 use linerate_model::fit::{Effort, Ensemble, fit, modelled, unfitted};
+use linerate_model::flow::Resource;
 use linerate_model::machine::{BadMachine, Machine};
 use linerate_model::parameter::Parameter;
 use linerate_model::predict::{Prediction, Refusal, predict};
 use linerate_model::setting::Set;
 use linerate_model::table::{BadTable, Measured, Row, Table};
+use linerate_path::stage::Stage;
 
 /// Enough for a test.
 const EFFORT: Effort = Effort { sets: 120, generations: 100, frames: 300, seed: 7 };
@@ -60,7 +62,7 @@ fn what_a_table_says_is_checked() {
     let refused = |text: &str| Table::parse(text).unwrap_err();
     assert_eq!(refused("machine = \"unknown\""), BadTable::NoMachine("unknown".into()));
     let row = "machine = \"ap135\"\n[[row]]\nid = \"a\"\nworkload = \"bridge\"\npayload = 1448\n";
-    assert!(refused(row).to_string().contains("throughput must be more than 0"));
+    assert!(refused(row).to_string().contains("row 'a' has no throughput"));
     let asked = "machine = \"ap135\"\n[[predict]]\nid = \"a\"\nworkload = \"bridge\"\npayload = 1448\n";
     assert!(refused(&format!("{asked}throughput = 1\n")).to_string().contains("is asked for, and has a figure"));
     assert!(refused(&format!("{asked}set = {{ \"no.axis\" = 1 }}\n")).to_string().contains("no axis 'no.axis'"));
@@ -116,7 +118,7 @@ fn a_machine_that_is_known_is_predicted() {
             .into_iter()
             .map(|row| {
                 let mbps = modelled(machine, &truth, &row, EFFORT.frames).mbps;
-                (row, Measured { mbps, noise: 0.02 })
+                (row, Measured { mbps, noise: 0.02, lost_at: None })
             })
             .collect();
         let ensemble = fit(machine, &measured, Effort { seed: nth as u64, ..EFFORT }).unwrap();
@@ -142,7 +144,7 @@ fn check_single(predictions: Vec<Prediction>) -> Prediction {
 fn what_the_rows_do_not_tell_is_refused() {
     // One stream that the CPU limits does not tell the packet's cost from the byte's: of small packets it says nothing.
     let machine = Machine::shipped("ml405").unwrap();
-    let measured = [(row(Workload::TcpTx, 1440.0, None, &[]), Measured { mbps: 74.0, noise: 0.02 })];
+    let measured = [(row(Workload::TcpTx, 1440.0, None, &[]), Measured { mbps: 74.0, noise: 0.02, lost_at: None })];
     let ensemble = fit(&machine, &measured, EFFORT).unwrap();
     let asked = [row(Workload::UdpRx, 18.0, None, &[])];
     let prediction = check_single(predict(&machine, &ensemble, &measured, &asked, EFFORT));
@@ -173,7 +175,87 @@ fn without_rows_there_are_bounds_only() {
 #[test]
 fn rows_that_no_set_reproduces_are_said() {
     let machine = Machine::shipped("ap135").unwrap();
-    let measured = [(row(Workload::Bridge, 1448.0, None, &[]), Measured { mbps: 990.0, noise: 0.01 })];
+    let measured = [(row(Workload::Bridge, 1448.0, None, &[]), Measured { mbps: 990.0, noise: 0.01, lost_at: None })];
     let error = fit(&machine, &measured, Effort { generations: 20, ..EFFORT }).unwrap_err();
-    assert!(error.best > 2.0, "{error}");
+    assert!(error.best > 2.0 && error.row == "a row", "{error}");
+}
+
+/// Datagrams of a sweep on any machine behind a gigabit cable: how many were offered, and how many arrived, Mbit/s.
+fn sweep(points: &[(f64, f64)], lost_at: Option<Stage>) -> Vec<(Row, Measured)> {
+    let of = |&(offered, mbps): &(f64, f64)| {
+        let lost_at = lost_at.filter(|_| mbps < offered);
+        (row(Workload::UdpRx, 1470.0, Some(offered), &[]), Measured { mbps, noise: 0.01, lost_at })
+    };
+    points.iter().map(of).collect()
+}
+
+fn swept(machine: &Machine, measured: &[(Row, Measured)], asked: Row) -> Prediction {
+    let ensemble = fit(machine, measured, EFFORT).unwrap();
+    check_single(predict(machine, &ensemble, measured, &[asked], EFFORT))
+}
+
+#[test]
+fn a_sweep_up_to_its_knee_tells_of_loads_beyond_and_one_below_it_does_not() {
+    let machine = Machine::shipped("any").unwrap().knowing(Parameter::CableRate, 1000.0, "this test");
+    let beyond = || row(Workload::UdpRx, 1470.0, Some(500.0), &[]);
+    let below = sweep(&[(100.0, 100.0), (200.0, 200.0), (300.0, 300.0)], None);
+    let prediction = swept(&machine, &below, beyond());
+    assert_eq!(prediction.refusal, Some(Refusal::NoLimitMet), "{prediction:?}");
+    // Nor does it tell of another driver, even at a load that passed.
+    let slower = row(Workload::UdpRx, 1470.0, Some(300.0), &[("cpu.speed", "0.5")]);
+    assert!(swept(&machine, &below, slower).refusal.is_some());
+    // But of what passed, and of less.
+    let prediction = swept(&machine, &below, row(Workload::UdpRx, 1470.0, Some(250.0), &[]));
+    assert_eq!(prediction.refusal, None);
+    assert!((prediction.median - 250.0).abs() < 5.0, "{prediction:?}");
+    let knee = sweep(&[(100.0, 100.0), (200.0, 200.0), (300.0, 300.0), (350.0, 335.0)], Some(Stage::Link));
+    let prediction = swept(&machine, &knee, beyond());
+    assert_eq!(prediction.refusal, None, "{prediction:?}");
+    assert!((prediction.median - 335.0).abs() < 10.0, "{prediction:?}");
+    // That no more is lost than of 350.
+    assert!((prediction.null.mbps - 335.0 / 350.0 * 500.0).abs() < 1e-9 && prediction.null.measured);
+}
+
+#[test]
+fn a_link_that_is_known_tells_without_a_limit_met() {
+    let on_cable = |mbps: f64| row(Workload::UdpRx, 1470.0, None, &[]).load.on_cable(mbps);
+    let machine = Machine::shipped("any").unwrap().knowing(Parameter::CableRate, 1000.0, "this test").knowing(
+        Parameter::LinkRate,
+        on_cable(320.0),
+        "this test",
+    );
+    let below = sweep(&[(200.0, 200.0), (310.0, 310.0)], None);
+    let prediction = swept(&machine, &below, row(Workload::UdpRx, 1470.0, Some(500.0), &[]));
+    assert_eq!((&prediction.refusal, prediction.limit), (&None, Resource::Link), "{prediction:?}");
+    assert!((prediction.median - 320.0).abs() < 5.0, "{prediction:?}");
+}
+
+#[test]
+fn sets_lose_where_the_machine_did() {
+    let machine = Machine::shipped("any").unwrap().knowing(Parameter::CableRate, 1000.0, "this test");
+    for stage in [Stage::Link, Stage::MacRxFifo, Stage::ReceiverSocket] {
+        let measured = sweep(&[(200.0, 200.0), (500.0, 400.0)], Some(stage));
+        let ensemble = fit(&machine, &measured, EFFORT).unwrap();
+        assert!(ensemble.sets.len() >= 30, "{stage:?}: {} sets", ensemble.sets.len());
+        for set in &ensemble.sets {
+            let outcome = modelled(&machine, set, &measured[1].0, EFFORT.frames).outcome;
+            assert_eq!(outcome.lost_at(), Some(stage), "{:?}", outcome.lost);
+        }
+    }
+}
+
+/// Two boards whose buses have 32 and 16 bits (report 002): the baseline of the one, from that of the other.
+#[test]
+fn the_narrow_board_is_predicted_from_the_wide_one() {
+    let (wide, narrow) = (Table::shipped("002-atstk1000").unwrap(), Table::shipped("002-atngw100").unwrap());
+    let ensemble = fit(&wide.machine, &wide.measured, EFFORT).unwrap();
+    let halved = |row: &Row| Row { set: vec![Set { axis: "bus.bits".into(), value: "16".into() }], ..row.clone() };
+    for (row, measured) in narrow.measured.iter().filter(|(row, _)| row.load.workload.is_stream()) {
+        let prediction = check_single(predict(&wide.machine, &ensemble, &wide.measured, &[halved(row)], EFFORT));
+        println!("{}: {} measured, {prediction:?}", row.id, measured.mbps);
+        assert!(
+            (prediction.median - measured.mbps).abs() < (prediction.null.mbps - measured.mbps).abs(),
+            "{prediction:?}"
+        );
+    }
 }

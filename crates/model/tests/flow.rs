@@ -15,6 +15,7 @@ fn cpu(frame_us: f64) -> Cpu {
         copied: 0.0,
         application_us: 0.0,
         shared: false,
+        budget: None,
         interrupt_us: 0.0,
         wake_us: 0.0,
         coalesce_frames: 1,
@@ -207,4 +208,22 @@ proptest! {
             prop_assert!((0.0..=1.0 + 1e-9).contains(share), "{:?} is busy {}", resource, share);
         }
     }
+}
+
+/// One CPU whose driver takes every frame and leaves the application nothing, and one that yields after its budget.
+#[test]
+fn a_budget_leaves_the_application_half_of_the_cpu() {
+    let one = |budget| {
+        let cpu = Cpu { application_us: 15.0, shared: true, budget, ..cpu(15.0) };
+        // A gigabit brings a frame every 12.3 us: more than the driver alone can take.
+        let outcome = receive(
+            &Receiver { cpu, fifo: fifo(8.0 * 1518.0), ring: 64, socket: 100.0, ..receiver() },
+            traffic(1514.0, 1.0 / 8.0),
+        );
+        outcome.delivered as f64 - outcome.waiting
+    };
+    let (interrupt, poll) = (one(None), one(Some(64)));
+    assert!(interrupt / (FRAMES as f64) < 0.01, "{interrupt}");
+    // Each delivered frame takes 30 us of both.
+    assert!((poll / FRAMES as f64 - 12.304 / 30.0).abs() < 0.02, "{poll}");
 }

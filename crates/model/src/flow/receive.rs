@@ -35,6 +35,8 @@ pub struct Cpu {
     pub application_us: f64,
     /// The application has the CPU when driver and stack leave it; else a CPU of its own.
     pub shared: bool,
+    /// After so many frames without a pause an application that waits for the same CPU has it for as long as they took.
+    pub budget: Option<usize>,
     /// For an interrupt, µs.
     pub interrupt_us: f64,
     /// From an interrupt until an idle CPU answers, µs.
@@ -85,6 +87,8 @@ struct State<'a> {
     done: Vec<f64>,
     filled: Vec<Filled>,
     cpu_free: f64,
+    /// Frames that it took without a pause, and how long that was, µs.
+    in_row: (usize, f64),
     /// Work that the application has still to do, µs.
     backlog_us: f64,
     application_free: f64,
@@ -105,6 +109,7 @@ pub fn receive(machine: &Receiver, traffic: Traffic) -> Outcome {
         done: vec![0.0; machine.ring.max(1)],
         filled: Vec::new(),
         cpu_free: 0.0,
+        in_row: (0, 0.0),
         backlog_us: 0.0,
         application_free: 0.0,
         cpu_busy: 0.0,
@@ -116,12 +121,14 @@ pub fn receive(machine: &Receiver, traffic: Traffic) -> Outcome {
     let beside = super::BESIDE_FRAME * 8.0 / machine.link.mbps;
     let stored = traffic.octets + super::FCS;
     let (mut link_free, mut link_busy, mut dma_free, mut dma_busy) = (0.0f64, 0.0, 0.0f64, 0.0);
+    let mut offered_until = 0.0;
     let mut paused = (f64::INFINITY, 0.0);
     let mut described = 0;
     for number in 0..traffic.frames {
         let offered = source.offer(number);
         state.outcome.sent += 1;
         state.last = state.last.max(offered);
+        offered_until = offered;
         let mut begins = offered.max(link_free);
         if begins >= paused.0 && begins < paused.1 {
             begins = paused.1;
@@ -187,7 +194,7 @@ pub fn receive(machine: &Receiver, traffic: Traffic) -> Outcome {
     state.serve(end, &mut source);
     // A frame that the FIFO cut keeps both busy, and is delivered to nobody.
     state.last = state.last.max(link_free).max(dma_free).max(state.cpu_free + state.backlog_us);
-    state.finish(link_busy, dma_busy)
+    state.finish(link_busy, dma_busy, offered_until)
 }
 
 impl State<'_> {
@@ -249,9 +256,14 @@ impl State<'_> {
                 if cpu.shared {
                     self.run_application(ready - self.cpu_free);
                 }
+                self.in_row = (0, 0.0);
+            } else if cpu.shared && cpu.budget.is_some_and(|budget| self.in_row.0 >= budget) {
+                begins += self.run_application(self.in_row.1);
+                self.in_row = (0, 0.0);
             }
             let work = if frame.cut { cpu.cut_us } else { cpu.frame_us };
             self.cpu_free = begins + work;
+            self.in_row = (self.in_row.0 + 1, self.in_row.1 + work);
             self.cpu_busy += work;
             let slot = frame.descriptor % self.done.len();
             self.done[slot] = self.cpu_free;
@@ -264,10 +276,12 @@ impl State<'_> {
         }
     }
 
-    fn run_application(&mut self, free_us: f64) {
+    /// How long of that the application needed, µs.
+    fn run_application(&mut self, free_us: f64) -> f64 {
         let done = self.backlog_us.min(free_us);
         self.backlog_us -= done;
         self.application_busy += done;
+        done
     }
 
     /// A frame is in the socket.
@@ -292,12 +306,25 @@ impl State<'_> {
         source.acknowledge(number, at);
     }
 
-    fn finish(mut self, link_busy: f64, dma_busy: f64) -> Outcome {
+    fn finish(mut self, link_busy: f64, dma_busy: f64, offered_until: f64) -> Outcome {
         let cpu = self.machine.cpu;
+        // What each could not have done until then, however it hurried: that share of what it passed was still before it.
+        let delivered = self.outcome.delivered as f64;
+        let late = |busy: f64| (delivered * (1.0 - offered_until / busy.max(f64::MIN_POSITIVE))).max(0.0);
+        let of_cpu = if self.machine.waits_for_descriptor { Stage::MacRxFifo } else { Stage::DriverRxRing };
         let left = if cpu.shared { self.backlog_us } else { (self.application_free - self.cpu_free).max(0.0) };
         self.application_busy += self.backlog_us;
         let mut outcome = self.outcome;
-        outcome.waiting = if cpu.application_us > 0.0 { (left / cpu.application_us).floor() } else { 0.0 };
+        let at_socket = if cpu.application_us > 0.0 { (left / cpu.application_us).floor() } else { 0.0 };
+        let waiting = [
+            (late(link_busy), Stage::Link),
+            (late(dma_busy), Stage::MacRxFifo),
+            (late(self.cpu_busy), of_cpu),
+            (at_socket, Stage::ReceiverSocket),
+        ];
+        let most = waiting.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(frames, _)| *frames >= 1.0);
+        outcome.waiting = most.map_or(0.0, |(frames, _)| frames.min(delivered));
+        outcome.waits_at = most.map(|(_, stage)| stage);
         outcome.duration_us = self.last;
         outcome.ring_us = if outcome.delivered > 0 { self.ring_us / outcome.delivered as f64 } else { 0.0 };
         let share = |busy: f64| if self.last > 0.0 { busy / self.last } else { 0.0 };

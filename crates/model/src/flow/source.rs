@@ -49,7 +49,9 @@ impl Source {
     pub(super) fn new(traffic: Traffic) -> Source {
         let frame_us = (traffic.octets + super::FCS + super::BESIDE_FRAME) * 8.0 / traffic.partner_mbps;
         let seed = if let Spacing::Poisson { seed } = traffic.spacing { seed } else { 0 };
-        let acknowledged = vec![0.0; traffic.window.map_or(0, |(frames, _)| frames.max(1))];
+        // A window that holds all of the traffic closes as little as any larger one.
+        let window = |(frames, _): (usize, f64)| frames.clamp(1, traffic.frames.max(1));
+        let acknowledged = vec![0.0; traffic.window.map_or(0, window)];
         Source { traffic, frame_us, random: SplitMix(seed), next: 0.0, burst: (0.0, 0.0), acknowledged }
     }
 
