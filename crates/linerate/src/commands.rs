@@ -2,6 +2,7 @@
 //! Knows which is which.
 
 mod boards;
+mod calibration;
 mod case_files;
 mod check;
 pub(crate) mod compare;
@@ -13,6 +14,7 @@ mod echo;
 mod event_lines;
 mod experiment;
 mod explain;
+mod guess;
 pub(crate) mod history;
 mod lab;
 pub(crate) mod order;

@@ -15,6 +15,9 @@ pub(crate) struct PredictArgs {
     /// change together
     #[arg(long, value_name = "AXIS=VALUE", conflicts_with = "table")]
     pub(crate) set: Vec<String>,
+    /// How the driver is set now, or the machine made, where neither the records nor the machine's file say it: AXIS=VALUE
+    #[arg(long, value_name = "AXIS=VALUE", conflicts_with = "table")]
+    pub(crate) now: Vec<String>,
     /// A file of rows that were measured and rows that are asked for, or a report's baseline that comes along: 000,
     /// 002-atstk1000, 002-atngw100, 003, 004
     #[arg(long, value_name = "FILE", conflicts_with_all = ["records", "machine"])]
@@ -30,6 +33,6 @@ pub(crate) struct PredictArgs {
     pub(crate) output: ExplainOutputArgs,
 }
 
-pub(super) const PREDICT_HELP: &str = "Examples:\n  linerate predict last --set rate=800M\n  linerate predict --table 000\n  linerate predict \
+pub(super) const PREDICT_HELP: &str = "Examples:\n  linerate predict last --set rate=800M\n  linerate predict last --now rx.hand_up=copy --set rx.hand_up=zero-copy\n  linerate predict --table 000\n  linerate predict \
                             --machine nitrogen6x --set rx.hand_up=zero-copy\n\nExit status: 0 predicted, or bounds where \
                             nothing was measured, 1 not identifiable from these rows, 2 there was nothing to predict from.";

@@ -13,7 +13,7 @@ use linerate_machine::units::{format_duration, parse_duration};
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, Comparison, Judged, Wish};
 use linerate_results::figure::Metric;
-use linerate_results::findings::{Finding, Try};
+use linerate_results::findings::Try;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::store::{Store, TRIES};
@@ -33,6 +33,7 @@ use crate::measure::settings;
 use crate::output::out;
 use crate::progress::Progress;
 use crate::render::compare as render;
+use crate::render::explain::Explained;
 use linerate_plan::Changes;
 
 /// The longest that a trial of the comparison takes: many short ones tell more than few long ones.
@@ -45,10 +46,11 @@ pub(super) fn experiment(
     arguments: &ExplainArgs,
     shared: &SharedArgs,
     record: &Record,
-    findings: &[Finding],
+    explained: &Explained,
     store: &mut Store,
 ) -> Result<ExitCode> {
-    let Some((finding, suggestion)) = findings.iter().find_map(|one| Some((one, one.tries.first()?))) else {
+    let first = explained.findings().iter().find_map(|one| Some((one, one.tries.first()?)));
+    let Some((finding, suggestion)) = first else {
         bail!(
             "record {} has no finding that suggests a setting to try; linerate explain {} says what it has",
             record.id,
@@ -107,6 +109,10 @@ pub(super) fn experiment(
             Err(words) => format!("{words} {}", finding.wrong_if),
         };
         out!("\n{conclusion}\n");
+        let measured = throughput_of(&comparison);
+        if let Some(said) = explained.guess.as_ref().zip(measured).map(|(guess, mbps)| guess.did(mbps)) {
+            out!("{said}\n");
+        }
         match (&done, kept) {
             (Ok(()), true) => {
                 out!("{}={} stays, until linerate target … restore.\n", suggestion.name, suggestion.value)
@@ -219,6 +225,12 @@ fn compared(records: &[Observation], factor: &str, sides: &[String], suggestion:
         bail!("no trial of one side has figures, so nothing can be compared; their records say why");
     }
     Ok(comparison)
+}
+
+/// The candidate's throughput, Mbit/s.
+fn throughput_of(comparison: &Comparison) -> Option<f64> {
+    let judged = comparison.judged.iter().find(|judged| judged.metric.name == "throughput")?;
+    judged.candidate.median.map(|bps| bps / 1e6)
 }
 
 /// In words, how it helped, or why that cannot be said.

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use linerate_machine::text::nearest;
 use linerate_results::findings::RULES;
 
+use super::guess::guess;
 use super::selection::one_record;
 use super::{experiment, open_store, width};
 use crate::cli::{ExplainArgs, SharedArgs};
@@ -24,12 +25,13 @@ pub(crate) fn explain(arguments: &ExplainArgs, shared: &SharedArgs) -> Result<Ex
     }
     let mut store = open_store(shared)?;
     let record = one_record(&store, &arguments.record)?;
-    let explained = Explained::of(&record, arguments.finding.as_deref());
+    let mut explained = Explained::of(&record, arguments.finding.as_deref());
     if let (Some(name), []) = (&arguments.finding, explained.findings()) {
         bail!("record {} does not show {name}; linerate explain {} says what it shows", record.id, record.id);
     }
+    explained.guess = explained.suggestion().and_then(|one| guess(&store, &record, one));
     if arguments.r#try {
-        return experiment::experiment(arguments, shared, &record, explained.findings(), &mut store);
+        return experiment::experiment(arguments, shared, &record, &explained, &mut store);
     }
     match arguments.output {
         output if output.json => out!("{}", explained.json()),

@@ -1,10 +1,11 @@
 //! What a record shows, for people and programs: what went wrong, where the packets went, what limits it, what to try.
 //! Concludes nothing; findings come from `results`.
 
-use linerate_results::findings::{Absent, Finding, Trouble, absent, findings, limit, trouble};
+use linerate_results::findings::{Absent, Finding, Trouble, Try, absent, findings, limit, trouble};
 use linerate_results::record::Record;
 
 use super::forms::{self, Piece};
+use super::predict::Guess;
 use super::summary::summary_beside_budget;
 use super::{budget, check, json, registers, sentence, time, wrapped};
 
@@ -13,6 +14,8 @@ pub(crate) struct Explained<'a> {
     record: &'a Record,
     findings: Vec<Finding>,
     absent: Vec<Absent>,
+    /// What a model says of the first suggestion, where the records tell.
+    pub(crate) guess: Option<Guess>,
 }
 
 impl<'a> Explained<'a> {
@@ -20,11 +23,16 @@ impl<'a> Explained<'a> {
     pub(crate) fn of(record: &'a Record, only: Option<&str>) -> Explained<'a> {
         let mut findings = findings(record);
         findings.retain(|finding| only.is_none_or(|name| finding.name == name));
-        Explained { record, findings, absent: absent(record) }
+        Explained { record, findings, absent: absent(record), guess: None }
     }
 
     pub(crate) fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    /// What is to be tried first.
+    pub(crate) fn suggestion(&self) -> Option<&Try> {
+        self.findings.iter().find_map(|finding| finding.tries.first())
     }
 
     /// For a terminal of this width.
@@ -48,6 +56,7 @@ impl<'a> Explained<'a> {
             "events": self.record.events,
             "findings": self.findings,
             "absent": self.absent,
+            "predicted": self.guess.as_ref().map(Guess::json),
         });
         json::line(&value)
     }
@@ -105,13 +114,13 @@ impl<'a> Explained<'a> {
             )));
             pieces.push(evidence(finding));
         }
-        if let Some(finding) = self.findings.iter().find(|finding| !finding.tries.is_empty()) {
-            let first = &finding.tries[0];
+        if let Some(first) = self.suggestion() {
             pieces.push(Piece::Heading(format!("Does {}={} help?", first.name, first.value)));
-            pieces.push(Piece::Lines(vec![format!(
+            let tried = format!(
                 "linerate explain --try {} measures it both ways in turns, and puts everything back",
                 self.record.id
-            )]));
+            );
+            pieces.push(Piece::Lines(self.guess.iter().map(Guess::says).chain([tried]).collect()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Predictions as people and programs read them: a table, and what would make them surer.
 //! Knows no records, and predicts nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::cost::Load;
 use linerate_model::fit::{Ensemble, NotReproduced};
@@ -20,12 +20,71 @@ use super::table_model::{Cell, Table};
 const ASSUMPTIONS: &str = "Taken for granted: the machine is as its file says, within its bounds; a stream loses nothing, for \
                            recovery from loss is not modelled; and nothing else changes with what is set.";
 
-/// What a record says of what was predicted.
+/// What was measured of what was predicted.
+#[derive(Clone, Copy)]
 pub(crate) struct Checked {
     /// Throughput, Mbit/s.
     pub(crate) mbps: f64,
-    /// Which configuration.
-    pub(crate) id: String,
+}
+
+impl Checked {
+    fn is_inside(self, prediction: &Prediction) -> bool {
+        (prediction.interval.0..=prediction.interval.1).contains(&self.mbps)
+    }
+
+    /// By how much the median and the null miss it, Mbit/s.
+    fn errors(self, prediction: &Prediction) -> (f64, f64) {
+        ((prediction.median - self.mbps).abs(), (prediction.null.mbps - self.mbps).abs())
+    }
+}
+
+/// How much nearer the medians are than the null: 1 is right, 0 no better, less is worse. `None` where the null is right, and
+/// where nothing was predicted.
+fn skill(errors: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (ours, nulls) = errors.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (nulls > 0.0).then(|| 1.0 - ours / nulls)
+}
+
+/// What a model says of one suggestion, where it says something.
+pub(crate) struct Guess {
+    /// It is not refused, and its null was measured.
+    pub(crate) prediction: Prediction,
+}
+
+impl Guess {
+    /// Before it is tried.
+    pub(crate) fn says(&self) -> String {
+        let Prediction { median, interval: (low, high), null, row, .. } = &self.prediction;
+        format!(
+            "A model of what was measured says {} to {} Mbit/s with {} (the middle is {}), and {} without",
+            figure(*low, 3),
+            figure(*high, 3),
+            row.id,
+            figure(*median, 3),
+            figure(null.mbps, 3)
+        )
+    }
+
+    /// Once it was measured, Mbit/s.
+    pub(crate) fn did(&self, mbps: f64) -> String {
+        let (one, prediction) = (Checked { mbps }, &self.prediction);
+        let (low, high) = prediction.interval;
+        let (ours, nulls) = one.errors(prediction);
+        format!(
+            "The model had said {} to {} Mbit/s: {} is {}. Its middle is off by {} Mbit/s; no change at all would be by {}.",
+            figure(low, 3),
+            figure(high, 3),
+            figure(mbps, 3),
+            if one.is_inside(prediction) { "inside" } else { "outside" },
+            figure(ours, 2),
+            figure(nulls, 2)
+        )
+    }
+
+    /// For programs, as a prediction of `predict`.
+    pub(crate) fn json(&self) -> Value {
+        one_json(&self.prediction)
+    }
 }
 
 /// A table's predictions.
@@ -33,6 +92,7 @@ pub(crate) struct Predicted {
     machine: String,
     about: String,
     rows: usize,
+    left_out: usize,
     found: Result<Found, NotReproduced>,
 }
 
@@ -40,7 +100,8 @@ struct Found {
     sets: usize,
     error: f64,
     predictions: Vec<Prediction>,
-    checked: Vec<(f64, String)>,
+    /// None, or one for each prediction.
+    checked: Vec<Checked>,
 }
 
 impl Predicted {
@@ -49,9 +110,8 @@ impl Predicted {
         table: &Rows,
         ensemble: &Ensemble,
         predictions: Vec<Prediction>,
-        checked: &[Checked],
+        checked: Vec<Checked>,
     ) -> Predicted {
-        let checked = checked.iter().map(|one| (one.mbps, one.id.clone())).collect();
         let found = Found { sets: ensemble.sets.len(), error: ensemble.error, predictions, checked };
         Predicted { found: Ok(found), ..Predicted::empty(table) }
     }
@@ -63,7 +123,13 @@ impl Predicted {
 
     fn empty(table: &Rows) -> Predicted {
         let (machine, about) = (table.machine.name.clone(), table.machine.about.clone());
-        Predicted { machine, about, rows: table.measured.len(), found: Err(NotReproduced { best: f64::INFINITY }) }
+        let found = Err(NotReproduced { best: f64::INFINITY, row: String::new() });
+        Predicted { machine, about, rows: table.measured.len(), left_out: 0, found }
+    }
+
+    /// The same where so many records say nothing of the machine.
+    pub(crate) fn beside(self, left_out: usize) -> Predicted {
+        Predicted { left_out, ..self }
     }
 
     /// The predictions, where any set reproduces the rows.
@@ -87,12 +153,18 @@ impl Predicted {
             Ok(found) => (found.sets, Some(found.error), found.predictions.iter().map(one_json).collect()),
             Err(_) => (0, None, Vec::new()),
         };
-        let checked = self.found.as_ref().ok().map(|found| &found.checked[..]).unwrap_or_default();
-        let checked: Vec<Value> =
-            checked.iter().map(|(mbps, id)| json!({"row": id, "throughput_bps": mbps * 1e6})).collect();
+        let found = self.found.as_ref().ok();
+        let checked = found.into_iter().flat_map(|found| found.judged()).map(|(one, prediction)| {
+            let (ours, nulls) = one.errors(prediction);
+            json!({
+                "row": prediction.row.id, "throughput_bps": one.mbps * 1e6, "inside": one.is_inside(prediction),
+                "error_bps": prediction.refusal.is_none().then_some(ours * 1e6), "null_error_bps": nulls * 1e6,
+            })
+        });
+        let checked: Vec<Value> = checked.collect();
         json::line(&json!({
-            "format": "linerate.prediction/1", "machine": self.machine, "rows": self.rows, "sets": sets,
-            "fit_error": error, "predictions": predictions, "checked": checked,
+            "format": "linerate.prediction/1", "machine": self.machine, "rows": self.rows, "left_out": self.left_out, "sets": sets,
+            "fit_error": error, "predictions": predictions, "checked": checked, "skill": found.and_then(Found::skill),
         }))
     }
 
@@ -100,9 +172,9 @@ impl Predicted {
         let mut pieces = vec![Piece::Heading(format!("{}: {}", self.machine, self.about))];
         let found = match &self.found {
             Ok(found) => found,
-            Err(NotReproduced { best }) => {
+            Err(NotReproduced { best, row }) => {
                 let rows = format!(
-                    "the best parameter set misses one of the {} rows by {} times its noise",
+                    "of {} rows the best parameter set misses '{row}' by {} times its noise",
                     self.rows,
                     figure(*best, 2)
                 );
@@ -111,10 +183,18 @@ impl Predicted {
                 return pieces;
             }
         };
-        pieces.push(Piece::Lines(vec![found.fitted(self.rows)]));
+        let mut lines = vec![found.fitted(self.rows)];
+        if self.left_out > 0 {
+            let what = "of other options or settings than the newest's";
+            lines.push(format!("Left out: {} {what}.", counted(self.left_out, "record")));
+        }
+        pieces.push(Piece::Lines(lines));
         pieces.push(found.table());
         pieces.extend(Piece::Lines(surer(&found.predictions)).under("What would make it surer"));
-        pieces.extend(Piece::Lines(found.judged()).under("What was measured"));
+        if !found.checked.is_empty() {
+            pieces.extend(found.measured().under("What was measured"));
+            pieces.push(Piece::Lines(vec![found.did()]));
+        }
         pieces.extend(Piece::Lines(vec![ASSUMPTIONS.to_owned()]).under("What to know"));
         pieces
     }
@@ -151,21 +231,45 @@ impl Found {
         Piece::Table(Table::new(names, rows).filled())
     }
 
-    fn judged(&self) -> Vec<String> {
-        let [prediction] = &self.predictions[..] else { return Vec::new() };
-        let one = |(mbps, id): &(f64, String)| {
-            let inside = (prediction.interval.0..=prediction.interval.1).contains(mbps);
-            let place = if inside { "inside" } else { "outside" };
-            let off = |from: f64| figure((from - mbps).abs(), 3);
-            format!(
-                "{id}: {} Mbit/s, {place} the interval; the median is off by {} Mbit/s, and no change at all would be by {}.",
-                figure(*mbps, 3),
-                off(prediction.median),
-                off(prediction.null.mbps)
-            )
-        };
-        self.checked.iter().map(one).collect()
+    /// What was measured of each prediction.
+    fn judged(&self) -> impl Iterator<Item = (Checked, &Prediction)> {
+        self.checked.iter().copied().zip(&self.predictions)
     }
+
+    fn skill(&self) -> Option<f64> {
+        let predicted = self.judged().filter(|(_, prediction)| prediction.refusal.is_none());
+        skill(predicted.map(|(one, prediction)| one.errors(prediction)))
+    }
+
+    fn measured(&self) -> Piece {
+        let names = ["row", "measured\nMbit/s", "median off by\nMbit/s", "no change, by\nMbit/s", "80 % of sets"];
+        let rows = self.judged().map(|(one, prediction)| {
+            let (ours, nulls) = one.errors(prediction);
+            vec![
+                Cell::long(&prediction.row.id),
+                Cell::number(one.mbps, 3),
+                if prediction.refusal.is_some() { Cell::default() } else { Cell::number(ours, 2) },
+                Cell::number(nulls, 2),
+                Cell::text(if one.is_inside(prediction) { "inside" } else { "outside" }),
+            ]
+        });
+        Piece::Table(Table::new(names, rows).filled())
+    }
+
+    /// How the predictions did, in a sentence.
+    fn did(&self) -> String {
+        let predicted: Vec<_> = self.judged().filter(|(_, prediction)| prediction.refusal.is_none()).collect();
+        let inside = predicted.iter().filter(|(one, prediction)| one.is_inside(prediction)).count();
+        let places = format!("{inside} of {} are inside the interval", counted(predicted.len(), "prediction"));
+        match self.skill() {
+            Some(skill) => format!("{places}; skill {}: 1 is right, 0 is no better than no change.", figure(skill, 2)),
+            None => format!("{places}; no change at all would have been right as well."),
+        }
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn limit(resource: Resource) -> &'static str {
@@ -192,6 +296,10 @@ fn refusal(prediction: &Prediction) -> String {
             format!("not modelled: the stream loses frames in {share} % of the sets")
         }
         Some(Refusal::UnknownBefore(axis)) => format!("not identifiable: nobody said what {axis} was"),
+        Some(Refusal::NoLimitMet) => {
+            "not identifiable from these rows: all that was offered arrived; measure a load of which not all does"
+                .to_owned()
+        }
     }
 }
 
@@ -219,7 +327,16 @@ fn surer(predictions: &[Prediction]) -> Vec<String> {
     });
     let trials =
         trials.into_iter().map(|(load, shares)| format!("To measure {load} would explain {}.", shares.join(", ")));
-    parameters.chain(trials).collect()
+    let unsaid: BTreeSet<&String> = predictions
+        .iter()
+        .filter_map(|one| match &one.refusal {
+            Some(Refusal::UnknownBefore(axis)) => Some(axis),
+            _ => None,
+        })
+        .collect();
+    let say =
+        |axis: &String| format!("Say what {axis} was: in the machine's file, or of records by --now {axis}=VALUE.");
+    parameters.chain(trials).chain(unsaid.into_iter().map(say)).collect()
 }
 
 fn described(load: &Load) -> String {
@@ -236,6 +353,7 @@ fn one_json(prediction: &Prediction) -> Value {
         Some(Refusal::Wide(_)) => "wide".into(),
         Some(Refusal::StreamLoses(_)) => "stream-loses".into(),
         Some(Refusal::UnknownBefore(_)) => "unknown-before".into(),
+        Some(Refusal::NoLimitMet) => "no-limit-met".into(),
     };
     let set: serde_json::Map<String, Value> =
         prediction.row.set.iter().map(|set| (set.axis.clone(), set.value.clone().into())).collect();
@@ -265,8 +383,8 @@ mod tests {
         let table = Rows::shipped(name).expect("it comes along");
         let ensemble = fit(&table.machine, &table.measured, effort).expect("its rows are reproduced");
         let predictions = predict(&table.machine, &ensemble, &table.measured, &table.asked, effort);
-        let checked = Checked { mbps: 200.0, id: "a record".to_owned() };
-        Predicted::of(&table, &ensemble, predictions, &[checked])
+        let checked = predictions.iter().map(|_| Checked { mbps: 200.0 }).collect();
+        Predicted::of(&table, &ensemble, predictions, checked)
     }
 
     #[test]
@@ -277,11 +395,16 @@ mod tests {
             "no-fixup-faster-memory",
             "To know cpu.fixup",
             "80 % of sets",
+            "median off by",
+            "predictions are inside the interval; skill",
         ] {
             assert!(text.contains(part), "no '{part}' in: {text}");
         }
         let object: Value = serde_json::from_str(&shown("004").json()).unwrap();
         for prediction in object["predictions"].as_array().unwrap() {
+            if !prediction["refused"].is_null() {
+                continue;
+            }
             let figure = |name: &str| prediction[name].as_f64().unwrap();
             assert!(figure("low_bps") < figure("median_bps") && figure("median_bps") < figure("high_bps"));
             assert!(prediction["null_measured"].as_bool().unwrap());
@@ -300,9 +423,18 @@ mod tests {
     }
 
     #[test]
+    fn skill_is_how_much_nearer_than_the_null() {
+        assert_eq!(skill([(0.0, 5.0), (0.0, 3.0)].into_iter()), Some(1.0));
+        assert_eq!(skill([(4.0, 5.0), (4.0, 3.0)].into_iter()), Some(0.0));
+        assert_eq!(skill([(16.0, 8.0)].into_iter()), Some(-1.0));
+        assert_eq!(skill([(1.0, 0.0)].into_iter()), None);
+        assert_eq!(skill(std::iter::empty()), None);
+    }
+
+    #[test]
     fn rows_that_no_set_reproduces_are_said_with_what_to_do() {
         let table = Rows::shipped("004").unwrap();
-        let text = Predicted::not_reproduced(&table, NotReproduced { best: 3.4 }).text(None);
-        assert!(text.contains("Not identifiable") && text.contains("3.4 times its noise"), "{text}");
+        let text = Predicted::not_reproduced(&table, NotReproduced { best: 3.4, row: "arge.0".to_owned() }).text(None);
+        assert!(text.contains("Not identifiable") && text.contains("misses 'arge.0' by 3.4 times its noise"), "{text}");
     }
 }

@@ -1,0 +1,341 @@
+//! Records as a model takes them: each configuration a row that was measured, and what they know of the machine.
+//! Knows neither fits nor commands.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use anyhow::{Result, anyhow};
+use linerate_machine::end::{Direction, End};
+use linerate_machine::environment::Nic;
+use linerate_machine::units::OfferedLoad;
+use linerate_model::cost::{Load, Workload};
+use linerate_model::machine::Machine;
+use linerate_model::parameter::Parameter;
+use linerate_model::setting::Set;
+use linerate_model::table::{Measured, Row};
+use linerate_path::budget::LossLine;
+use linerate_path::stage::Stage;
+use linerate_results::record::Record;
+use linerate_results::stats::median;
+use linerate_trial::spec::{self, Ip, Spec};
+
+/// Runs of the same that differ by less are not told apart: where there are no repeats, or they agree better.
+const LEAST_NOISE: f64 = 0.01;
+const NOISE_OF_ONE: f64 = 0.03;
+/// From this share of the datagrams on, what was lost tells of the machine; and this share of that at one stage tells where.
+const LOST: f64 = 0.02;
+const AT_ONE_STAGE: f64 = 0.8;
+/// A stream that sends more of its segments again is held back by that, and recovery from loss is not modelled.
+const RETRANSMITTED: f64 = 0.01;
+/// Options that do not make a configuration another one: the load, and how long and how exactly it was measured.
+const OF_LOAD: [&str; 11] = [
+    "workload",
+    "direction",
+    "rate",
+    "message_size",
+    "duration",
+    "bytes",
+    "warmup",
+    "interval",
+    "seed",
+    "cpu_method",
+    "probe",
+];
+
+/// What was measured of one machine, as it was when the newest record was made.
+pub(super) struct Calibration {
+    /// Each load, and what it came to.
+    pub(super) configurations: Vec<Configuration>,
+    /// The load of the newest record.
+    pub(super) newest: Key,
+    /// Records of other options or settings than the newest's, which say nothing of this machine.
+    pub(super) left_out: usize,
+    /// What the newest record knows of the machine.
+    known: Known,
+}
+
+/// A load, and what it came to.
+pub(super) struct Configuration {
+    pub(super) key: Key,
+    pub(super) row: Row,
+    pub(super) measured: Measured,
+}
+
+/// What makes records repeats of each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    workload: &'static str,
+    payload: u32,
+    rate: String,
+}
+
+impl Calibration {
+    /// The newest record that is a stream in one direction with a throughput.
+    pub(super) fn newest(records: &[Record]) -> Option<&Record> {
+        records.iter().rev().find(|record| Key::of(record).is_some())
+    }
+
+    /// Of these, as far as they are of the machine of `newest`, the one record that is needed in full.
+    pub(super) fn of(records: &[Record], newest: &Record) -> Option<Calibration> {
+        let alike = |record: &&Record| Key::of(record).is_some() && others(record) == others(newest);
+        let used: Vec<&Record> = records.iter().filter(alike).collect();
+        let usable = records.iter().filter(|record| Key::of(record).is_some()).count();
+        Some(Calibration {
+            configurations: configurations(&used),
+            newest: Key::of(newest)?,
+            left_out: usable - used.len(),
+            known: Known::of(newest, &used),
+        })
+    }
+
+    /// The newest record's configuration.
+    pub(super) fn base(&self) -> Option<&Configuration> {
+        self.configurations.iter().find(|one| one.key == self.newest)
+    }
+
+    /// Any machine, as far as the records know it.
+    pub(super) fn any(&self) -> Machine {
+        let mut machine = Machine::shipped("any").expect("it comes along");
+        for set in &self.known.sets {
+            machine = machine.clone().saying(set).unwrap_or(machine);
+        }
+        let received = self.configurations.iter().filter(|one| one.row.load.workload == Workload::UdpRx);
+        let sent =
+            received.filter_map(|one| Some(one.row.load.on_cable(one.row.load.offered_mbps?))).fold(0.0, f64::max);
+        let machine = machine.at_least(Parameter::PartnerRate, sent, "the most that it sent, of the records");
+        let known = |machine: Machine, parameter, value: Option<f64>, source| match value {
+            Some(value) => machine.knowing(parameter, value, source),
+            None => machine,
+        };
+        let machine = known(machine, Parameter::CableRate, self.known.cable_mbps, "the target's link, of the record");
+        known(machine, Parameter::LinkRate, self.link_mbps(), "the sender's token bucket, of the record")
+    }
+
+    /// A token bucket counts frames without preamble, gap and FCS, a link with them: the same only for frames of one size.
+    fn link_mbps(&self) -> Option<f64> {
+        let mut loads = self.configurations.iter().map(|one| one.row.load);
+        let first = loads.next()?;
+        let octets = first.payload + first.workload.headers();
+        let alike = loads.all(|load| load.payload == first.payload && load.workload == first.workload);
+        let on_cable = first.on_cable(first.payload) / octets;
+        self.known.bucket_mbps.filter(|_| alike).map(|mbps| mbps * on_cable)
+    }
+}
+
+impl Key {
+    fn of(record: &Record) -> Option<Key> {
+        let flow = &record.result.as_ref()?.flow;
+        flow.throughput_bps.filter(|bps| *bps > 0.0)?;
+        let spec = record.asked_spec()?;
+        let workload = workload(record)?;
+        let lossy = flow.tcp.as_ref().is_some_and(|tcp| {
+            tcp.segments_sent.is_some_and(|sent| tcp.retransmissions as f64 > RETRANSMITTED * sent as f64)
+        });
+        if lossy {
+            return None;
+        }
+        let payload = match record.workload {
+            spec::Workload::UdpStream => spec.message_octets(),
+            _ => segment(record, &spec),
+        };
+        let rate = record.asked.get("rate").cloned().unwrap_or_default();
+        Some(Key { workload: workload.name(), payload, rate })
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!("{} of {} octets at {}", self.workload, self.payload, self.rate)
+    }
+
+    /// Whether it is of this size and rate, as far as they are asked for.
+    pub(super) fn is_of(&self, sets: &[Set]) -> bool {
+        let rate = |text: &str| text.parse::<OfferedLoad>().ok();
+        sets.iter().all(|set| match set.axis.as_str() {
+            "rate" => rate(&set.value) == rate(&self.rate),
+            _ => linerate_machine::units::parse_size(&set.value).ok() == Some(self.payload.into()),
+        })
+    }
+}
+
+/// Octets of payload of a full segment: what is asked for, or what the MTU leaves beside headers with timestamps.
+fn segment(record: &Record, spec: &Spec) -> u32 {
+    let mtu = record.target.environment.nic.as_ref().and_then(|nic| nic.mtu).unwrap_or(1500);
+    let headers = if spec.ip == Some(Ip::V6) { 40 + 32 } else { 20 + 32 };
+    let most = mtu.saturating_sub(headers).max(1);
+    spec.mss.map_or(most, |mss| most.min(mss.into()))
+}
+
+fn workload(record: &Record) -> Option<Workload> {
+    match (record.workload, record.direction) {
+        (spec::Workload::UdpStream, Direction::Rx) => Some(Workload::UdpRx),
+        (spec::Workload::UdpStream, Direction::Tx) => Some(Workload::UdpTx),
+        (spec::Workload::TcpStream, Direction::Rx) => Some(Workload::TcpRx),
+        (spec::Workload::TcpStream, Direction::Tx) => Some(Workload::TcpTx),
+        _ => None,
+    }
+}
+
+/// What a record was asked beside its load, and what its machines were set to.
+fn others(record: &Record) -> BTreeMap<String, String> {
+    let options = record.asked.iter().filter(|(name, _)| !OF_LOAD.contains(&name.as_str()));
+    let options = options.map(|(name, value)| (name.clone(), value.clone()));
+    let settings = record.machines().into_iter().flat_map(|(end, machine)| {
+        machine.settings.iter().map(move |one| (format!("{end}.{}", one.name), one.asked.clone()))
+    });
+    let endpoints = record.machines().into_iter().map(|(end, machine)| (format!("{end}"), machine.endpoint.clone()));
+    options.chain(settings).chain(endpoints).collect()
+}
+
+/// A row for each configuration: medians, how much its repeats differ, and where it lost.
+pub(super) fn configurations(records: &[&Record]) -> Vec<Configuration> {
+    let mut groups: BTreeMap<Key, Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        if let Some(key) = Key::of(record) {
+            groups.entry(key).or_default().push(record);
+        }
+    }
+    let mut all: Vec<Configuration> =
+        groups.into_iter().filter_map(|(key, group)| configuration(key, &group)).collect();
+    let place = |one: &Configuration| (one.row.load.payload, one.row.load.offered_mbps.unwrap_or(f64::INFINITY));
+    all.sort_by(|a, b| {
+        a.key.workload.cmp(b.key.workload).then(place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal))
+    });
+    all
+}
+
+fn configuration(key: Key, group: &[&Record]) -> Option<Configuration> {
+    let of = |pick: fn(&Record) -> Option<f64>| group.iter().filter_map(|record| pick(record)).collect::<Vec<f64>>();
+    let throughput = of(|record| record.result.as_ref()?.flow.throughput_bps);
+    let mbps = median(&throughput)? / 1e6;
+    // What was offered is what the sender did send, where the partner is the sender; else what was asked.
+    let workload = workload(group.first()?)?;
+    let asked = of(|record| {
+        let spec = record.asked_spec()?;
+        spec.rate.bits_per_second(spec.message_octets().into())
+    });
+    let sent = of(|record| record.result.as_ref()?.flow.achieved_load_bps);
+    let offered = if workload == Workload::UdpRx { median(&sent).or(median(&asked)) } else { median(&asked) };
+    let load = Load { workload, payload: key.payload.into(), offered_mbps: offered.map(|bps| bps / 1e6) };
+    let row = Row { id: key.words(), load, set: Vec::new() };
+    let measured = Measured { mbps, noise: noise(&throughput), lost_at: lost_at(group) };
+    Some(Configuration { key, row, measured })
+}
+
+/// The standard deviation of repeats, as a share.
+fn noise(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return NOISE_OF_ONE;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    ((squares / (values.len() - 1) as f64).sqrt() / mean).max(LEAST_NOISE)
+}
+
+/// Where the datagrams of these were lost, if most of each were lost at one stage and the model has that.
+fn lost_at(group: &[&Record]) -> Option<Stage> {
+    let mut stages = group.iter().map(|record| {
+        let lost = record.result.as_ref()?.flow.loss_ratio.filter(|ratio| *ratio >= LOST)?;
+        let lines = record.loss_budget.as_ref()?;
+        let all = lines.iter().map(|line| line.packets).sum::<u64>() as i64 + record.unaccounted.unwrap_or(0).max(0);
+        let mut by_stage = BTreeMap::<Option<Stage>, u64>::new();
+        lines.iter().for_each(|line| *by_stage.entry(modelled(line)).or_default() += line.packets);
+        let (stage, packets) = by_stage.into_iter().max_by_key(|(_, packets)| *packets)?;
+        stage.filter(|_| lost > 0.0 && packets as f64 >= AT_ONE_STAGE * all as f64)
+    });
+    let first = stages.next()??;
+    stages.all(|stage| stage == Some(first)).then_some(first)
+}
+
+/// The stage that the model loses at where the machine loses at this one.
+fn modelled(line: &LossLine) -> Option<Stage> {
+    match line.stage {
+        // An ifb's queue stands for the receive ring, and is a shaper.
+        Stage::DriverRxRing if line.counters.iter().any(|counter| counter.name.starts_with("ifb")) => Some(Stage::Link),
+        Stage::Qdisc | Stage::DriverTxRing | Stage::MacTx | Stage::Link => Some(Stage::Link),
+        Stage::MacRxFifo | Stage::DriverRxRing | Stage::ReceiverSocket => Some(line.stage),
+        _ => None,
+    }
+}
+
+/// What a record knows of its target.
+struct Known {
+    sets: Vec<Set>,
+    cable_mbps: Option<f64>,
+    bucket_mbps: Option<f64>,
+}
+
+impl Known {
+    fn of(newest: &Record, used: &[&Record]) -> Known {
+        let environment = &newest.target.environment;
+        let nic = environment.nic.as_ref();
+        let receives = newest.direction == Direction::Rx;
+        let switch = |on: bool| (if on { "on" } else { "off" }).to_owned();
+        let ring = |name: &str| nic?.rings.get(name).map(|amount| amount.current.to_string());
+        // Where the driver adapts them, nobody knows what they were.
+        let coalescing = |name: &str| {
+            let values = &nic?.coalescing;
+            values.get(name).filter(|_| values.get("adaptive-rx") != Some(&1)).copied()
+        };
+        // 0 frames are any number of them, until the time is over.
+        let most = |frames: Option<u32>| match (frames, coalescing("rx-usecs")) {
+            (None | Some(0), Some(1..)) => Some(1024),
+            (frames, _) => frames.filter(|frames| *frames > 0),
+        };
+        let checksum = || {
+            let names: &[&str] =
+                if receives { &["rx-checksum"] } else { &["tx-checksum-ip-generic", "tx-checksum-ipv4"] };
+            let known: Vec<bool> = names.iter().filter_map(|name| nic?.offloads.get(*name).copied()).collect();
+            let word = if known.contains(&true) { "mac" } else { "software" };
+            (!known.is_empty()).then(|| word.to_owned())
+        };
+        let at_ring = used.iter().any(|record| lost_at(&[record]) == Some(Stage::DriverRxRing));
+        let told = [
+            ("rings.rx", ring("rx")),
+            ("rings.tx", ring("tx")),
+            ("coalesce.frames", most(coalescing("rx-frames")).map(|frames| frames.to_string())),
+            ("coalesce.usecs", coalescing("rx-usecs").map(|usecs| usecs.to_string())),
+            ("pause", nic.and_then(|nic| nic.pause.as_ref()?.tx).map(switch)),
+            ("checksum", checksum()),
+            ("cpus", environment.cpu.count.map(|count| (if count == 1 { "one" } else { "own" }).to_owned())),
+            ("without_descriptor", at_ring.then(|| "drop".to_owned())),
+        ];
+        let sets = told.into_iter().filter_map(|(axis, value)| Some(Set { axis: axis.to_owned(), value: value? }));
+        let sender = if receives { End::Host } else { End::Target };
+        let of_sender = newest.machines().into_iter().find(|(end, _)| *end == sender);
+        Known {
+            sets: sets.collect(),
+            cable_mbps: nic.and_then(|nic| nic.speed_mbps).map(f64::from),
+            bucket_mbps: of_sender.and_then(|(_, machine)| bucket_mbps(machine.environment.nic.as_ref()?)),
+        }
+    }
+}
+
+/// The rate of the root's token bucket.
+fn bucket_mbps(nic: &Nic) -> Option<f64> {
+    let mut words = nic.qdiscs.first()?.split_whitespace();
+    let is_bucket = words.next() == Some("tbf");
+    let rate = words.skip_while(|word| *word != "rate").nth(1)?;
+    let bps = rate.parse::<OfferedLoad>().ok()?.bits_per_second(1)?;
+    is_bucket.then_some(bps / 1e6)
+}
+
+/// The load with another rate, or another size.
+pub(super) fn changed(of: &Configuration, sets: &[Set]) -> Result<Load> {
+    let mut load = of.row.load;
+    let udp = matches!(load.workload, Workload::UdpRx | Workload::UdpTx);
+    if sets.is_empty() {
+        return Ok(load);
+    }
+    let mut spec = Spec::new(if udp { spec::Workload::UdpStream } else { spec::Workload::TcpStream });
+    spec.message_size = udp.then_some(of.key.payload);
+    if !of.key.rate.is_empty() {
+        spec.set("rate", &of.key.rate).map_err(|error| anyhow!("the record's rate: {error}"))?;
+    }
+    for set in sets {
+        spec.set(&set.axis, &set.value).map_err(|error| anyhow!("--set {}={}: {error}", set.axis, set.value))?;
+    }
+    if udp {
+        load.payload = spec.message_octets().into();
+    }
+    load.offered_mbps = spec.rate.bits_per_second(spec.message_octets().into()).map(|bps| bps / 1e6);
+    Ok(load)
+}

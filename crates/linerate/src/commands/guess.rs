@@ -1,0 +1,142 @@
+//! How much a suggestion would give, by a model of what the campaign measured: said only where the records tell.
+//! Knows which suggestions a model has something like; the words are `render::predict`'s.
+
+use linerate_machine::end::Direction;
+use linerate_model::fit::{Effort, fit};
+use linerate_model::predict::predict;
+use linerate_model::setting::Set;
+use linerate_model::table::Row;
+use linerate_results::findings::Try;
+use linerate_results::record::Record;
+use linerate_results::select::Filter;
+use linerate_results::store::Store;
+
+use super::calibration::{Calibration, changed};
+use crate::render::predict::Guess;
+
+/// Less than `predict` takes: whoever asks what limits a record does not wait for a figure beside the answer.
+const EFFORT: Effort = Effort { sets: 120, generations: 150, frames: 400, seed: 1 };
+/// Of more configurations a fit takes longer than the rest of the answer.
+const MOST_ROWS: usize = 40;
+
+/// What a suggestion is to a model.
+enum Asked {
+    Load(Set),
+    Machine(Set),
+}
+
+/// Predicts what this suggestion of the record's would come to; `None` where nothing tells.
+pub(super) fn guess(store: &Store, record: &Record, suggestion: &Try) -> Option<Guess> {
+    let asked = asked(record, suggestion)?;
+    let filter = Filter { campaign: Some(record.campaign.clone()), ..Filter::default() };
+    let all = store.select_in_brief(&filter).ok()?;
+    let calibration = Calibration::of(&all, record)?;
+    let base = calibration.base().filter(|_| calibration.configurations.len() <= MOST_ROWS)?;
+    let (load, set) = match asked {
+        Asked::Load(set) => (changed(base, &[set]).ok()?, Vec::new()),
+        Asked::Machine(set) => (base.row.load, vec![set]),
+    };
+    let machine = calibration.any();
+    let row = Row { id: format!("{}={}", suggestion.name, suggestion.value), load, set };
+    row.resolve(&machine.settings).ok()?;
+    let measured: Vec<_> = calibration.configurations.into_iter().map(|one| (one.row, one.measured)).collect();
+    let ensemble = fit(&machine, &measured, EFFORT).ok()?;
+    let prediction = predict(&machine, &ensemble, &measured, &[row], EFFORT).pop()?;
+    (prediction.refusal.is_none() && prediction.null.measured).then_some(Guess { prediction })
+}
+
+/// Of throughput and loss: of times a model says nothing.
+fn asked(record: &Record, suggestion: &Try) -> Option<Asked> {
+    let set = |axis: &str, value: &str| Set { axis: axis.to_owned(), value: value.to_owned() };
+    let receives = record.direction == Direction::Rx;
+    let value = suggestion.value.as_str();
+    if !matches!(suggestion.metric, "throughput" | "loss") {
+        return None;
+    }
+    let machine = |axis| Some(Asked::Machine(set(axis, value)));
+    match suggestion.name.as_str() {
+        "message_size" | "rate" => Some(Asked::Load(set(&suggestion.name, value))),
+        "target.ring.rx" => machine("rings.rx"),
+        "target.ring.tx" => machine("rings.tx"),
+        "target.pause.tx" => machine("pause"),
+        "target.coalesce.rx_usecs" => machine("coalesce.usecs"),
+        "target.mtu" => machine("mtu"),
+        "target.rx_checksum" if receives && value == "on" => Some(Asked::Machine(set("checksum", "mac"))),
+        "target.tx_checksum" if !receives && value == "on" => Some(Asked::Machine(set("checksum", "mac"))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::change::Changed;
+    use linerate_results::sample;
+
+    use super::*;
+
+    fn suggestion(name: &str, value: &str) -> Try {
+        Try { name: name.to_owned(), value: value.to_owned(), metric: "throughput" }
+    }
+
+    /// A sender of 2 µs a datagram and 1 ns an octet, its sizes in turns.
+    fn campaign(sizes: &[u64]) -> (Store, Record) {
+        let mut store = Store::in_memory().unwrap();
+        let mut last = None;
+        for (index, size) in sizes.iter().enumerate() {
+            let mut record = sample::udp(index as u32, Direction::Tx, 100, 100.0);
+            record.asked.insert("rate".to_owned(), "unlimited".to_owned());
+            record.asked.insert("message_size".to_owned(), size.to_string());
+            let flow = &mut record.result.as_mut().unwrap().flow;
+            let bps = *size as f64 * 8e6 / (2.0 + 0.001 * *size as f64);
+            (flow.throughput_bps, flow.achieved_load_bps, flow.loss_ratio) = (Some(bps), Some(bps), Some(0.0));
+            record.target.environment.nic.as_mut().unwrap().speed_mbps = Some(10_000);
+            store.insert(&record).unwrap();
+            last = Some(record);
+        }
+        (store, last.unwrap())
+    }
+
+    #[test]
+    fn several_sizes_tell_of_another() {
+        let (store, record) = campaign(&[64, 256, 1024, 128]);
+        let guess = guess(&store, &record, &suggestion("message_size", "512")).expect("four sizes tell of a fifth");
+        let (low, high) = guess.prediction.interval;
+        // 512 octets in 2.512 µs.
+        let truth = 512.0 * 8.0 / 2.512;
+        assert!((low..=high).contains(&truth), "{truth} is not in {low} to {high}");
+        assert!((guess.prediction.median / truth - 1.0).abs() < 0.1, "{} for {truth}", guess.prediction.median);
+    }
+
+    #[test]
+    fn what_records_do_not_tell_is_not_said() {
+        let (store, record) = campaign(&[128]);
+        // One size does not tell what an octet costs.
+        let said = guess(&store, &record, &suggestion("message_size", "1470"));
+        assert!(said.is_none(), "{:?}", said.map(|guess| guess.prediction));
+        // Nor has a model anything like these.
+        for (name, value) in [("streams", "4"), ("target.governor", "performance"), ("host.ring.rx", "4096")] {
+            assert!(guess(&store, &record, &suggestion(name, value)).is_none(), "{name}");
+        }
+        // Nor does it know times.
+        let latency = Try { metric: "latency_p50", ..suggestion("target.coalesce.rx_usecs", "0") };
+        assert!(guess(&store, &record, &latency).is_none());
+    }
+
+    #[test]
+    fn records_of_other_settings_say_nothing_of_this_machine() {
+        let (mut store, record) = campaign(&[64, 256, 1024, 128]);
+        let mut other = record;
+        other.id = "01M7ZZZZZZZZZZZZZZZZZZZZZZ".to_owned();
+        other.trial.index = 99;
+        other.target.settings.push(Changed {
+            name: "mtu".to_owned(),
+            asked: "9000".to_owned(),
+            set: None,
+            read_back: None,
+            original: None,
+        });
+        store.insert(&other).unwrap();
+        let said = guess(&store, &other, &suggestion("message_size", "512"));
+        assert!(said.is_none(), "{:?}", said.map(|guess| guess.prediction));
+    }
+}
