@@ -24,6 +24,8 @@ use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::mac::MacAddress;
+use linerate_trial::frames::FrameKind;
+use linerate_trial::spec::Workload;
 
 use crate::foreign;
 use crate::probe::Probing;
@@ -131,6 +133,10 @@ impl Session {
     }
 
     fn carry_out(&mut self, request: Request, outlet: &Outbox) -> Result<Reply, Refusal> {
+        if matches!(request, Request::Way { .. } | Request::Witness { .. } | Request::Probe(_)) {
+            // Whoever looks for the other end needs neighbours that are asked for and answered.
+            self.settings.speak();
+        }
         match request {
             Request::Lease { holder } => {
                 let lease = Lease::take(&holder, local::connect).map_err(|error| match error {
@@ -254,8 +260,19 @@ impl Session {
             let test =
                 foreign::Test::prepare(foreign, prepare.spec, prepare.local, interface.clone(), self.unanswered)?;
             self.trial = TrialState::Foreign(Box::new(test));
-            return Ok(Reply::Prepared { ports: Vec::new(), interface, mac: None });
+            return Ok(Reply::Prepared { ports: Vec::new(), interface, mac: None, silenced: Vec::new() });
         }
+        let silenced = match &interface {
+            Some(interface) if prepare.spec.workload == Workload::Frames => {
+                // Frames with IP may go by a router.
+                let is_routed = prepare.spec.frame_kind() != FrameKind::Raw;
+                self.settings.silence(interface, prepare.local, is_routed)
+            }
+            _ => {
+                self.settings.speak();
+                Vec::new()
+            }
+        };
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
         let mut trial =
             Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
@@ -274,7 +291,7 @@ impl Session {
         let ports = trial.ports().map_err(failed)?;
         let mac = trial.mac();
         self.trial = TrialState::Ready { trial: Box::new(trial), connected: false };
-        Ok(Reply::Prepared { ports, interface, mac })
+        Ok(Reply::Prepared { ports, interface, mac, silenced })
     }
 
     fn observe(&mut self, observe: Observe) -> Result<Reply, Refusal> {

@@ -1,13 +1,14 @@
 //! The settings part of a conversation: read, changed, confirmed, put back.
 //! Knows no setting; [`linerate_host::guard`] changes them and puts them back.
 
+use std::net::IpAddr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_control::message::{RefusalKind, Reply};
 use linerate_host::guard::{self, Guard, GuardError};
-use linerate_host::scheduling;
+use linerate_host::{quiet, scheduling};
 use linerate_machine::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
 use linerate_machine::setting::{self, RECEIVER_SCHEDULING, Scheduling};
 
@@ -28,6 +29,8 @@ pub(crate) struct SettingsOf {
     commands: Commands,
     /// How the next trials' receiving threads are scheduled. No journal: it ends with them.
     receivers: Arc<Mutex<Option<Scheduling>>>,
+    /// What keeps a port silent, by the trials of frames so far.
+    silenced: Vec<String>,
     /// Dropped when nothing waits to be confirmed any more.
     timer: Option<mpsc::Sender<()>>,
     /// Who changes them, for those who find them changed.
@@ -45,6 +48,7 @@ impl SettingsOf {
             guard: Arc::new(Mutex::new(Guard::new(&first))),
             commands,
             receivers: Arc::default(),
+            silenced: Vec::new(),
             timer: None,
             by: "somebody".to_owned(),
         }
@@ -123,6 +127,8 @@ impl SettingsOf {
         let (own, changes): (Vec<Change>, Vec<Change>) =
             changes.iter().cloned().partition(|change| change.name == RECEIVER_SCHEDULING);
         let own = own.last().map(|change| self.try_receivers(change)).transpose()?;
+        // From now on it is the controller's, which puts it back when it likes.
+        self.silenced.retain(|name| !changes.iter().any(|change| change.name == *name));
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = guard.set(interface, &changes, &self.by, within.is_some()).map_err(refusal)?;
         let before = self.receivers();
@@ -172,6 +178,7 @@ impl SettingsOf {
 
     pub(crate) fn restore(&mut self, names: &[String], kept: bool) -> Reply {
         self.timer = None;
+        self.silenced.retain(|name| !names.is_empty() && !names.contains(name));
         let mut settings = self.lock().restore(names);
         if names.is_empty() || names.iter().any(|name| name == RECEIVER_SCHEDULING) {
             let was = self.receivers.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -188,10 +195,38 @@ impl SettingsOf {
         Reply::Restored { settings }
     }
 
+    /// Keeps the interface silent of the kernel's own traffic, as far as it can be, until [`SettingsOf::speak`] or the end of
+    /// the conversation. Returns what was changed for it, now or before.
+    pub(crate) fn silence(&mut self, interface: &str, local: IpAddr, is_routed: bool) -> Vec<Changed> {
+        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silenced = Vec::new();
+        for change in quiet::changes(interface, local, is_routed) {
+            // What somebody asked for stands.
+            if guard.holds(&change.name) && !self.silenced.contains(&change.name) {
+                continue;
+            }
+            // What cannot be had, or is another agent's, is done without: frames of others are counted apart.
+            if let Ok(changed) = guard.set(Some(interface), std::slice::from_ref(&change), &self.by, false) {
+                self.silenced.extend((!self.silenced.contains(&change.name)).then_some(change.name));
+                silenced.extend(changed);
+            }
+        }
+        silenced
+    }
+
+    /// Puts back what kept ports silent.
+    pub(crate) fn speak(&mut self) {
+        let names = std::mem::take(&mut self.silenced);
+        if !names.is_empty() {
+            self.lock().restore(&names);
+        }
+    }
+
     /// Puts everything back. What fails is tried again by the watchdog, and by the next agent.
     pub(crate) fn end(&mut self) {
         self.timer = None;
         *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.silenced.clear();
         self.lock().restore(&[]);
     }
 

@@ -523,6 +523,10 @@ pub enum Reply {
         /// Where frames for this end arrive; of a trial of frames.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mac: Option<MacAddress>,
+        /// What was changed so that the port is silent of the kernel's own traffic, until a trial of other traffic or the end of
+        /// the conversation; of a trial of frames.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        silenced: Vec<Changed>,
     },
     /// To [`Request::Get`].
     Settings {

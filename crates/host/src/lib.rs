@@ -21,6 +21,7 @@ mod others;
 pub mod probe;
 pub mod profile;
 mod qdiscs;
+pub mod quiet;
 pub mod registers;
 mod schedstat;
 pub mod scheduling;

@@ -3,8 +3,6 @@
 
 mod namespaces;
 
-use std::time::Duration;
-
 use linerate_host::xdp::attach::Place;
 use linerate_host::xdp::checker::{Checker, CheckerOptions};
 use linerate_host::xdp::double::{Double, DoubleCounts, DoubleOptions};
@@ -31,8 +29,8 @@ struct Run {
 
 /// Frames at this load through a device like that. `None`: this machine cannot.
 fn run(test: &str, pair: &Pair, options: DoubleOptions, load: Pace, frames: u64) -> Option<Run> {
-    let checked = CheckerOptions { secret: SECRET, streams: 1, echoed: false };
-    let attached = within(&pair.a, || Checker::attach("out0", checked, Some(Place::Driver)));
+    let checked = CheckerOptions::new(SECRET, 1);
+    let attached = within(&pair.a, || Checker::attach("out0", &checked, Some(Place::Driver)));
     let checker = match attached {
         Ok(checker) => checker,
         Err(lacking @ (XdpError::NotPermitted | XdpError::NoBpf | XdpError::TooOld { .. })) => {
@@ -45,15 +43,7 @@ fn run(test: &str, pair: &Pair, options: DoubleOptions, load: Pace, frames: u64)
     let (to, from) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let (kind, vlans) = (FrameKind::Udp4, Vlans::NONE);
     let template = Template { kind, vlans, to, from, frame_len: 64, reverse: false, ends: None, hops: 64, dscp: 0 };
-    let sending = GeneratorOptions {
-        template,
-        secret: SECRET,
-        stream: 0,
-        flows: 1,
-        pace: Some(load),
-        batch: Some(1),
-        warmup: Duration::ZERO,
-    };
+    let sending = GeneratorOptions { pace: Some(load), batch: Some(1), ..GeneratorOptions::new(template, SECRET) };
     let overrun = || -> u64 {
         let text = pair.must("ip -n $B -s link show out0 | grep -A1 TX: | tail -1 | tr -s ' ' | cut -d' ' -f5");
         text.parse().unwrap()

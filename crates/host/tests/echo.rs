@@ -27,13 +27,13 @@ fn options(kind: FrameKind, vlans: &[u16]) -> GeneratorOptions {
     let (to, from) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let template = Template { kind, vlans, to, from, frame_len: 100, reverse: false, ends: None, hops: 64, dscp: 0 };
     let pace = Some(Pace::per_second(20_000));
-    GeneratorOptions { template, secret: SECRET, stream: 0, flows: 16, pace, batch: None, warmup: Duration::ZERO }
+    GeneratorOptions { flows: 16, pace, ..GeneratorOptions::new(template, SECRET) }
 }
 
 /// The first machine's end: it counts what comes back. `None`: this machine cannot.
 fn checker(test: &str, pair: &Pair) -> Option<Checker> {
-    let options = CheckerOptions { secret: SECRET, streams: 1, echoed: true };
-    match within(&pair.a, || Checker::attach(LINK, options, Some(Place::Driver))) {
+    let options = CheckerOptions { echoed: true, ..CheckerOptions::new(SECRET, 1) };
+    match within(&pair.a, || Checker::attach(LINK, &options, Some(Place::Driver))) {
         Ok(checker) => Some(checker),
         Err(lacking @ (XdpError::NotPermitted | XdpError::NoBpf | XdpError::TooOld { .. })) => {
             println!("SKIPPED {test}: {lacking}");

@@ -11,16 +11,18 @@ use linerate_host::sys::packet;
 use linerate_host::sys::thread::monotonic_ns;
 use linerate_host::xdp::assembler::{Alu, Assembler, If, Reg, Width};
 use linerate_host::xdp::attach::{Pass, Place};
-use linerate_host::xdp::checker::{Checker, CheckerOptions};
+use linerate_host::xdp::checker::{Checker, CheckerOptions, Expected, Times};
 use linerate_host::xdp::error::XdpError;
-use linerate_host::xdp::generator::{Ended, Extent, Generator, GeneratorCounts, GeneratorOptions, Pace};
+use linerate_host::xdp::generator::{
+    Ended, Extent, Generator, GeneratorCounts, GeneratorOptions, Moment, Pace, Phase, Then,
+};
 use linerate_wire::frame::{FrameKind, StreamField, TestHeader};
 use linerate_wire::template::{Template, Vlans};
 use namespaces::{LINK, Pair, within};
 use socket2::SockFilter;
 
 const SECRET: u32 = 0x0c0f_fee1;
-const CHECKED: CheckerOptions = CheckerOptions { secret: SECRET, streams: 2, echoed: false };
+const CHECKED: CheckerOptions = CheckerOptions::new(SECRET, 2);
 /// A link whose ends say nothing of their own.
 const QUIET_LINK: &str = "for N in $A $B; do ip netns exec $N sysctl -qw net.ipv6.conf.default.disable_ipv6=1; done; \
      ip link add $LINK netns $A type veth peer name $LINK netns $B; \
@@ -42,7 +44,7 @@ fn template(kind: FrameKind, vlans: &[u16], frame_len: usize) -> Template {
 
 fn options(kind: FrameKind, vlans: &[u16], frame_len: usize) -> GeneratorOptions {
     let template = template(kind, vlans, frame_len);
-    GeneratorOptions { template, secret: SECRET, stream: 1, flows: 1, pace: None, batch: None, warmup: Duration::ZERO }
+    GeneratorOptions { stream: 1, ..GeneratorOptions::new(template, SECRET) }
 }
 
 /// What a machine cannot do; everything else is a failure.
@@ -96,7 +98,7 @@ fn every_frame_is_counted_by_all_three() {
         (FrameKind::Udp6, &[], 84, 256),
         (FrameKind::Udp6, &[4094], 1281, 3),
     ] {
-        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, CHECKED, Some(Place::Driver)))) else {
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
             return;
         };
         assert_eq!(checker.place(), Place::Driver);
@@ -109,8 +111,9 @@ fn every_frame_is_counted_by_all_three() {
         assert_eq!(counts.received(), left);
         assert_eq!(counts.measured.octets, left * (frame_len as u64 - 4));
         assert_eq!(counts.lost(sent.frames), dropped as i64);
-        assert_eq!((counts.measured.duplicated, counts.measured.reordered, counts.from_the_future), (0, 0, 0));
-        assert_eq!(counts.delays.iter().map(|bucket| bucket.frames).sum::<u64>(), left);
+        let times = checker.times(1).unwrap();
+        assert_eq!((counts.measured.duplicated, counts.measured.reordered, times.from_the_future), (0, 0, 0));
+        assert_eq!(times.buckets.iter().map(|bucket| bucket.frames).sum::<u64>(), left);
         assert_eq!(checker.stream(0).unwrap().received(), 0);
         assert_eq!((checker.others().unwrap().strangers, checker.others().unwrap().strays), (0, 0));
     }
@@ -187,7 +190,7 @@ fn a_paced_rate_has_no_error_and_ends_when_it_should() {
         (Pace::per_second(1_488_095), 200),
         (Pace { frames: 3, in_ns: 100_000 }, 200),
     ] {
-        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, CHECKED, Some(Place::Driver)))) else {
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
             return;
         };
         let options = GeneratorOptions { pace: Some(pace), ..options(FrameKind::Raw, &[], 64) };
@@ -212,14 +215,10 @@ fn a_paced_rate_has_no_error_and_ends_when_it_should() {
 fn a_run_is_stopped_from_another_thread_and_goes_on_with_its_numbers() {
     const TEST: &str = "a_run_is_stopped_from_another_thread_and_goes_on_with_its_numbers";
     let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
-    let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, CHECKED, Some(Place::Driver)))) else {
+    let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
         return;
     };
-    let options = GeneratorOptions {
-        pace: Some(Pace::per_second(50_000)),
-        warmup: Duration::from_millis(20),
-        ..options(FrameKind::Udp4, &[], 64)
-    };
+    let options = GeneratorOptions { pace: Some(Pace::per_second(50_000)), ..options(FrameKind::Udp4, &[], 64) };
     let sent = within(&pair.a, || {
         let generator = Generator::new(LINK, &options).unwrap();
         generator.run(frames(3_000)).unwrap();
@@ -238,14 +237,129 @@ fn a_run_is_stopped_from_another_thread_and_goes_on_with_its_numbers() {
             println!("stopped within {stop_took} ns");
             assert!(stop_took < 2_000_000_000);
         });
-        generator.counts().unwrap()
+        let before = generator.counts().unwrap();
+        generator.run(frames(1)).unwrap();
+        assert_eq!(generator.counts().unwrap(), before, "stopped for good");
+        before
     });
     let counts = checker.stream(1).unwrap();
-    // Two runs have a warm-up each.
-    assert_eq!(sent.warmup, 2_000);
     let [left, dropped] = transmitted(&pair);
     assert_eq!((left + dropped, counts.lost(sent.frames)), (sent.frames, dropped as i64));
-    assert!(counts.next <= sent.frames && counts.warmup.received <= 2_000, "{counts:?}");
+    assert!(counts.next <= sent.frames && counts.warmup.received == 0, "{counts:?}");
+}
+
+#[test]
+fn a_warm_up_is_over_before_what_is_measured_begins() {
+    const TEST: &str = "a_warm_up_is_over_before_what_is_measured_begins";
+    let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
+    for pace in [None, Some(Pace::per_second(100_000))] {
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
+            return;
+        };
+        let options = GeneratorOptions { pace, ..options(FrameKind::Raw, &[], 64) };
+        let before = transmitted(&pair);
+        let mut phases = Vec::new();
+        let sent = within(&pair.a, || {
+            let generator = Generator::new(LINK, &options).unwrap();
+            let warmup = Phase { is_warmup: true, extent: lasting(20) };
+            let measured = Phase { is_warmup: false, extent: lasting(30) };
+            let watch = |moment, counts: &GeneratorCounts| {
+                if moment == Moment::PhaseOver {
+                    phases.push((counts.frames, transmitted(&pair)));
+                }
+                Then::GoOn
+            };
+            generator.run_phases(&[warmup, measured], watch).unwrap();
+            generator.counts().unwrap()
+        });
+        let [(warmup, at_warmup), (all, at_end)] = phases[..] else { panic!("{phases:?}") };
+        assert_eq!(all, sent.frames);
+        let counts = checker.stream(1).unwrap();
+        let since = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
+        // To the frame, as the interface had counted by then.
+        let ([left, dropped], [left_later, dropped_later]) = (since(at_warmup, before), since(at_end, at_warmup));
+        assert_eq!((left + dropped, left_later + dropped_later), (warmup, all - warmup));
+        assert_eq!((counts.warmup.received, counts.measured.received), (left, left_later), "{pace:?}");
+        if pace.is_some() {
+            // Fewer where the machine was more than 20 ms behind at the end.
+            assert!(warmup <= 2_000 && all - warmup <= 3_000, "{warmup} of {all}");
+            println!("{warmup} of the warm-up, {all} in all");
+        }
+    }
+}
+
+#[test]
+fn sizes_take_turns_and_what_is_not_as_it_was_sent_is_malformed() {
+    const TEST: &str = "sizes_take_turns_and_what_is_not_as_it_was_sent_is_malformed";
+    let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
+    for (kind, vlans, flows, sizes) in [
+        (FrameKind::Raw, &[][..], 1, &[64, 594, 64, 1518][..]),
+        (FrameKind::Udp4, &[5], 256, &[1518, 100, 101]),
+        (FrameKind::Udp6, &[], 3, &[84, 84, 3000]),
+    ] {
+        let mtu = if sizes.contains(&3000) { 3000 } else { 1500 };
+        pair.must(&format!("ip -n $A link set $LINK mtu {mtu}; ip -n $B link set $LINK mtu {mtu}"));
+        let largest = *sizes.iter().max().unwrap() as usize;
+        let options = GeneratorOptions { flows, sizes: sizes.to_vec(), ..options(kind, vlans, largest) };
+        let expected = |sizes: &[u32]| Some(Expected { template: options.template, sizes: sizes.to_vec() });
+        let checked = CheckerOptions { expected: expected(sizes), times: Times::Gaps, ..CHECKED };
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &checked, Some(Place::Driver)))) else {
+            return;
+        };
+        let turns = 2_000;
+        let before = transmitted(&pair);
+        let sent = send(&pair, &options, frames(turns * sizes.len() as u64));
+        let dropped = transmitted(&pair)[1] - before[1];
+        let counts = checker.stream(1).unwrap();
+        println!("{kind:?} {sizes:?}: dropped {dropped}, {counts:?}");
+        assert_eq!((counts.malformed, counts.lost(sent.frames)), (0, dropped as i64));
+        assert_eq!(counts.places.iter().sum::<u64>(), counts.received());
+        let octets: u64 = counts.places.iter().zip(sizes).map(|(count, size)| count * u64::from(size - 4)).sum();
+        assert_eq!(counts.measured.octets, octets);
+        let gaps: u64 = checker.times(1).unwrap().buckets.iter().map(|bucket| bucket.frames).sum();
+        assert_eq!(gaps + 1, counts.received());
+        if dropped == 0 {
+            assert_eq!(counts.places, vec![turns; sizes.len()]);
+            assert_eq!(checker.leaps(1).unwrap(), Some(Default::default()));
+        }
+        drop(checker);
+        // The same frames, held against other sizes, and against another kind.
+        let mut other = sizes.to_vec();
+        other[0] += 1;
+        let checked = CheckerOptions { expected: expected(&other), ..checked };
+        let checker = within(&pair.b, || Checker::attach(LINK, &checked, Some(Place::Driver)).unwrap());
+        let before = transmitted(&pair);
+        send(&pair, &options, frames(turns * sizes.len() as u64));
+        let counts = checker.stream(1).unwrap();
+        let left = transmitted(&pair)[0] - before[0];
+        assert!(counts.malformed > 0 && counts.malformed + counts.received() == left, "{counts:?}, {left} left");
+        assert_eq!(counts.places[0], 0);
+    }
+}
+
+#[test]
+fn what_comes_behind_the_time_is_counted_apart() {
+    const TEST: &str = "what_comes_behind_the_time_is_counted_apart";
+    let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
+    let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
+        return;
+    };
+    // Slow enough that none is dropped.
+    let paced = GeneratorOptions { pace: Some(Pace::per_second(100_000)), ..options(FrameKind::Raw, &[], 64) };
+    within(&pair.a, || {
+        let generator = Generator::new(LINK, &paced).unwrap();
+        generator.run(frames(100)).unwrap();
+        checker.end_window(1, monotonic_ns()).unwrap();
+        generator.run(frames(200)).unwrap();
+        // A stream of another number.
+        checker.end_stream(0).unwrap();
+        generator.run(frames(300)).unwrap();
+        checker.end_stream(1).unwrap();
+        generator.run(frames(400)).unwrap();
+    });
+    let counts = checker.stream(1).unwrap();
+    assert_eq!((counts.received(), counts.behind.late, counts.behind.outside), (1000, 400, 900));
+    assert_eq!(counts.behind.outside_octets, 900 * 60);
 }
 
 #[test]

@@ -47,8 +47,8 @@ fn is_attached(bench: &Bench) -> bool {
 
 /// Counts at the host what comes back. `None`: this machine has no XDP, and says so.
 fn checker(test: &str, bench: &Bench) -> Option<Checker> {
-    let options = CheckerOptions { secret: SECRET, streams: 1, echoed: true };
-    let attach = || Checker::attach("eth0", options, Some(Place::Driver)).map_err(io::Error::other);
+    let options = CheckerOptions { echoed: true, ..CheckerOptions::new(SECRET, 1) };
+    let attach = || Checker::attach("eth0", &options, Some(Place::Driver)).map_err(io::Error::other);
     match bench.lab().in_host(attach) {
         Ok(checker) => Some(checker),
         Err(lacking) => {
@@ -75,8 +75,7 @@ fn send(bench: &Bench, checker: &Checker) -> u64 {
         dscp: 0,
     };
     let pace = Some(Pace::per_second(10_000));
-    let options =
-        GeneratorOptions { template, secret: SECRET, stream: 0, flows: 1, pace, batch: None, warmup: Duration::ZERO };
+    let options = GeneratorOptions { pace, ..GeneratorOptions::new(template, SECRET) };
     // Each time the numbers begin again, so that later frames are copies of the first ones.
     let came = || checker.stream(0).unwrap().measured.received + checker.stream(0).unwrap().measured.duplicated;
     let before = came();

@@ -530,3 +530,25 @@ fn campaigns_at_the_same_time_leave_nothing_changed() {
     }
     println!("{kills} rounds: {done} campaigns done, {refused} refused what the other held");
 }
+
+/// What keeps a port silent while frames are counted goes like any other setting: nobody is left to put it back but the watchdog.
+#[test]
+fn a_port_speaks_again_when_its_agent_is_killed() {
+    const SOLICITS: &str = "/proc/sys/net/ipv4/neigh/eth0/mcast_solicit";
+    let Some(bench) = bench("silent") else { return };
+    let solicits = || {
+        let read = || fs::read_to_string(SOLICITS);
+        [bench.lab().in_target(read).unwrap(), bench.lab().in_host(read).unwrap()].map(|text| text.trim().to_owned())
+    };
+    let before = solicits();
+    assert_ne!(before, ["0", "0"]);
+    let running =
+        Running::start(bench.run_command("frames", &["--set", "rate=1kpps", "--set", "duration=30s", "--quiet"]));
+    bench.wait_until("both ports are silent", IN_TIME, || solicits() == ["0", "0"]);
+    for netns in [bench.lab().target_netns(), bench.lab().host_netns()] {
+        signal(bench.agent_of(&netns), "KILL");
+    }
+    running.wait(LONG);
+    bench.check_nothing_runs(IN_TIME);
+    assert_eq!(solicits(), before);
+}

@@ -51,6 +51,10 @@ pub struct Datagrams {
     /// Times that what lies below a packet socket refused a frame that was handed over again: counters of the queueing
     /// discipline and of the driver take each for a drop, and nothing was lost.
     pub refused_below: u64,
+    /// Frames that the sender's interface took and dropped: they are not among the `sent`, and counters call them drops.
+    pub unsent: u64,
+    /// Frames that the receiver's XDP program counted and took away: the driver calls them drops.
+    pub taken: u64,
     /// They go from one packet socket to another: what IP, UDP and their sockets count is other traffic, or copies of what has
     /// arrived.
     pub below_ip: bool,
@@ -274,6 +278,16 @@ impl Finding {
         }
     }
 
+    /// Takes off what the trial did not lose, says so, and returns how many.
+    fn take_off_not_lost(&mut self, packets: u64) -> u64 {
+        let taken = packets.min(self.net);
+        if taken > 0 {
+            self.net -= taken;
+            self.adjustments.push(Adjustment::NotOfTheTrial { packets: taken });
+        }
+        taken
+    }
+
     /// Takes off what was handed over again, and says so.
     fn take_off_retries(&mut self, retries: u64) {
         let taken = retries.min(self.net);
@@ -352,6 +366,7 @@ impl Findings {
                 found.get_mut(DropCause::DriverDrops).take_off_retries(taken);
             }
         }
+        found.take_off_not_lost(datagrams);
         if let Some(drops) = datagrams.socket_drops {
             found.prefer_socket_drops(drops);
         }
@@ -448,6 +463,21 @@ impl Findings {
         if apart > 0 {
             buffer.adjustments.push(Adjustment::CountedAt { stage: Stage::ReceiverStack, packets: apart });
         }
+    }
+
+    /// What counters call drops and was not lost: frames that never left, and those that a program counted.
+    fn take_off_not_lost(&mut self, datagrams: &Datagrams) {
+        let taken = self.get_mut(DropCause::TxRing).take_off_not_lost(datagrams.unsent);
+        if datagrams.shared_kernel {
+            self.get_mut(DropCause::Backlog).take_off_not_lost(taken);
+            self.get_mut(DropCause::DriverDrops).take_off_not_lost(taken);
+        }
+        let id = match self.get(DropCause::Xdp).net {
+            // Some drivers do not tell them apart.
+            0 => DropCause::DriverDrops,
+            _ => DropCause::Xdp,
+        };
+        self.get_mut(id).take_off_not_lost(datagrams.taken);
     }
 
     /// The sum of all but one.

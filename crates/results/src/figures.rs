@@ -61,6 +61,8 @@ figures! {
         { each_way: true, column: RARE };
     flow("frames_foreign", "foreign", Frames, Order, |f| number(f.frames.as_ref()?.foreign_total()))
         { each_way: true, column: RARE };
+    flow("frames_unsent", "taken and not sent", Frames, SentLoad, |f| number(f.frames.as_ref()?.unsent))
+        { each_way: true, column: RARE };
     flow("packets_lost", "lost", Datagrams, Loss, |f| number(f.packets_lost)) { each_way: true, column: COLUMN };
     flow("loss_ratio", "loss", Share, Loss, |f| f.loss_ratio)
         { layer: Sent, each_way: true, compared: Some(LOSS), column: headed("lost", SPREAD) };

@@ -25,10 +25,13 @@ use crate::record::{Machine, Record, TrialPlace};
 use linerate_registers::around;
 
 mod formulas;
+mod handed;
 mod packets;
+mod pair;
 mod time;
 
-use formulas::{Joined, pairs};
+use formulas::Joined;
+use pair::pairs;
 
 /// The two addresses of the test traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -479,6 +479,10 @@ pub struct FrameFigures {
     /// could look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Vec<Foreign>>,
+    /// Frames of the measured part that the kernel took and the sender's interface then dropped: they are no part of what was
+    /// sent. Absent where the interface does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<u64>,
 }
 
 /// Frames of one size.

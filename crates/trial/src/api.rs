@@ -8,7 +8,7 @@ use linerate_machine::words;
 use serde::{Deserialize, Serialize};
 
 use crate::pace::Pacing;
-use crate::spec::{Spec, Workload};
+use crate::spec::{Spacing, Spec, Workload};
 
 words! {
     /// How a sender hands its data to the socket.
@@ -36,6 +36,9 @@ words! {
         PacketSendmmsg = "packet-sendmmsg",
         /// Frames: the same with PACKET_QDISC_BYPASS: it jumps over the queueing discipline, to the driver.
         PacketBypass = "packet-bypass",
+        /// Frames: an XDP program makes each and hands it to the driver, past the queueing discipline, in the kernel alone
+        /// (BPF_PROG_TEST_RUN with live frames, Documentation/bpf/bpf_prog_run.rst).
+        LiveFrames = "live-frames",
     }
 }
 
@@ -61,6 +64,11 @@ words! {
         BusyPoll = "busy-poll",
         /// Frames: recvmmsg(2) on a packet socket behind a filter for the trial's frames (packet(7)).
         PacketRecvmmsg = "packet-recvmmsg",
+        /// Frames: a ring that the kernel fills and this process reads, without a system call for each (TPACKET_V3,
+        /// Documentation/networking/packet_mmap.rst).
+        PacketRing = "packet-ring",
+        /// Frames: an XDP program counts them where the driver has them; none comes to this process.
+        Xdp = "xdp",
     }
 }
 
@@ -80,12 +88,12 @@ impl SenderApi {
     /// Whether this can carry the workload's data.
     pub const fn suits(self, workload: Workload) -> bool {
         use SenderApi::{IoUring, IoUringZerocopy, Plain, Sendfile, Sendmmsg, SendmmsgUdpSegment, Splice};
-        use SenderApi::{PacketBypass, PacketSendmmsg, UdpSegment, Zerocopy};
+        use SenderApi::{LiveFrames, PacketBypass, PacketSendmmsg, UdpSegment, Zerocopy};
         match workload {
             Workload::TcpStream => matches!(self, Plain | Sendfile | Zerocopy | Splice | IoUring | IoUringZerocopy),
             Workload::UdpStream => matches!(self, Plain | Sendmmsg | UdpSegment | SendmmsgUdpSegment | IoUring),
             Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain),
-            Workload::Frames => matches!(self, PacketSendmmsg | PacketBypass),
+            Workload::Frames => matches!(self, PacketSendmmsg | PacketBypass | LiveFrames),
         }
     }
 }
@@ -93,12 +101,13 @@ impl SenderApi {
 impl ReceiverApi {
     /// Whether this can carry the workload's data.
     pub const fn suits(self, workload: Workload) -> bool {
-        use ReceiverApi::{BusyPoll, IoUring, PacketRecvmmsg, Plain, Recvmmsg, Splice, Trunc, UdpGro, Zerocopy};
+        use ReceiverApi::{BusyPoll, IoUring, Plain, Recvmmsg, Splice, Trunc, UdpGro, Zerocopy};
+        use ReceiverApi::{PacketRecvmmsg, PacketRing, Xdp};
         match workload {
             Workload::TcpStream => matches!(self, Plain | Trunc | Splice | Zerocopy | IoUring | BusyPoll),
             Workload::UdpStream => matches!(self, Plain | Recvmmsg | UdpGro | BusyPoll),
             Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain | BusyPoll),
-            Workload::Frames => matches!(self, PacketRecvmmsg),
+            Workload::Frames => matches!(self, PacketRecvmmsg | PacketRing | Xdp),
         }
     }
 }
@@ -114,7 +123,7 @@ pub enum Link {
 }
 
 impl SenderApi {
-    /// What `auto` is. The target is under test, and does what an ordinary program does. The host is its load: it may hand
+    /// What `auto` is, of frames what it is at least: faster ways depend on the machine. The target is under test, and does what an ordinary program does. The host is its load: it may hand
     /// over many datagrams at once, as long as the packets on the link are the same.
     pub fn auto(spec: &Spec, end: End, link: Link) -> SenderApi {
         let is_paced = spec.rate != OfferedLoad::Unlimited;
@@ -151,6 +160,32 @@ impl ReceiverApi {
     }
 }
 
+/// What speaks against frames that an XDP program sends, where `auto` is to choose: they would not be what was asked, or a
+/// socket serves as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotLive {
+    /// Departures at chance, or in bursts: the program spaces them evenly.
+    Spacing,
+    /// So few frames a second that a thread which sleeps between them keeps time as well, and leaves a CPU free.
+    Slow,
+}
+
+impl NotLive {
+    /// Below this rate a thread that sleeps keeps time (docs/benchmarks/frames.md).
+    const SLOW_PPS: f64 = 50_000.0;
+
+    /// Of what was asked; `None`: nothing.
+    pub fn of(spec: &Spec) -> Option<NotLive> {
+        let octets = u64::from(spec.message_octets());
+        let slow = |gap_ns: f64| 1e9 / gap_ns < NotLive::SLOW_PPS;
+        match spec.rate.gap_ns(octets) {
+            None => None,
+            Some(_) if spec.spacing != Spacing::Even || spec.burst > 1 => Some(NotLive::Spacing),
+            Some(gap_ns) => slow(gap_ns).then_some(NotLive::Slow),
+        }
+    }
+}
+
 /// What an end really used: what `auto` became, and what the kernel told of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiUse {
@@ -170,6 +205,9 @@ pub struct ApiUse {
     /// Those among them whose octets the kernel copied after all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completions_copied: Option<u64>,
+    /// The queueing discipline at the root of the sender's interface that the frames jumped over, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jumped_over: Option<String>,
     /// Octets that arrived as whole pages and were not copied; a zero-copy receiver has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets_mapped: Option<u64>,
@@ -196,6 +234,7 @@ impl ApiUse {
             completions: sum(all.completions, one.completions),
             completions_copied: sum(all.completions_copied, one.completions_copied),
             octets_mapped: sum(all.octets_mapped, one.octets_mapped),
+            jumped_over: all.jumped_over.or(one.jumped_over),
         })
     }
 }
@@ -269,6 +308,26 @@ mod tests {
         assert_eq!(auto(&many, End::Host, Link::Memory), ["sendmmsg", "recvmmsg"]);
         let timed = Spec { pacing: Some(Pacing::Txtime), ..paced };
         assert_eq!(auto(&timed, End::Target, Link::Cable), ["sendmmsg", "recvmmsg"]);
+    }
+
+    #[test]
+    fn an_xdp_program_spaces_evenly_and_is_for_many_frames() {
+        let check = |change: fn(&mut Spec), want| {
+            let mut spec = Spec::new(Workload::Frames);
+            change(&mut spec);
+            assert_eq!(NotLive::of(&spec), want, "{spec:?}");
+        };
+        check(|_| (), None);
+        check(|s| s.spacing = Spacing::Poisson, None);
+        check(|s| s.rate = OfferedLoad::PacketsPerSecond(50_000), None);
+        check(|s| s.rate = OfferedLoad::PacketsPerSecond(49_999), Some(NotLive::Slow));
+        // 64 octets are 512 bits.
+        check(|s| s.rate = OfferedLoad::BitsPerSecond(25_600_000), None);
+        check(|s| s.rate = OfferedLoad::BitsPerSecond(25_000_000), Some(NotLive::Slow));
+        let fast = OfferedLoad::PacketsPerSecond(1_000_000);
+        check(|s| (s.rate, s.burst) = (OfferedLoad::PacketsPerSecond(1_000_000), 2), Some(NotLive::Spacing));
+        let poisson = Spec { rate: fast, spacing: Spacing::Poisson, ..Spec::new(Workload::Frames) };
+        assert_eq!(NotLive::of(&poisson), Some(NotLive::Spacing));
     }
 
     #[test]

@@ -161,6 +161,22 @@ pub struct FrameCounts {
     /// where it could look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Vec<Foreign>>,
+    /// Frames that the kernel took, of all of an end's streams, and its interface then dropped instead of sending them: they
+    /// are in all counts here. A sender of the first stream has it, where its interface tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<Unsent>,
+    /// Frames of this stream that an XDP program counted, and dropped, over the whole trial: the driver takes them for lost.
+    #[serde(default)]
+    pub taken: u64,
+}
+
+/// Frames that were taken and not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsent {
+    /// Of the measured part.
+    pub measured: u64,
+    /// Over the whole trial.
+    pub total: u64,
 }
 
 /// Frames of one size.
@@ -199,14 +215,19 @@ impl FrameCounts {
 
     /// A foreign frame came.
     pub fn handle_foreign(&mut self, ethertype: u16) {
+        self.add_foreign(Some(ethertype), 1);
+    }
+
+    /// So many foreign frames of a type came; `None`: of types that nobody told apart.
+    pub fn add_foreign(&mut self, ethertype: Option<u16>, frames: u64) {
         let foreign = self.foreign.get_or_insert_default();
         // All lengths are one kind.
-        let ethertype = if ethertype < 1536 { 0 } else { ethertype };
-        let is_known = foreign.iter().any(|one| one.ethertype == Some(ethertype));
-        let kind = (is_known || foreign.len() < FrameCounts::MOST_TYPES).then_some(ethertype);
+        let ethertype = ethertype.map(|ethertype| if ethertype < 1536 { 0 } else { ethertype });
+        let is_known = foreign.iter().any(|one| one.ethertype == ethertype);
+        let kind = ethertype.filter(|_| is_known || foreign.len() < FrameCounts::MOST_TYPES);
         match foreign.iter_mut().find(|one| one.ethertype == kind) {
-            Some(one) => one.frames += 1,
-            None => foreign.push(Foreign { ethertype: kind, frames: 1 }),
+            Some(one) => one.frames = one.frames.saturating_add(frames),
+            None => foreign.push(Foreign { ethertype: kind, frames }),
         }
     }
 }

@@ -236,13 +236,13 @@ options! {
     /// Requests under way at once on each stream; tcp-crr has one.
     outstanding: u32 = 1, in Requests, within(1, MAX_OUTSTANDING as u64);
     /// How data goes to the socket, at whichever end sends.
-    /// `auto` is *plain* at the target; docs/method.md, *Who uses which API*. TCP: `plain`, `sendfile`, `zerocopy`,
-    /// `splice`, `io-uring`, `io-uring-zerocopy`; UDP: `plain`, `sendmmsg`, `udp-segment`, `sendmmsg-udp-segment`,
-    /// `io-uring`; frames: `packet-sendmmsg`, `packet-bypass`.
+    /// `auto` is *plain* at the target, of frames the fastest; docs/method.md, *Who uses which API*. TCP: `plain`,
+    /// `sendfile`, `zerocopy`, `splice`, `io-uring`, `io-uring-zerocopy`; UDP: `plain`, `sendmmsg`, `udp-segment`,
+    /// `sendmmsg-udp-segment`, `io-uring`; frames: `packet-sendmmsg`, `packet-bypass`, `live-frames`.
     sender_api: Option<SenderApi> = None, in Streams, Auto(Words);
     /// How data comes from the socket, at whichever end receives.
     /// `auto` likewise. TCP: `plain`, `trunc`, `splice`, `zerocopy`, `io-uring`, `busy-poll`; UDP: `plain`, `recvmmsg`,
-    /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`; frames: `packet-recvmmsg`.
+    /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`; frames: `packet-recvmmsg`, `packet-ring`, `xdp`.
     receiver_api: Option<ReceiverApi> = None, in All, Auto(Words);
     /// Most messages to one system call, where the API takes many.
     batch: Option<u32> = None, in Streams, Auto(within(1, MAX_BATCH as u64));

@@ -6,6 +6,7 @@
 
 mod beside;
 mod counts;
+mod frames;
 mod judging;
 mod overhead;
 mod peers;
@@ -29,6 +30,7 @@ use crate::program::{cargo, must, root};
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["peers", "frames", ..] => frames::run(&words[2..]),
         ["peers", ..] => peers::run(&words[1..]),
         ["counts", ..] => counts::run(&words[1..]),
         ["overhead"] => overhead::run().map(|part| println!("{part}")),

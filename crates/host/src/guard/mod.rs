@@ -323,6 +323,12 @@ impl Guard {
         }
     }
 
+    /// Whether somebody asked for a setting of this name, and it is not put back yet.
+    pub fn holds(&self, name: &str) -> bool {
+        let entries = self.held.iter().flat_map(|held| held.journal.entries());
+        entries.into_iter().any(|entry| entry.asked && entry.location.name == name)
+    }
+
     /// The last changes are good.
     pub fn confirm(&mut self) -> Result<(), GuardError> {
         self.unconfirmed.take().map(|_| ()).ok_or(GuardError::NothingToConfirm)

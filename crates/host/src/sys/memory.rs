@@ -38,6 +38,13 @@ impl Mapping {
         Ok(Mapping { base, whole: len, first: 0, len: 0 })
     }
 
+    /// Memory of a socket's that the kernel writes to as well, `len` octets of it (packet(7), PACKET_RX_RING): there are no
+    /// slices of it here, only its beginning.
+    pub fn shared(socket: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
+        let base = map(len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, socket.as_raw_fd())?;
+        Ok(Mapping { base, whole: len, first: 0, len: 0 })
+    }
+
     /// Where the octets begin.
     pub fn as_ptr(&self) -> *const u8 {
         self.base.cast::<u8>().wrapping_add(self.first)

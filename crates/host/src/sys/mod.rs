@@ -8,6 +8,7 @@ pub mod datagrams;
 pub mod device_memory;
 pub mod ethtool;
 pub mod frame_batch;
+pub mod frame_blocks;
 pub mod frames;
 pub mod local;
 pub mod machine;

@@ -158,6 +158,12 @@ pub const PACKET_IGNORE_OUTGOING: Int = SocketOption::new(libc::SOL_PACKET, 23);
 pub const PACKET_QDISC_BYPASS: Int = SocketOption::new(libc::SOL_PACKET, 20);
 /// struct tpacket_stats: packets, and drops among them, since it was last read (packet(7)).
 pub const PACKET_STATISTICS: SocketOption<[u32; 2]> = SocketOption::new(libc::SOL_PACKET, libc::PACKET_STATISTICS);
+/// struct tpacket_stats_v3, of a ring of blocks: the same, and how often it was full.
+pub const PACKET_STATISTICS_3: SocketOption<[u32; 3]> = SocketOption::new(libc::SOL_PACKET, libc::PACKET_STATISTICS);
+/// What a ring's memory looks like (linux/if_packet.h, enum tpacket_versions).
+pub const PACKET_VERSION: Int = SocketOption::new(libc::SOL_PACKET, libc::PACKET_VERSION);
+/// struct tpacket_req3: how large a ring is.
+pub const PACKET_RX_RING: SocketOption<[u32; 7]> = SocketOption::new(libc::SOL_PACKET, libc::PACKET_RX_RING);
 /// Beside each frame stands what the kernel took out of it, such as its outer VLAN tag (packet(7)).
 pub const PACKET_AUXDATA: Int = SocketOption::new(libc::SOL_PACKET, libc::PACKET_AUXDATA);
 /// Who is at the other end of a local socket.

@@ -51,7 +51,7 @@ use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::flow::Flow;
 use linerate_trial::frames::FrameKind;
-use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{CpuMethod, Spec, Workload};
 
 use crate::counters::{self, Snapshot};
@@ -223,7 +223,7 @@ pub struct Trial {
 /// What waits for the other end to open a flow.
 enum Waits {
     Socket(Waiting),
-    Frames(frames::Waiting),
+    Frames(Box<frames::Waiting>),
 }
 
 /// A device may be rebooted meanwhile.
@@ -243,13 +243,14 @@ impl Trial {
     ) -> Result<Trial, TrafficError> {
         let at = interfaces::at(local, 0, interface.as_deref());
         let is_frames = spec.workload == Workload::Frames;
-        let port = is_frames.then(|| Port::find(interface.as_deref(), local)).transpose()?;
+        let find = || Port::find(interface.as_deref(), local).and_then(|port| port.arm(&spec, end, &tokens));
+        let port = is_frames.then(find).transpose()?;
         let waiting = Flow::of(&spec)
             .into_iter()
             .filter(|flow| flow.listener() == end)
             .map(|flow| {
                 let waits = match &port {
-                    Some(port) => Waits::Frames(frames::listen(flow, &spec, port, tokens)?),
+                    Some(port) => Waits::Frames(Box::new(frames::listen(flow, &spec, port, tokens)?)),
                     None => Waits::Socket(sockets::listen(flow, &spec, at)?),
                 };
                 Ok((flow.id, Some(waits)))
@@ -391,6 +392,7 @@ impl Trial {
             }
             *self.before = counters::snapshot(interface);
         }
+        self.port.iter().for_each(Port::handle_start);
         self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
         let (alive, all_ended) = mpsc::channel::<()>();
         let (goes, going) = mpsc::channel();
@@ -548,6 +550,12 @@ impl Trial {
             }
             flow.slices = seen.slices;
             flow.tcp.iter_mut().for_each(|summary| seen.tcp_counts.carry_on(summary));
+        }
+        if let Some(port) = &self.port
+            && let Some(first) = flows.iter_mut().find(|flow| flow.role == Role::Sender)
+            && let Some(frames) = &mut first.frames
+        {
+            frames.unsent = port.unsent();
         }
         let mut doubts = sampled.doubts;
         let mut counters = linerate_path::stage::Counters::default();

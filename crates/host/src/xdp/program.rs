@@ -40,9 +40,8 @@ impl Kinds {
 
 /// Finds what a frame carries behind up to two tags, as [`linerate_wire::frame::TestFrame::parse`] does. From the context in r6:
 /// r2 becomes the frame's beginning, r3 its end, r7 what follows the EtherType, r5 the EtherType as it stands there (0 of
-/// a frame too short). Where it goes on, the frame is long enough for its test header. Uses r4.
+/// a frame too short for one). Where it goes on, the frame is long enough for its test header. Uses r4.
 pub(crate) fn network(a: &mut Assembler, kinds: &Kinds) {
-    const NEXT: i32 = (ETHERNET_LEN + TEST_HEADER_LEN) as i32;
     let typed = a.label();
     a.set(R5, 0);
     a.load(W32, R2, R6, DATA);
@@ -51,7 +50,7 @@ pub(crate) fn network(a: &mut Assembler, kinds: &Kinds) {
     for tags in 0..=2 {
         let is_tagged = a.label();
         a.copy(R4, R7);
-        a.alu_number(Alu::Add, R4, NEXT);
+        a.alu_number(Alu::Add, R4, ETHERNET_LEN as i32);
         a.jump_if(If::Above, R4, R3, kinds.other);
         a.load(W16, R5, R7, ETHERNET_LEN as i16 - 2);
         if tags == 2 {
@@ -66,6 +65,7 @@ pub(crate) fn network(a: &mut Assembler, kinds: &Kinds) {
     }
     a.place(typed);
     a.alu_number(Alu::Add, R7, ETHERNET_LEN as i32);
+    fits(a, FrameKind::Raw, kinds.other);
     let (ipv4, ipv6) = (a.label(), a.label());
     a.jump_if_number(If::Equal, R5, network_16(RAW_ETHERTYPE), kinds.raw);
     a.jump_if_number(If::Equal, R5, network_16(FrameKind::Udp4.ethertype()), ipv4);

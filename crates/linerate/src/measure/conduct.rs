@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
 use linerate_control::{AgentEvent, Client, ControlError};
+use linerate_machine::change::Changed;
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::mac::MacAddress;
@@ -67,6 +68,8 @@ pub(crate) struct Beside<'a> {
 struct Ready {
     ports: Vec<(u16, u16)>,
     mac: Option<MacAddress>,
+    /// What the end changed by itself, so that its port is silent.
+    silenced: Vec<Changed>,
 }
 
 /// Runs one trial, with both machines set for it. `progress` hears how far it is.
@@ -137,10 +140,13 @@ fn run(
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
-    let ready = wait_both(prepared)?.map(|reply| match reply {
-        Reply::Prepared { ports, mac, .. } => Ready { ports, mac },
+    let mut ready = wait_both(prepared)?.map(|reply| match reply {
+        Reply::Prepared { ports, mac, silenced, .. } => Ready { ports, mac, silenced },
         _ => Ready::default(),
     });
+    for (settings, ready) in conducted.settings.iter_mut().zip(&mut ready) {
+        settings.append(&mut ready.silenced);
+    }
     let before = pair.look(route.target);
     if let Some(Ok(look)) = &before {
         conducted.target = look.environment.clone();

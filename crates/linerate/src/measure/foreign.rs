@@ -139,7 +139,7 @@ fn answer(tool: Tool, line: RequestLine, outlet: &Outbox) {
     let reply = match line.request {
         Request::Describe { .. } => Reply::Environment(Box::default()),
         Request::Addresses => Reply::Addresses { addresses: Vec::new(), reached_at: None },
-        Request::Prepare(_) => Reply::Prepared { ports: Vec::new(), interface: None, mac: None },
+        Request::Prepare(_) => Reply::Prepared { ports: Vec::new(), interface: None, mac: None, silenced: Vec::new() },
         Request::Lease { .. }
         | Request::Release
         | Request::Connect { .. }

@@ -96,9 +96,12 @@ const FACTS: [Line<FlowFigures>; 5] = [
 ];
 
 fn api(used: &ApiUse) -> Cell {
-    Cell::text(match used.segments {
-        Some(segments) => format!("{}, {} of up to {segments}", used.name, used.batch),
-        None => format!("{}, {}", used.name, used.batch),
+    let past = used.jumped_over.as_ref().map_or(String::new(), |qdisc| format!(", past {qdisc}"));
+    Cell::text(match (used.segments, used.batch) {
+        (Some(segments), batch) => format!("{}, {batch} of up to {segments}", used.name),
+        // What no system call moves.
+        (None, 0) => format!("{}{past}", used.name),
+        (None, batch) => format!("{}, {batch}{past}", used.name),
     })
 }
 

@@ -47,10 +47,15 @@ const OCTETS: u64 = 20_000;
 
 #[track_caller]
 fn check_all(rig: &Rig, options: &[(&str, &str)], trials: usize, answers: u64) {
+    check_each(rig, "tx,rx,both", options, 3 * trials, answers);
+}
+
+#[track_caller]
+fn check_each(rig: &Rig, directions: &str, options: &[(&str, &str)], trials: usize, answers: u64) {
     let octets = OCTETS.to_string();
-    let always = [("bytes", octets.as_str()), ("direction", "tx,rx,both")];
+    let always = [("bytes", octets.as_str()), ("direction", directions)];
     let records = rig.run("frames", &[&always[..], options].concat(), &[]);
-    assert_eq!(records.len(), 3 * trials);
+    assert_eq!(records.len(), trials);
     for record in &records {
         check_counts(record, answers, &format!("{:?} {:?}", options, record.trial.factors));
     }
@@ -59,10 +64,140 @@ fn check_all(rig: &Rig, options: &[(&str, &str)], trials: usize, answers: u64) {
 #[test]
 fn every_frame_is_counted_in_every_way_size_and_direction() {
     let Some(rig) = Rig::up("frames_counted", &Shape::unshaped()) else { return };
-    check_all(&rig, &[("frame_size", "64,65,1518"), ("sender_api", "packet-sendmmsg,packet-bypass")], 6, 0);
+    check_all(&rig, &[("frame_size", "64,65,1518")], 3, 0);
     check_all(&rig, &[("frame_size", "128"), ("vlan", "5,100.5")], 2, 0);
     let jumbo = [("frame_size", "100+9018"), ("target.mtu", "9000"), ("host.mtu", "9000")];
     check_all(&rig, &jumbo, 1, 0);
+}
+
+/// Whether this machine sends frames by a BPF program and counts them so: else a sentence, and `false`.
+fn has_xdp(rig: &Rig, test: &str) -> bool {
+    let record = rig.trial("frames", &[("bytes", "1K")]);
+    let names = |record: &Record| {
+        let figures = flow(record);
+        [&figures.sender_api, &figures.receiver_api].map(|api| api.as_ref().unwrap().name.clone())
+    };
+    let is_here = names(&record) == ["live-frames", "xdp"];
+    if !is_here {
+        eprintln!("{test}: skipped, this kernel sends no frames of BPF programs: {:?}", names(&record));
+    }
+    is_here
+}
+
+#[test]
+fn every_way_to_send_is_counted_by_every_way_to_receive() {
+    const TEST: &str = "every_way_to_send_is_counted_by_every_way_to_receive";
+    let Some(rig) = Rig::up("frames_ways", &Shape::unshaped()) else { return };
+    if !has_xdp(&rig, TEST) {
+        return;
+    }
+    let ways = [
+        ("sender_api", "packet-sendmmsg,packet-bypass,live-frames"),
+        ("receiver_api", "packet-recvmmsg,packet-ring,xdp"),
+    ];
+    check_each(&rig, "both", &[&ways[..], &[("frame_size", "64+1518+65")]].concat(), 9, 0);
+    let record =
+        rig.trial("frames", &[("bytes", "20K"), ("receiver_api", "packet-ring"), ("sender_api", "live-frames")]);
+    let figures = flow(&record);
+    assert_eq!(figures.receiver_api.as_ref().unwrap().name, "packet-ring");
+    assert_eq!(figures.frames.as_ref().unwrap().unsent, Some(0));
+}
+
+#[test]
+fn a_flood_by_each_way_is_what_left_and_the_interface_says_the_same() {
+    const TEST: &str = "a_flood_by_each_way_is_what_left_and_the_interface_says_the_same";
+    let Some(rig) = Rig::up("frames_floods", &Shape::unshaped()) else { return };
+    if !has_xdp(&rig, TEST) {
+        return;
+    }
+    for sender in ["packet-sendmmsg", "packet-bypass", "live-frames"] {
+        for (receiver, direction) in [("xdp", "rx"), ("packet-ring", "rx"), ("xdp", "both")] {
+            let what = format!("{sender} {receiver} {direction}");
+            let options = [
+                ("duration", "150ms"),
+                ("warmup", "50ms"),
+                ("sender_api", sender),
+                ("receiver_api", receiver),
+                ("direction", direction),
+                ("frame_kind", "udp4"),
+                ("flows", "16"),
+            ];
+            let record = rig.trial("frames", &options);
+            for losses in &record.losses {
+                let sender = if losses.direction == Direction::Tx { End::Target } else { End::Host };
+                let link = Link::of(&record, sender);
+                // Beside the trial's: handshakes, and what the kernels have to say.
+                let beside = link.tx_packets.checked_sub(losses.sent);
+                assert!(beside.is_some_and(|beside| (1..=60).contains(&beside)), "{what}: {losses:?} of {link:?}");
+                // What an XDP program did not take, a socket may have had no room for.
+                let lost = losses.sent - losses.arrived;
+                assert!(receiver != "xdp" || lost == 0, "{what}: {losses:?}, {:?}", record.loss_budget);
+            }
+            assert_eq!(record.unaccounted, Some(0), "{what}: {:?}", record.loss_budget);
+            for source in Source::each(&record) {
+                let figures = source.flow.unwrap();
+                let [sent, received, lost] =
+                    [figures.packets_sent, figures.packets_received, figures.packets_lost].map(Option::unwrap);
+                assert!(sent > 1_000 && sent == received + lost, "{what}: {sent} {received} {lost}");
+                let frames = figures.frames.as_ref().unwrap();
+                assert_eq!(frames.sizes.iter().map(|one| one.sent).sum::<u64>(), sent, "{what}");
+                assert_eq!(figures.octets_sent, Some(sent * 64), "{what}");
+                println!("{what}: {sent} sent, {lost} lost, {:?} not sent", frames.unsent);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_chosen_is_recorded_with_what_it_jumped_over() {
+    const TEST: &str = "what_was_chosen_is_recorded_with_what_it_jumped_over";
+    let Some(rig) = Rig::up("frames_chosen", &Shape::unshaped()) else { return };
+    if !has_xdp(&rig, TEST) {
+        return;
+    }
+    let check = |options: &[(&str, &str)], want: [&str; 2], jumped: Option<&str>| {
+        let record = rig.trial("frames", &[&[("duration", "100ms")], options].concat());
+        let figures = flow(&record);
+        let [sender, receiver] = [&figures.sender_api, &figures.receiver_api].map(|api| api.as_ref().unwrap());
+        assert_eq!([&*sender.name, &*receiver.name], want, "{options:?}");
+        assert_eq!(sender.jumped_over.as_deref(), jumped, "{options:?}");
+    };
+    check(&[("rate", "100kpps")], ["live-frames", "xdp"], None);
+    check(&[("rate", "10kpps")], ["packet-sendmmsg", "xdp"], None);
+    check(&[("rate", "100kpps"), ("spacing", "poisson")], ["packet-sendmmsg", "xdp"], None);
+    check(&[("timestamps", "application")], ["packet-sendmmsg", "packet-recvmmsg"], None);
+    let jumbo = [("frame_size", "9018"), ("target.mtu", "9000"), ("host.mtu", "9000"), ("rate", "10kpps")];
+    check(&jumbo, ["packet-sendmmsg", "packet-ring"], None);
+    // A shaper that somebody chose is part of what is asked.
+    let shaped = [("host.qdisc", "tbf rate 100M burst 32K limit 256K"), ("rate", "60kpps")];
+    check(&shaped, ["packet-sendmmsg", "xdp"], None);
+    check(&[&shaped[..], &[("sender_api", "live-frames")]].concat(), ["live-frames", "xdp"], Some("tbf"));
+    check(&[&shaped[..], &[("sender_api", "packet-bypass")]].concat(), ["packet-bypass", "xdp"], Some("tbf"));
+}
+
+#[test]
+fn a_paced_rate_arrives_to_the_frame() {
+    const TEST: &str = "a_paced_rate_arrives_to_the_frame";
+    let Some(rig) = Rig::up("frames_paced", &Shape::unshaped()) else { return };
+    if !has_xdp(&rig, TEST) {
+        return;
+    }
+    for (rate, size, kind, frames) in [("100kpps", "64", "raw", 50_000), ("256M", "64+64+256", "udp4", 125_000)] {
+        let options =
+            [("rate", rate), ("frame_size", size), ("frame_kind", kind), ("flows", "3"), ("duration", "500ms")];
+        let options = if kind == "raw" { [&options[..3], &options[4..]].concat() } else { options.to_vec() };
+        let record = rig.trial("frames", &options);
+        let figures = flow(&record);
+        let unsent = figures.frames.as_ref().unwrap().unsent.unwrap();
+        // A machine that is busy may be more than 20 ms late at the end.
+        let sent = figures.packets_sent.unwrap() + unsent;
+        assert!((frames - 2_500..=frames).contains(&sent), "{rate}: {sent} of {frames}");
+        assert_eq!((figures.packets_lost, figures.packets_reordered), (Some(0), Some(0)), "{rate}");
+        let gaps = figures.arrival_gaps.as_ref().unwrap();
+        assert!(gaps.count() >= figures.packets_received.unwrap() - 1, "{rate}");
+        // When the machine is busy, most come late and at once.
+        println!("{rate}: median gap {:?} ns", gaps.percentile_ns(50.0));
+    }
 }
 
 #[test]

@@ -607,7 +607,7 @@ proptest! {
     ) {
         let marks_lost = 0;
         let datagrams =
-            Datagrams { sent, send_errors, send_retries: 0, refused_below: 0, below_ip: false, bears_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
+            Datagrams { sent, send_errors, send_retries: 0, refused_below: 0, unsent: 0, taken: 0, below_ip: false, bears_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
         let budget = loss_budget(&datagrams, Chain::direct(&Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None)));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);

@@ -21,30 +21,10 @@ use crate::record::{
     Directions, Figures, FlowFigures, FrameFigures, FrameSize, Interval, Latency, Record, ServiceDemand, StreamFigures,
 };
 
+use super::handed::{Handed, Part};
+use super::pair::Pair;
 use crate::profile::account::{Work, account};
 use crate::total::Total;
-
-/// A flow as both of its ends saw it.
-#[derive(Clone, Copy)]
-pub(super) struct Pair<'a> {
-    pub(super) flow: Flow,
-    /// The end that sends, or asks.
-    pub(super) source: &'a FlowOutcome,
-    /// The end that receives, or answers.
-    pub(super) sink: &'a FlowOutcome,
-}
-
-pub(super) fn pairs<'a>(spec: &Spec, target: &'a Outcome, host: &'a Outcome) -> Vec<Pair<'a>> {
-    Flow::of(spec)
-        .into_iter()
-        .filter_map(|flow| {
-            let of = |outcome: &'a Outcome| outcome.flows.iter().find(|one| one.id == flow.id);
-            let (target, host) = (of(target)?, of(host)?);
-            let (source, sink) = if flow.source == End::Target { (target, host) } else { (host, target) };
-            Some(Pair { flow, source, sink })
-        })
-        .collect()
-}
 
 pub(super) struct Joined<'a> {
     pub(super) spec: &'a Spec,
@@ -214,15 +194,22 @@ impl Joined<'_> {
         let departures: Vec<_> = pairs.iter().filter_map(|pair| pair.source.departure_gaps.as_ref()).collect();
         figures.departure_gaps = merged(&departures);
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).total());
-        figures.octets_sent = Some(pairs.iter().map(|pair| pair.source.octets).total());
+        let refs: Vec<&Pair<'_>> = pairs.iter().collect();
+        let handed = Handed::of(&refs, &self.pairs, Part::Measured);
+        let (Handed { sent, unsent }, share) = (handed, handed.share());
+        figures.octets_sent = Some(match octets_of(&refs, sent, unsent) {
+            Some(octets) => octets,
+            // What an interface dropped had the mean size, as far as anybody knows.
+            None => (share * pairs.iter().map(|pair| pair.source.octets).total() as f64) as u64,
+        });
         figures.path_mtu = pairs.iter().filter_map(|pair| pair.source.path_mtu).min();
         figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
-        figures.achieved_load_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum());
+        figures.achieved_load_bps =
+            Some(pairs.iter().map(|pair| 8.0 * share * rate(pair.source.octets, pair.source)).sum());
         let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
         if !self.spec.workload.is_numbered() || arrivals.len() != pairs.len() {
             return figures;
         }
-        let sent: u64 = pairs.iter().map(|pair| pair.source.messages).total();
         let received: u64 = arrivals.iter().map(|one| one.received).total();
         figures.packets_sent = Some(sent);
         figures.packets_received = Some(received);
@@ -239,8 +226,9 @@ impl Joined<'_> {
         figures.arrival_gaps = merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>());
         let who = pairs.iter().map(|pair| pair.sink.timestamps);
         figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
-        figures.frames = frame_figures(pairs);
-        for one in &arrivals {
+        figures.frames = frame_figures(pairs, unsent);
+        // Runs of numbers that are missing have in them what was not sent.
+        for one in arrivals.iter().filter(|_| unsent == 0) {
             for (&length, &count) in &one.loss_bursts {
                 let runs = figures.loss_bursts.entry(length).or_default();
                 *runs = runs.saturating_add(count);
@@ -348,7 +336,9 @@ impl Joined<'_> {
             return None;
         }
         let asked = asked * main.len() as f64;
-        let achieved: f64 = main.iter().map(|pair| 8.0 * rate(pair.source.octets, pair.source)).sum();
+        let refs: Vec<&Pair<'_>> = main.iter().collect();
+        let share = Handed::of(&refs, &self.pairs, Part::Measured).share();
+        let achieved: f64 = main.iter().map(|pair| 8.0 * share * rate(pair.source.octets, pair.source)).sum();
         let seconds = main.iter().map(|pair| pair.source.elapsed_ns).max()? as f64 / 1e9;
         // One message more or less at either edge of the measured part is no falling behind.
         let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
@@ -392,7 +382,11 @@ impl Joined<'_> {
     fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {
         let stream = self.spec.workload.is_stream();
         let udp = self.spec.workload.is_numbered();
-        let numbered = main.iter().all(|pair| pair.sink.arrivals.as_ref().is_none_or(|one| !one.unnumbered));
+        let refs: Vec<&Pair<'_>> = main.iter().collect();
+        // What was not sent is missing as well, and when that was nobody knows.
+        let all_sent = Handed::of(&refs, &self.pairs, Part::Measured).unsent == 0;
+        let numbered =
+            all_sent && main.iter().all(|pair| pair.sink.arrivals.as_ref().is_none_or(|one| !one.unnumbered));
         let count = main.iter().map(|pair| self.clocked(pair).slices.len()).max().unwrap_or(0);
         let slices = |of: fn(&Pair<'_>) -> *const FlowOutcome, k: usize| -> Vec<&Slice> {
             main.iter()
@@ -446,7 +440,7 @@ impl Joined<'_> {
 }
 
 /// What the ends of streams of frames counted beside what all streams have.
-fn frame_figures(pairs: &[Pair<'_>]) -> Option<FrameFigures> {
+fn frame_figures(pairs: &[Pair<'_>], unsent: u64) -> Option<FrameFigures> {
     let mut figures = FrameFigures::default();
     for pair in pairs {
         let (sent, received) = (pair.source.frames.as_deref()?, pair.sink.frames.as_deref()?);
@@ -474,7 +468,34 @@ fn frame_figures(pairs: &[Pair<'_>]) -> Option<FrameFigures> {
         }
     }
     figures.sizes.sort_by_key(|one| one.octets);
+    figures.unsent = Some(unsent).filter(|_| pairs.iter().any(|pair| tells_unsent(pair)));
+    // Of which sizes they were is known where all are of one, or where nothing else is missing.
+    let missing = figures.sizes.iter().map(|one| one.sent.saturating_sub(one.received)).total();
+    match &mut figures.sizes[..] {
+        [one] => one.sent = one.sent.saturating_sub(unsent),
+        sizes if unsent > 0 && missing == unsent => sizes.iter_mut().for_each(|one| one.sent = one.received),
+        _ => {}
+    }
     Some(figures)
+}
+
+fn tells_unsent(pair: &Pair<'_>) -> bool {
+    pair.source.frames.as_ref().is_some_and(|frames| frames.unsent.is_some())
+}
+
+/// Octets that left of what was handed over, where it can be told what sizes those were of that did not.
+fn octets_of(pairs: &[&Pair<'_>], sent: u64, unsent: u64) -> Option<u64> {
+    if unsent == 0 {
+        return Some(pairs.iter().map(|pair| pair.source.octets).total());
+    }
+    let sizes = || pairs.iter().filter_map(|pair| pair.sink.frames.as_ref()).flat_map(|frames| &frames.sizes);
+    let octets = |one: &SizeCount| u64::from(one.octets).saturating_mul(one.frames);
+    let received: u64 = sizes().map(|one| one.frames).total();
+    let first = sizes().next()?.octets;
+    match sizes().all(|one| one.octets == first) {
+        true => Some(u64::from(first).saturating_mul(sent)),
+        false => (received == sent).then(|| sizes().map(octets).total()),
+    }
 }
 
 /// What is known of streams whose senders told nothing: neither what was offered, nor what was lost.

@@ -16,7 +16,9 @@ use crate::middle::sender_of;
 use crate::record::{Counted, Losses, PathLine, Record};
 use crate::total::Total;
 
-use super::formulas::{Joined, Pair, fragments, fragments_of, sending};
+use super::formulas::{Joined, fragments, fragments_of, sending};
+use super::handed::{Handed, Part};
+use super::pair::Pair;
 
 impl Joined<'_> {
     /// Fills in the record's path, budget, losses and benign drops; what is doubted of them comes back.
@@ -168,8 +170,12 @@ impl Joined<'_> {
     fn datagrams(&self, pairs: &[&Pair<'_>], fragments: u32, shared_kernel: bool) -> Datagrams {
         let of_frames = self.spec.workload == Workload::Frames;
         let retries = pairs.iter().map(|pair| pair.source.send_retries).total();
+        let taken = pairs.iter().filter_map(|pair| Some(pair.sink.frames.as_ref()?.taken)).total();
+        let Handed { sent, unsent } = Handed::of(pairs, &self.pairs, Part::Whole);
         Datagrams {
-            sent: pairs.iter().map(|pair| pair.source.messages_total).total(),
+            sent,
+            unsent,
+            taken,
             send_errors: pairs.iter().map(|pair| pair.source.send_errors).total(),
             send_retries: if of_frames { 0 } else { retries },
             refused_below: if of_frames { retries } else { 0 },

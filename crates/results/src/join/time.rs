@@ -14,7 +14,8 @@ use crate::record::{Losses, Record};
 use crate::time_budget::{Stream, TCP_RTO_MIN_S, TimeLine, Transactions, stream, transactions};
 use crate::total::Total;
 
-use super::formulas::{Joined, Pair};
+use super::formulas::Joined;
+use super::pair::Pair;
 
 impl Joined<'_> {
     /// Fills in the record's time budget and events.

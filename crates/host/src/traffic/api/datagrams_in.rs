@@ -11,7 +11,6 @@ use socket2::Socket;
 use super::{Chosen, refuse_receiver, why_not};
 use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, Received};
 use crate::sys::ethtool::Ethtool;
-use crate::sys::option::RECEIVE_BUFFER_FORCED;
 use crate::traffic::TrafficError;
 use crate::traffic::frames::HANDSHAKE_FRAME;
 use crate::traffic::sockets::Open;
@@ -25,8 +24,6 @@ const BATCH_OCTETS: usize = 256 << 10;
 /// Where nothing was asked for, what all streams' receive buffers may hold together: the system's usual 208 KiB are a
 /// millisecond of a gigabit, and what a receiver loses that had to wait so long for a CPU is not the link's loss.
 const BUFFERS: usize = 4 << 20;
-/// The same for frames, of which the kernel charges the smallest 768 octets: some 20 ms of a million a second.
-const FRAME_BUFFERS: usize = 16 << 20;
 /// A wall clock that moved by more than this against the trial's was set.
 const CLOCK_STEP_NS: u64 = 1_000_000;
 
@@ -67,29 +64,7 @@ pub fn choose(spec: &Spec, open: &Open, interface: Option<&str>, auto: ReceiverA
     Ok(Chosen::DatagramsIn(api, choose_timestamps(spec.timestamps, socket, interface)?))
 }
 
-/// The same for a stream of frames, which has no buffer of its own size either.
-pub fn choose_for_frames(
-    spec: &Spec,
-    open: &Open,
-    interface: Option<&str>,
-    auto: ReceiverApi,
-) -> Result<Chosen, TrafficError> {
-    let socket = &open.socket;
-    let refused = |error| TrafficError::Option { option: "socket_buffer", error };
-    match spec.socket_buffer {
-        Some(octets) => socket.set_recv_buffer_size(octets as usize).map_err(refused)?,
-        // Whoever may send frames may mostly do this too; the record tells what it became.
-        None => drop(
-            RECEIVE_BUFFER_FORCED
-                .set(socket, (FRAME_BUFFERS / usize::from(spec.streams)) as i32)
-                .or_else(|_| socket.set_recv_buffer_size(FRAME_BUFFERS / usize::from(spec.streams))),
-        ),
-    }
-    let api = spec.receiver_api.unwrap_or(auto);
-    Ok(Chosen::FramesIn(api, choose_timestamps(spec.timestamps, socket, interface)?))
-}
-
-fn choose_timestamps(
+pub(super) fn choose_timestamps(
     asked: Option<Timestamps>,
     socket: &Socket,
     interface: Option<&str>,

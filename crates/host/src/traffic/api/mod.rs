@@ -3,12 +3,14 @@
 //!
 //! ```text
 //!   spec, socket ─→ choose ─→ Chosen ─┬→ OctetsOut, OctetsIn         (tcp_stream)
-//!                                     └→ DatagramsOut, DatagramsIn   (udp_stream)
+//!                                     ├→ DatagramsOut, DatagramsIn   (udp_stream)
+//!                                     └→ FramesOut, FramesIn         (frames)
 //!                   before any traffic: what the kernel lacks is refused here, in one sentence
 //! ```
 
 pub mod datagrams_in;
 pub mod datagrams_out;
+pub mod frames;
 pub mod octets_in;
 pub mod octets_out;
 
@@ -22,7 +24,7 @@ use linerate_trial::spec::{Spec, Workload};
 use super::TrafficError;
 use super::sockets::Open;
 use crate::sys::ethtool::{DriverInfo, Ethtool};
-use crate::sys::{datagrams, frames, uring};
+use crate::sys::{datagrams, uring};
 
 /// How one flow's data goes through its socket at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,28 +68,10 @@ pub fn choose(spec: &Spec, end: End, open: &Open, interface: Option<&str>) -> Re
         (Workload::TcpStream, false) => octets_in::choose(spec, open, receiver()).map(Chosen::OctetsIn),
         (Workload::UdpStream, true) => datagrams_out::choose(spec, open, sender()),
         (Workload::UdpStream, false) => datagrams_in::choose(spec, open, interface, receiver()),
-        (Workload::Frames, true) => frames_out(spec, open, spec.sender_api.unwrap_or_else(sender)),
-        (Workload::Frames, false) => datagrams_in::choose_for_frames(spec, open, interface, receiver()),
+        (Workload::Frames, true) => frames::choose_sender(spec, open, sender()),
+        (Workload::Frames, false) => frames::choose_receiver(spec, open, interface, receiver()),
         _ => Ok(Chosen::Neither),
     }
-}
-
-fn frames_out(spec: &Spec, open: &Open, api: SenderApi) -> Result<Chosen, TrafficError> {
-    let Some(link) = &open.frames else { return Ok(Chosen::Neither) };
-    if api == SenderApi::PacketBypass {
-        frames::bypass_qdisc(&link.out).map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOPROTOOPT) => {
-                let why = "this kernel has no PACKET_QDISC_BYPASS (Linux 3.14 has); choose packet-sendmmsg or auto";
-                refuse_sender(api, why.to_owned())
-            }
-            _ => refuse_sender(api, format!("PACKET_QDISC_BYPASS: {error}; choose packet-sendmmsg or auto")),
-        })?;
-    }
-    if let Some(octets) = spec.socket_buffer {
-        let set = link.out.set_send_buffer_size(octets as usize);
-        set.map_err(|error| TrafficError::Option { option: "socket_buffer", error })?;
-    }
-    Ok(Chosen::FramesOut(api))
 }
 
 /// Drivers of devices on a bus whose other side is another kernel on the same machine.

@@ -1,5 +1,5 @@
-//! Test frames through packet sockets: the ports at both ends, and the handshake that opens a stream of them.
-//! Knows nothing of what is sent afterwards; `send.rs` and `receive.rs` do.
+//! Test frames: the handshake that opens a stream of them through packet sockets, and who sends and receives afterwards.
+//! Knows nothing of what is sent then; `send.rs` and `receive.rs` do, and in the kernel `live.rs` and `checked.rs`.
 //!
 //! ```text
 //!   end that opens             end that was reached
@@ -8,17 +8,25 @@
 //! ```
 //! A sender, at either end, sends only where the other's secret came from.
 
+mod checked;
 pub(crate) mod filter;
 mod hop;
+mod live;
+mod port;
+mod rate;
 mod receive;
 mod send;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
+use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::Flow;
+use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::Spec;
 use linerate_wire::frame::{FCS_LEN, StreamField, TEST_HEADER_LEN, TestFrame, TestHeader};
 use linerate_wire::template::Template;
@@ -27,45 +35,21 @@ use socket2::Socket;
 
 use super::TrafficError;
 use super::sockets::{OPENING_TIME, Open, Tokens, remaining};
-use crate::interfaces;
+use super::task::Task;
 use crate::sys::datagrams::DatagramBatch;
+use crate::sys::frame_blocks::FrameBlocks;
 use crate::sys::frames;
 use crate::sys::poll::wait_readable;
+use crate::xdp::generator::Generator;
 
 pub use hop::Hop;
-pub use receive::receive;
-pub use send::send;
+pub use port::Port;
+pub use rate::pace;
 
 /// Between two hellos.
 const HELLO_PERIOD: Duration = Duration::from_millis(100);
 /// Hops of frames that have some, unless the user says otherwise.
 const HOPS: u8 = 64;
-
-/// A port of this machine, as far as frames need it.
-#[derive(Clone, Debug)]
-pub struct Port {
-    interface: String,
-    index: u32,
-    mac: MacAddress,
-}
-
-impl Port {
-    /// The port of this name. The error says what it lacks.
-    pub fn find(interface: Option<&str>, local: IpAddr) -> Result<Port, TrafficError> {
-        let Some(interface) = interface else { return Err(TrafficError::NoInterface { address: local }) };
-        let link = interfaces::link(interface).map_err(TrafficError::System)?;
-        let mac = link.mac.as_deref().and_then(|mac| mac.parse::<MacAddress>().ok()).filter(|mac| mac.is_of_one());
-        match mac {
-            Some(mac) => Ok(Port { interface: interface.to_owned(), index: link.index, mac }),
-            None => Err(TrafficError::NoEthernet { interface: interface.to_owned() }),
-        }
-    }
-
-    /// Its Ethernet address.
-    pub fn mac(&self) -> MacAddress {
-        self.mac
-    }
-}
 
 /// How a stream's frames reach the other end.
 pub struct FrameLink {
@@ -77,6 +61,10 @@ pub struct FrameLink {
     pub template: Template,
     /// What every frame of the trial bears.
     pub secret: u32,
+    /// What sends them in the kernel, where that was chosen.
+    pub generator: OnceLock<Generator>,
+    /// Where the kernel puts those that come, where that was chosen.
+    pub ring: Mutex<Option<FrameBlocks>>,
 }
 
 /// A port that waits for the other end to open a stream.
@@ -85,6 +73,22 @@ pub struct Waiting {
     socket: Socket,
     flow: Flow,
     tokens: Tokens,
+}
+
+/// Sends until the time is over, or the octets are sent, by the way that was chosen.
+pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
+    match api {
+        SenderApi::LiveFrames => live::send(task),
+        _ => send::send(task, api),
+    }
+}
+
+/// Receives until the sender's end mark, and a little longer for what is late, by the way that was chosen.
+pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError> {
+    match api {
+        ReceiverApi::Xdp => checked::receive(task),
+        _ => receive::receive(task, api, timestamps),
+    }
 }
 
 /// Frames of a stream at this port are heard from now on.
@@ -156,26 +160,32 @@ fn make(
     to: MacAddress,
     tokens: &Tokens,
 ) -> Result<(FrameLink, Socket), TrafficError> {
-    let template = Template {
-        kind: spec.frame_kind().on_the_wire(),
-        vlans: spec.vlan.0,
-        to: to.0,
-        from: port.mac.0,
-        frame_len: spec.frame_sizes().largest() as usize,
-        reverse: flow.source == linerate_machine::end::End::Host,
-        ends: None,
-        hops: spec.ttl.unwrap_or(HOPS),
-        dscp: spec.dscp,
-    };
+    let template = template(spec, to, port.mac(), flow.source);
     let secret = secret(tokens);
     let wanted = filter::Wanted { kind: template.kind, tags: template.vlans.count(), secret };
     let refused = |error: io::Error| match error.raw_os_error() {
         Some(libc::EPERM) => TrafficError::NoRawSockets,
         _ => TrafficError::System(error),
     };
-    let socket = frames::open_receiver(port.index, &filter::of_stream(wanted, flow.id)).map_err(refused)?;
-    let out = frames::open_sender(port.index).map_err(refused)?;
-    Ok((FrameLink { out, port: port.clone(), template, secret }, socket))
+    let socket = frames::open_receiver(port.index(), &filter::of_stream(wanted, flow.id)).map_err(refused)?;
+    let out = frames::open_sender(port.index()).map_err(refused)?;
+    let (generator, ring) = (OnceLock::new(), Mutex::default());
+    Ok((FrameLink { out, port: port.clone(), template, secret, generator, ring }, socket))
+}
+
+/// What the frames that this end sends are like, whichever flow they are of.
+fn template(spec: &Spec, to: MacAddress, from: MacAddress, source: End) -> Template {
+    Template {
+        kind: spec.frame_kind().on_the_wire(),
+        vlans: spec.vlan.0,
+        to: to.0,
+        from: from.0,
+        frame_len: spec.frame_sizes().largest() as usize,
+        reverse: source == End::Host,
+        ends: None,
+        hops: spec.ttl.unwrap_or(HOPS),
+        dscp: spec.dscp,
+    }
 }
 
 /// What frames bear of the trial's secret: enough to tell them from others'. What proves that an end takes part is the
@@ -210,12 +220,12 @@ impl FrameLink {
 
     /// Why a frame did not leave.
     fn cannot_send(&self, spec: &Spec, error: io::Error) -> TrafficError {
-        let interface = &self.port.interface;
+        let interface = self.port.interface();
         let what = match error.raw_os_error() {
             Some(libc::EMSGSIZE) => {
                 return TrafficError::FrameTooLarge {
                     octets: spec.frame_sizes().largest(),
-                    interface: interface.clone(),
+                    interface: interface.to_owned(),
                 };
             }
             Some(libc::ENETDOWN) => format!("{interface} is down"),
@@ -223,6 +233,18 @@ impl FrameLink {
         };
         TrafficError::Moving { what, error }
     }
+}
+
+/// Answers what a receiver hears of the handshake: the other end may not have heard the answer before. Of an end mark, how many
+/// frames were sent.
+fn answer(frame: &TestFrame<'_>, task: &Task, link: &FrameLink) -> Option<u64> {
+    let (flow, tokens) = (task.open.flow, &task.tokens);
+    if expect(frame, HandshakeKind::Hello, flow, &tokens.hello).is_some() {
+        let _ = link.say(flow, HandshakeKind::Answer, &tokens.answer, 0);
+    }
+    let end = expect(frame, HandshakeKind::End, flow, &tokens.hello)?;
+    let _ = link.say(flow, HandshakeKind::EndHeard, &tokens.answer, 0);
+    Some(end.value)
 }
 
 /// The message of a handshake in a frame, if it is of this kind, of this stream, and bears this token.

@@ -1,21 +1,24 @@
 //! A stream of frames as it arrives: each looked at, foreign ones counted apart.
-//! Knows one packet socket; which frames are lost is for [`linerate_trial::arrivals`] to say.
+//! Knows one packet socket, and its ring where it has one; which frames are lost is for [`linerate_trial::arrivals`] to say.
 
+use std::io;
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use linerate_trial::api::{ReceiverApi, Timestamps};
+use linerate_trial::api::{ApiUse, ReceiverApi, Timestamps};
 use linerate_trial::arrivals::Tracker;
 use linerate_trial::flow::Flow;
 use linerate_trial::frames::FrameSizes;
 use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
+use linerate_wire::Probe;
 use linerate_wire::frame::{StreamField, TAG_LEN, TestFrame};
 use linerate_wire::template::Template;
-use linerate_wire::{HandshakeKind, Probe};
 use socket2::Socket;
 
 use super::send::without_fcs;
-use super::{FrameLink, expect, filter};
+use super::{FrameLink, answer, filter};
 use crate::sys::datagrams::{DatagramBatch, Received};
+use crate::sys::frame_blocks::FrameBlocks;
 use crate::sys::poll::wait_readable;
 use crate::sys::thread::thread_use;
 use crate::sys::{frame_batch, frames};
@@ -28,42 +31,33 @@ use crate::traffic::task::Task;
 /// How long a receive may block before the thread looks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long the receiver waits for late frames after the end mark, since the last arrival.
-const LATE_NS: u64 = 50_000_000;
+pub(super) const LATE_NS: u64 = 50_000_000;
 /// How long the sender tries to make its end heard.
-const END_PATIENCE_NS: u64 = 4_000_000_000;
+pub(super) const END_PATIENCE_NS: u64 = 4_000_000_000;
 
 /// Receives until the sender's end mark, and a little longer for what is late.
 pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError> {
     let Some(link) = task.open.frames.as_deref() else { return Err(TrafficError::Stopped) };
     let socket = &task.open.socket;
     socket.set_read_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
-    let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
+    let mut inward = Inward::begin(api, timestamps, &task, link);
     // One of several streams sees what is nobody's.
     let first = Flow::of(&task.spec).into_iter().find(|flow| flow.source != task.end);
     let mut foreign = (first == Some(task.open.flow)).then(|| Foreign::open(link)).flatten();
     let mut account = Account::new(&task, link);
     let mut leaving = Leaving::default();
     while !task.clock.aborted() {
-        let count = match inward.receive(socket) {
-            Ok(count) => count,
-            Err(error) if is_passing(&error) => 0,
+        let (count, is_all) = match inward.receive(socket, &mut account) {
+            Ok(received) => received,
+            Err(error) if is_passing(&error) => (0, true),
             Err(error) => return Err(TrafficError::Moving { what: "receiving frames failed".to_owned(), error }),
         };
         let now = task.clock.now_ns();
         account.outcome.calls += u64::from(count > 0);
-        if count > 0 && inward.clock_changed(count, now) {
-            account.tracker.handle_clock_change();
-        }
-        for index in 0..count {
-            let message = inward.received(index);
-            account.handle_frame(&message, now, inward.arrived_ns(&message, now));
-        }
         if count > 0 {
             account.publish();
         }
-        if count < inward.count()
-            && let Some(foreign) = &mut foreign
-        {
+        if is_all && let Some(foreign) = &mut foreign {
             foreign.read();
         }
         if account.is_over(now) || leaving.is_over(&task.clock, count > 0, now) {
@@ -75,9 +69,81 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
         account.counts.foreign = foreign.counts.foreign;
     }
     let mut outcome = account.finish();
+    outcome.socket_drops = inward.drops(socket);
     outcome.api = inward.api_use();
     outcome.timestamps = Some(inward.timestamps());
     Ok(outcome)
+}
+
+/// How frames come to this process.
+enum Inward {
+    Batch(DatagramsIn),
+    Ring(FrameBlocks),
+}
+
+impl Inward {
+    fn begin(api: ReceiverApi, timestamps: Timestamps, task: &Task, link: &FrameLink) -> Inward {
+        let ring = link.ring.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match ring.filter(|_| api == ReceiverApi::PacketRing) {
+            Some(ring) => Inward::Ring(ring),
+            None => Inward::Batch(DatagramsIn::begin(api, timestamps, &task.spec)),
+        }
+    }
+
+    /// Waits a moment for frames, and accounts for those of one system call, or of one block. Returns how many they were, and
+    /// whether no more are waiting.
+    #[inline]
+    fn receive(&mut self, socket: &Socket, account: &mut Account<'_>) -> io::Result<(usize, bool)> {
+        match self {
+            Inward::Batch(inward) => {
+                let count = inward.receive(socket)?;
+                let now = account.task.clock.now_ns();
+                if count > 0 && inward.clock_changed(count, now) {
+                    account.tracker.handle_clock_change();
+                }
+                for index in 0..count {
+                    let message = inward.received(index);
+                    account.handle_frame(&message, now, inward.arrived_ns(&message, now));
+                }
+                Ok((count, count < inward.count()))
+            }
+            Inward::Ring(ring) => {
+                if !wait_readable(socket, LOOK_AGAIN)? {
+                    return Ok((0, true));
+                }
+                let now = account.task.clock.now_ns();
+                let count = ring.take(|message| {
+                    account.handle_frame(&message, now, message.stamped_ns.unwrap_or(now));
+                });
+                Ok((count as usize, count == 0))
+            }
+        }
+    }
+
+    /// Frames that had no room.
+    fn drops(&self, socket: &Socket) -> Option<u64> {
+        match self {
+            Inward::Batch(_) => frame_batch::drops(socket).ok(),
+            Inward::Ring(_) => FrameBlocks::drops(socket).ok(),
+        }
+    }
+
+    fn api_use(&self) -> ApiUse {
+        match self {
+            Inward::Batch(inward) => inward.api_use(),
+            Inward::Ring(ring) => {
+                let name = ReceiverApi::PacketRing.name().to_owned();
+                ApiUse { name, batch: ring.most(), ..ApiUse::default() }
+            }
+        }
+    }
+
+    fn timestamps(&self) -> Timestamps {
+        match self {
+            Inward::Batch(inward) => inward.timestamps(),
+            Inward::Ring(_) => Timestamps::Kernel,
+        }
+    }
 }
 
 /// What a receiver has heard so far.
@@ -148,13 +214,8 @@ impl<'a> Account<'a> {
 
     #[cold]
     fn handle_handshake(&mut self, frame: &TestFrame<'_>) {
-        let (flow, tokens) = (self.task.open.flow, &self.task.tokens);
-        if expect(frame, HandshakeKind::Hello, flow, &tokens.hello).is_some() {
-            let _ = self.link.say(flow, HandshakeKind::Answer, &tokens.answer, 0);
-        }
-        if let Some(end) = expect(frame, HandshakeKind::End, flow, &tokens.hello) {
-            let _ = self.link.say(flow, HandshakeKind::EndHeard, &tokens.answer, 0);
-            self.tracker.handle_end(end.value);
+        if let Some(sent) = answer(frame, self.task, self.link) {
+            self.tracker.handle_end(sent);
             self.outcome.end_marks += 1;
             self.end_heard = true;
             // Not an arrival of data, yet the link is alive: late ones may follow.
@@ -183,7 +244,6 @@ impl<'a> Account<'a> {
             self.counts.add(size, frames);
         }
         self.outcome.thread = thread_use();
-        self.outcome.socket_drops = frame_batch::drops(socket).ok();
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
         self.outcome.arrivals = Some(self.tracker.finish());
         self.outcome.frames = Some(Box::new(self.counts));
@@ -205,7 +265,7 @@ impl Foreign {
     fn open(link: &FrameLink) -> Option<Foreign> {
         let Template { kind, vlans, .. } = link.template;
         let wanted = filter::Wanted { kind, tags: vlans.count(), secret: link.secret };
-        let socket = frames::open_receiver(link.port.index, &filter::foreign(wanted)).ok()?;
+        let socket = frames::open_receiver(link.port.index(), &filter::foreign(wanted)).ok()?;
         let batch = DatagramBatch::incoming(Foreign::BATCH, filter::FOREIGN_OCTETS as usize, 1);
         let counts = FrameCounts { foreign: Some(Vec::new()), ..FrameCounts::default() };
         Some(Foreign { socket, batch, counts })

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::departures::Departures;
+use linerate_trial::frames::FrameSizes;
 use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
 use linerate_trial::pace::Pacer;
 use linerate_trial::spec::{Extent, Spec};
@@ -52,6 +53,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let mut departures = Departures::default();
     let mut sequence = 0;
     let mut first_measured = None;
+    let mut refused_before = 0;
     while sequence < limit && !task.clock.stopped() {
         if let Some(pacer) = &pacer {
             wait_until(&task.clock, pacer.next_departure_ns().min(window.end_ns));
@@ -61,6 +63,11 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             break;
         }
         let measured = window.contains(now);
+        if measured && first_measured.is_none() && sequence > 0 {
+            first_measured = Some(sequence);
+            refused_before = outcome.send_retries;
+            link.port.handle_measured();
+        }
         let due = pacer.as_ref().map_or(most, |pacer| due(pacer, now, most));
         let count = (due as u64).min(limit - sequence) as usize;
         outcome.calls += 1;
@@ -96,20 +103,30 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         name: api.name().to_owned(),
         batch: most as u32,
         message_octets: Some(spec.message_octets()),
+        jumped_over: match api {
+            SenderApi::PacketBypass => link.port.qdisc().map(|qdisc| qdisc.kind),
+            _ => None,
+        },
         ..ApiUse::default()
     };
     outcome.socket_buffer = link.out.send_buffer_size().ok().map(|octets| octets as u64);
     let mut counts = FrameCounts::default();
     let first = first_measured.unwrap_or(sequence);
-    let period = sizes.sizes().len() as u64;
-    for (place, &size) in (0..).zip(sizes.sizes()) {
-        // Numbers below `end` that stand at this place of the mix.
-        let below = |end: u64| (end + period - 1 - place) / period;
-        counts.add(size, below(first + outcome.messages) - below(first));
-    }
+    add_sizes(&mut counts, sizes, first, first + outcome.messages);
     outcome.frames = Some(Box::new(counts));
     say_end(&task, link, sequence, &mut outcome)?;
+    link.port.handle_refused(api, [outcome.send_retries - refused_before, outcome.send_retries]);
     Ok(outcome)
+}
+
+/// Counts the frames with numbers from `first` to `end`, which is left out, by their sizes.
+pub(super) fn add_sizes(counts: &mut FrameCounts, sizes: &FrameSizes, first: u64, end: u64) {
+    let turn = sizes.sizes().len() as u64;
+    for (place, &size) in (0..).zip(sizes.sizes()) {
+        // Numbers below `end` that stand at this place of the mix.
+        let below = |end: u64| (end + turn - 1 - place) / turn;
+        counts.add(size, below(end) - below(first));
+    }
 }
 
 /// How many of the frames are due at `now`; one at least.
@@ -181,7 +198,7 @@ impl Ring {
 }
 
 /// Waits for the start while answering hellos that the other end repeats because an answer was lost.
-fn wait_for_start(task: &Task, link: &FrameLink) -> Result<(), TrafficError> {
+pub(super) fn wait_for_start(task: &Task, link: &FrameLink) -> Result<(), TrafficError> {
     let flow = task.open.flow;
     if flow.listener() != task.end {
         return if task.clock.wait_for_start() { Ok(()) } else { Err(TrafficError::Stopped) };
@@ -205,7 +222,7 @@ fn wait_for_start(task: &Task, link: &FrameLink) -> Result<(), TrafficError> {
 }
 
 /// Sends the end mark until the other end has heard it; gives up in silence, for the receiver will say so.
-fn say_end(task: &Task, link: &FrameLink, sent: u64, outcome: &mut FlowOutcome) -> Result<(), TrafficError> {
+pub(super) fn say_end(task: &Task, link: &FrameLink, sent: u64, outcome: &mut FlowOutcome) -> Result<(), TrafficError> {
     let (flow, tokens) = (task.open.flow, &task.tokens);
     let deadline = task.clock.now_ns() + END_PATIENCE_NS;
     while !task.clock.stopped() && task.clock.now_ns() < deadline {

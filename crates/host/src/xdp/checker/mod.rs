@@ -4,20 +4,26 @@
 //! What holds to the frame, for each stream, once nothing is on its way any more:
 //! `sent = received + lost`, where late frames are part of `received` and further copies are not. A copy is told from a
 //! first arrival among the last [`Checker::window`] numbers, on however many CPUs frames arrive; one that comes later
-//! than that is counted as received. Whether a frame was overtaken (`reordered`) is told by the order in which the CPUs
+//! than that is counted as received. Frames of another length than they were sent with are neither, where lengths are known.
+//! Whether a frame was overtaken (`reordered`) is told by the order in which the CPUs
 //! had them, which on one receive queue is the order in which they came.
 
 mod program;
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
-use self::program::{Stream, Totals, program};
+use linerate_wire::frame::FCS_LEN;
+use linerate_wire::template::Template;
+
+use self::program::{Stream, Told, Totals, program};
 use super::attach::{Place, attach};
 use super::error::XdpError;
 use crate::sys::bpf::{Array, Attached, Counts, PerCpuArray, Program, ProgramKind};
 
 /// What is to be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckerOptions {
     /// The trial's: frames with another are strangers.
     pub secret: u32,
@@ -25,7 +31,41 @@ pub struct CheckerOptions {
     pub streams: u16,
     /// Frames that an echo sent back are counted, instead of those that come straight from a sender.
     pub echoed: bool,
+    /// What the frames look like, where that is known: others are malformed, or strangers.
+    pub expected: Option<Expected>,
+    /// Which times are kept of the measured part.
+    pub times: Times,
 }
+
+impl CheckerOptions {
+    /// Frames of any kind and length with this secret, of so many streams, straight from a sender, and their delays.
+    pub const fn new(secret: u32, streams: u16) -> CheckerOptions {
+        CheckerOptions { secret, streams, echoed: false, expected: None, times: Times::Delays }
+    }
+}
+
+/// What frames look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Their kind, their tags.
+    pub template: Template,
+    /// Their sizes, FCS counted, by their numbers: over and over, 1 to [`MAX_SIZES`] of them.
+    pub sizes: Vec<u32>,
+}
+
+/// Which times are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// From the time in a frame to its arrival: meaningful where sender and receiver share a clock.
+    Delays,
+    /// Between two arrivals of a stream.
+    Gaps,
+    /// By how much such a gap is off from this one, nanoseconds.
+    GapErrors(u32),
+}
+
+/// The most sizes that take turns.
+pub const MAX_SIZES: usize = 64;
 
 /// The most streams that one program counts.
 pub const MAX_STREAMS: u16 = 256;
@@ -43,6 +83,17 @@ pub struct PartCounts {
     pub reordered: u64,
 }
 
+/// What came at a time when it counts apart, of the measured part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// Different frames after [`Checker::end_stream`].
+    pub late: u64,
+    /// Different frames after that, or after the window ([`Checker::end_window`]).
+    pub outside: u64,
+    /// Their octets, as in [`PartCounts`].
+    pub outside_octets: u64,
+}
+
 /// What a stream's frames came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
@@ -50,6 +101,12 @@ pub struct StreamCounts {
     pub measured: PartCounts,
     /// The warm-up.
     pub warmup: PartCounts,
+    /// Frames of the measured part that came behind its time; they are part of `measured`.
+    pub behind: Behind,
+    /// Frames of another length than they were sent with, where that is known.
+    pub malformed: u64,
+    /// Frames of the measured part by their place in the mix of sizes, where there is one.
+    pub places: Vec<u64>,
     /// How often a number leapt over others, which were lost or came later.
     pub gaps: u64,
     /// The number after the highest that came, of 64 bits: numbers of frames begin again after 2^32.
@@ -58,11 +115,8 @@ pub struct StreamCounts {
     pub first_ns: Option<u64>,
     /// See [`StreamCounts::first_ns`].
     pub last_ns: Option<u64>,
-    /// Frames of the measured part by their delay, from the time in them to arrival: meaningful where sender and receiver
-    /// share a clock. Only buckets that have some.
-    pub delays: Vec<DelayBucket>,
-    /// Frames that came before they were sent, by unlike clocks.
-    pub from_the_future: u64,
+    /// When the first of the measured part came.
+    pub first_measured_ns: Option<u64>,
 }
 
 impl StreamCounts {
@@ -78,9 +132,18 @@ impl StreamCounts {
     }
 }
 
-/// So many delays that are at least `from_ns` and below `to_ns`. Buckets are an eighth of a power of two wide.
+/// Times of frames of the measured part, by [`CheckerOptions::times`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TimeCounts {
+    /// Only buckets that have some.
+    pub buckets: Vec<TimeBucket>,
+    /// Frames that came before they were sent, by unlike clocks.
+    pub from_the_future: u64,
+}
+
+/// So many times that are at least `from_ns` and below `to_ns`. Buckets are a 64th of a power of two wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DelayBucket {
+pub struct TimeBucket {
     /// The least.
     pub from_ns: u64,
     /// More than the most.
@@ -109,14 +172,24 @@ pub struct Checker {
     place: Place,
     window: u32,
     is_atomic: bool,
+    sizes: usize,
+    telling: Mutex<()>,
     _attached: Attached,
 }
 
-/// What the program writes to.
+/// What the program writes to, and reads.
 #[derive(Debug)]
 struct Maps {
+    /// What this process tells: one value of [`Told`].
+    told: Array,
+    /// The lengths that are expected, as [`program`] counts them: one value.
+    sizes: Array,
     /// A [`Stream`] each.
     streams: PerCpuArray,
+    /// Their times, by buckets.
+    times: PerCpuArray,
+    /// Runs of numbers that were leapt over: stream and length, 32 bits each, as this machine writes them.
+    leaps: Counts<8>,
     /// The next number of each, a cache line apart.
     next: Array,
     /// The last number seen at each place of each stream's window, 32 bits each.
@@ -133,16 +206,23 @@ const LINE_WORDS: usize = 8;
 const SEEN: u32 = 1 << 21;
 const MAX_WINDOW: u32 = 1 << 16;
 const ETHERTYPES: u32 = 64;
+/// Different lengths of runs that are told apart, of all streams together.
+const LEAPS: u32 = 1024;
 
 impl Checker {
     /// Begins to count at an interface of the thread's network namespace: where it is `wanted`, or in the driver, and where
     /// that takes no program, in the stack.
-    pub fn attach(interface: &str, options: CheckerOptions, wanted: Option<Place>) -> Result<Checker, XdpError> {
-        let streams = options.streams.clamp(1, MAX_STREAMS);
+    pub fn attach(interface: &str, options: &CheckerOptions, wanted: Option<Place>) -> Result<Checker, XdpError> {
+        let options = CheckerOptions { streams: options.streams.clamp(1, MAX_STREAMS), ..options.clone() };
+        let streams = options.streams;
         let window = (SEEN / u32::from(streams).next_power_of_two()).min(MAX_WINDOW);
         let make = |streams: u32| -> io::Result<Maps> {
             Ok(Maps {
+                told: Array::new(1, Told::WORDS)?,
+                sizes: Array::new(1, MAX_SIZES)?,
                 streams: PerCpuArray::new(streams, Stream::WORDS)?,
+                times: PerCpuArray::new(streams, Stream::BUCKETS)?,
+                leaps: Counts::new(LEAPS)?,
                 next: Array::new(streams, LINE_WORDS)?,
                 seen: Array::new(streams, window as usize / 2)?,
                 totals: PerCpuArray::new(1, Totals::WORDS)?,
@@ -150,8 +230,15 @@ impl Checker {
             })
         };
         let maps = make(u32::from(streams)).map_err(XdpError::map)?;
+        let lengths = options.expected.as_ref().map_or_else(Vec::new, Expected::lengths);
+        let mut words = vec![0; MAX_SIZES];
+        words.iter_mut().zip(&lengths).for_each(|(word, length)| *word = *length);
+        maps.sizes.write(0, &words).map_err(XdpError::map)?;
+        let mut told = vec![0; Told::WORDS];
+        told[Told::WINDOW_END..].fill(u64::MAX);
+        maps.told.write(0, &told).map_err(XdpError::map)?;
         let load = |is_atomic| {
-            let code = program(CheckerOptions { streams, ..options }, &maps, window, is_atomic);
+            let code = program(&options, &lengths, &maps, window, is_atomic);
             Program::load(ProgramKind::Xdp, &code)
         };
         // Before Linux 5.12, and on processors whose compiler lacks it, nothing can be exchanged atomically.
@@ -160,7 +247,32 @@ impl Checker {
             Err(_) => (load(false).map_err(XdpError::load)?, false),
         };
         let (attached, place) = attach(&program, interface, wanted)?;
-        Ok(Checker { maps, place, window, is_atomic, _attached: attached })
+        Ok(Checker {
+            maps,
+            place,
+            window,
+            is_atomic,
+            sizes: lengths.len(),
+            telling: Mutex::default(),
+            _attached: attached,
+        })
+    }
+
+    /// Frames of this stream's measured part that come at this time of CLOCK_MONOTONIC or later are outside.
+    pub fn end_window(&self, stream: u16, ns: u64) -> io::Result<()> {
+        self.tell(Told::WINDOW_END + usize::from(stream.min(MAX_STREAMS - 1)), ns)
+    }
+
+    /// Frames of this stream that come from now on are late.
+    pub fn end_stream(&self, stream: u16) -> io::Result<()> {
+        self.tell(Told::ENDED + usize::from(stream.min(MAX_STREAMS - 1)), 1)
+    }
+
+    fn tell(&self, word: usize, value: u64) -> io::Result<()> {
+        let _one_at_a_time = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.maps.told.read(0)?;
+        told[word] = value;
+        self.maps.told.write(0, &told)
     }
 
     /// Where the program runs.
@@ -190,21 +302,50 @@ impl Checker {
             duplicated: sum(from + Stream::DUPLICATED),
             reordered: sum(from + Stream::REORDERED),
         };
-        let delays = (0..Stream::BUCKETS).filter_map(|bucket| {
-            let frames = sum(Stream::DELAYS + bucket);
-            let bounds = |bucket| bucket_from_ns(bucket as u64);
-            (frames > 0).then(|| DelayBucket { from_ns: bounds(bucket), to_ns: bounds(bucket + 1), frames })
-        });
         Ok(StreamCounts {
             measured: part(Stream::MEASURED),
             warmup: part(Stream::WARMUP),
+            behind: Behind {
+                late: sum(Stream::LATE),
+                outside: sum(Stream::OUTSIDE),
+                outside_octets: sum(Stream::OUTSIDE_OCTETS),
+            },
+            malformed: sum(Stream::MALFORMED),
+            places: match self.sizes {
+                0 | 1 => Vec::new(),
+                sizes => (Stream::PLACES..).take(sizes).map(sum).collect(),
+            },
             gaps: sum(Stream::GAPS),
             next: self.maps.next.read(index)?[0],
             first_ns: times(Stream::FIRST).min(),
             last_ns: times(Stream::LAST).max(),
-            delays: delays.collect(),
-            from_the_future: sum(Stream::FROM_THE_FUTURE),
+            first_measured_ns: times(Stream::FIRST_MEASURED).min(),
         })
+    }
+
+    /// A stream's times so far.
+    pub fn times(&self, stream: u16) -> io::Result<TimeCounts> {
+        let index = u32::from(stream);
+        let frames = self.maps.times.sum(index)?;
+        let bounds = |bucket: usize| bucket_from_ns(bucket as u64);
+        let buckets = (0..).zip(frames).filter(|(_, frames)| *frames > 0);
+        let bucket = |(at, frames)| TimeBucket { from_ns: bounds(at), to_ns: bounds(at + 1), frames };
+        let from_the_future = self.maps.streams.sum(index)?[Stream::FROM_THE_FUTURE];
+        Ok(TimeCounts { buckets: buckets.map(bucket).collect(), from_the_future })
+    }
+
+    /// How often numbers of a stream leapt over so many, by how many. `None`: there were more lengths than are told apart.
+    pub fn leaps(&self, stream: u16) -> io::Result<Option<BTreeMap<u64, u64>>> {
+        let mut leaps = BTreeMap::new();
+        for (key, count) in self.maps.leaps.read()? {
+            let (of, length) = key.split_at(4);
+            let word = |half: &[u8]| half.first_chunk().copied().map_or(0, u32::from_ne_bytes);
+            if word(of) == u32::from(stream) {
+                *leaps.entry(word(length).into()).or_insert(0) += count;
+            }
+        }
+        let counted: u64 = leaps.values().sum();
+        Ok((counted == self.stream(stream)?.gaps).then_some(leaps))
     }
 
     /// What else arrived so far.
@@ -222,11 +363,25 @@ impl Checker {
     }
 }
 
-/// The least of a bucket: 0 to 7 ns have one each, then every power of two has eight.
+impl Expected {
+    /// Octets of each frame in turn without FCS, with all tags in it.
+    fn lengths(&self) -> Vec<u64> {
+        let mut lengths: Vec<u64> =
+            self.sizes.iter().take(MAX_SIZES).map(|size| u64::from(*size).saturating_sub(FCS_LEN as u64)).collect();
+        if lengths.windows(2).all(|pair| pair[0] == pair[1]) {
+            lengths.truncate(1);
+        }
+        lengths
+    }
+}
+
+/// The least of a bucket: 0 to 63 ns have one each, then every power of two has 64, up to some seconds.
 fn bucket_from_ns(bucket: u64) -> u64 {
+    const EACH: u64 = 1 << Stream::BUCKET_BITS;
     match bucket {
-        0..8 => bucket,
-        _ => u64::try_from(u128::from(8 + bucket % 8) << (bucket / 8 - 1)).unwrap_or(u64::MAX),
+        0..EACH => bucket,
+        _ if bucket >= Stream::BUCKETS as u64 => u64::MAX,
+        _ => (EACH + bucket % EACH) << (bucket / EACH - 1),
     }
 }
 
@@ -236,8 +391,9 @@ mod tests {
 
     #[test]
     fn buckets_follow_each_other_without_a_gap() {
-        assert_eq!([0, 7, 8, 15, 16, 17, 24].map(bucket_from_ns), [0, 7, 8, 15, 16, 18, 32]);
+        assert_eq!([0, 63, 64, 127, 128, 129, 192].map(bucket_from_ns), [0, 63, 64, 127, 128, 130, 256]);
         assert!((0..Stream::BUCKETS as u64).all(|bucket| bucket_from_ns(bucket) < bucket_from_ns(bucket + 1)));
         assert_eq!(bucket_from_ns(Stream::BUCKETS as u64), u64::MAX, "the last has all that there are");
+        assert!(bucket_from_ns(Stream::BUCKETS as u64 - 1) > 10_000_000_000);
     }
 }

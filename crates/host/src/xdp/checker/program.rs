@@ -3,7 +3,7 @@
 
 use linerate_wire::frame::{FrameKind, StreamField, TestHeader};
 
-use super::{CheckerOptions, LINE_WORDS, Maps};
+use super::{CheckerOptions, LINE_WORDS, MAX_SIZES, MAX_STREAMS, Maps, Times};
 use crate::sys::bpf::Instruction;
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{W16, W32, W64};
@@ -26,10 +26,31 @@ impl Stream {
     pub(super) const FIRST: usize = 9;
     pub(super) const LAST: usize = 10;
     pub(super) const FROM_THE_FUTURE: usize = 11;
-    /// Eight buckets for each power of two (see [`super::bucket_from_ns`]).
-    pub(super) const DELAYS: usize = 16;
-    pub(super) const BUCKETS: usize = 8 * (64 - 2);
-    pub(super) const WORDS: usize = Stream::DELAYS + Stream::BUCKETS;
+    pub(super) const LATE: usize = 12;
+    pub(super) const OUTSIDE: usize = 13;
+    pub(super) const OUTSIDE_OCTETS: usize = 14;
+    pub(super) const MALFORMED: usize = 15;
+    /// When the first of the measured part came.
+    pub(super) const FIRST_MEASURED: usize = 16;
+    /// Of the measured part, by the place in the mix.
+    pub(super) const PLACES: usize = 24;
+    pub(super) const WORDS: usize = Stream::PLACES + MAX_SIZES;
+    /// 2 to the power of this are the buckets of each power of two (see [`super::bucket_from_ns`]).
+    pub(super) const BUCKET_BITS: u32 = 6;
+    /// Longer times are in the last bucket: 2 to the power of this, nanoseconds.
+    const MOST_BITS: u32 = 34;
+    pub(super) const BUCKETS: usize = ((Stream::MOST_BITS - Stream::BUCKET_BITS + 1) << Stream::BUCKET_BITS) as usize;
+}
+
+/// Words that this process writes: one of each for each stream.
+pub(super) struct Told;
+
+impl Told {
+    /// Not 0 once its end was heard.
+    pub(super) const ENDED: usize = 0;
+    /// When the measured part's window ends.
+    pub(super) const WINDOW_END: usize = MAX_STREAMS as usize;
+    pub(super) const WORDS: usize = 2 * MAX_STREAMS as usize;
 }
 
 /// Words of the totals' value, on each CPU.
@@ -46,6 +67,9 @@ const fn at(word: usize) -> i16 {
     8 * word as i16
 }
 
+/// Beside a stream's next number: when the last frame of the measured part came.
+const LAST_MEASURED: usize = 1;
+
 // The stack: a key of 32 bits, an EtherType, the time in the frame, the stream's part as an offset.
 const KEY: i16 = -4;
 const ETHERTYPE: i16 = -6;
@@ -53,32 +77,55 @@ const SENT_AT: i16 = -16;
 const PART: i16 = -24;
 /// A zero to begin a count with.
 const ZERO: i16 = -32;
+/// Where the place in the mix is counted, as an offset.
+const PLACE: i16 = -40;
+/// A key of 64 bits: the stream, and how many numbers were leapt over.
+const LEAP: i16 = -48;
 
 /// How often another CPU may be first before a frame is taken for one that was overtaken, as it was.
 const TRIES: u32 = 8;
 
-/// The program. r6 is the context, later the stream's counts; r7 the test header, later the next number's address; r8 the
-/// frame's octets, r9 its number.
-pub(super) fn program(options: CheckerOptions, maps: &Maps, window: u32, is_atomic: bool) -> Vec<Instruction> {
+/// The program. r6 is the context, later the stream's counts; r7 the test header, later the address of
+/// the next number and what is beside it; r8 the
+/// frame's octets, r9 its number, later the time. `lengths` are what is expected, one where all are alike.
+pub(super) fn program(
+    options: &CheckerOptions,
+    lengths: &[u64],
+    maps: &Maps,
+    window: u32,
+    is_atomic: bool,
+) -> Vec<Instruction> {
     let a = &mut Assembler::new();
     a.copy(R6, R1);
     let kinds = Kinds::new(a);
     let header = a.label();
     network(a, &kinds);
-    a.place(kinds.udp6);
-    a.alu_number(Alu::Add, R7, FrameKind::Udp6.headers_len() as i32);
-    a.jump(header);
-    a.place(kinds.udp4);
-    a.alu_number(Alu::Add, R7, FrameKind::Udp4.headers_len() as i32);
+    let wanted = options.expected.as_ref().map(|expected| expected.template.kind);
+    for (kind, label) in [(FrameKind::Udp6, kinds.udp6), (FrameKind::Udp4, kinds.udp4), (FrameKind::Raw, kinds.raw)] {
+        a.place(label);
+        match wanted {
+            Some(wanted) if wanted != kind => a.jump(kinds.other),
+            _ => {
+                a.alu_number(Alu::Add, R7, kind.headers_len() as i32);
+                a.jump(header);
+            }
+        }
+    }
     a.place(header);
-    a.place(kinds.raw);
     a.load(W32, R1, R7, TestHeader::SECRET_AT as i16);
     a.jump_if_number_32(If::NotEqual, R1, network_32(options.secret), kinds.other);
 
     // What the frame says, taken out of it.
     let (handshake, stray, pass) = (a.label(), a.label(), a.label());
     a.copy(R8, R3);
-    a.alu(Alu::Subtract, R8, R2);
+    match &options.expected {
+        // A tag may have been taken out of the frame on its way here: it counts as if it were there.
+        Some(expected) => {
+            a.alu(Alu::Subtract, R8, R7);
+            a.alu_number(Alu::Add, R8, expected.template.header_at() as i32);
+        }
+        None => a.alu(Alu::Subtract, R8, R2),
+    }
     a.load(W32, R9, R7, TestHeader::SEQUENCE_AT as i16);
     a.network_order(R9, W32);
     a.load(W64, R1, R7, TestHeader::SENT_AT_NS_AT as i16);
@@ -107,6 +154,8 @@ pub(super) fn program(options: CheckerOptions, maps: &Maps, window: u32, is_atom
     a.copy(R6, R0);
     look_up(a, maps.next.number(), KEY, pass);
     a.copy(R7, R0);
+    let malformed = a.label();
+    check_length(a, lengths, maps.sizes.number(), malformed, pass);
     look_up(a, maps.seen.number(), KEY, pass);
     let (duplicate, late, counted) = (a.label(), a.label(), a.label());
     tell_copies(a, window, is_atomic, duplicate);
@@ -115,6 +164,12 @@ pub(super) fn program(options: CheckerOptions, maps: &Maps, window: u32, is_atom
     let in_order = a.label();
     a.jump_if_number(If::Equal, R1, 0, in_order);
     count_one(a, R6, at(Stream::GAPS), R2);
+    a.load(W32, R2, R10, KEY);
+    a.store(W32, R10, LEAP, R2);
+    a.store(W32, R10, LEAP + 4, R1);
+    let noted = a.label();
+    count_in(a, maps.leaps.number(), LEAP, noted);
+    a.place(noted);
     a.place(in_order);
     part(a, R3);
     count_received(a);
@@ -132,8 +187,14 @@ pub(super) fn program(options: CheckerOptions, maps: &Maps, window: u32, is_atom
     count_one(a, R3, at(Stream::DUPLICATED), R1);
     a.jump(end);
 
+    if !lengths.is_empty() {
+        a.place(malformed);
+        count_one(a, R6, at(Stream::MALFORMED), R1);
+        a.jump(end);
+    }
+
     a.place(counted);
-    count_time(a);
+    count_time(a, options.times, lengths.len(), maps, end);
     a.place(end);
     a.exit_with(XDP_DROP);
 
@@ -148,7 +209,7 @@ pub(super) fn program(options: CheckerOptions, maps: &Maps, window: u32, is_atom
         look_up(a, maps.totals.number(), KEY, pass);
         count_one(a, R0, at(word), R1);
         if word == Totals::STRANGERS {
-            count_ethertype(a, maps.ethertypes.number(), pass);
+            count_in(a, maps.ethertypes.number(), ETHERTYPE, pass);
         }
         a.exit_with(answer);
     }
@@ -166,6 +227,37 @@ fn look_up(a: &mut Assembler, map: i32, key: i16, missing: Label) {
     a.alu_number(Alu::Add, R2, i32::from(key));
     a.call(Helper::MapLookup);
     a.jump_if_number(If::Equal, R0, 0, missing);
+}
+
+/// Whether the frame, of octets in r8 and the number in r9, is as long as it was sent; on to `malformed` where not. Its place
+/// in the mix goes to the stack. r7 is the next number's address. Uses r1 to r3.
+fn check_length(a: &mut Assembler, lengths: &[u64], map: i32, malformed: Label, never: Label) {
+    match lengths {
+        [] => {}
+        [length] => a.jump_if_number(If::NotEqual, R8, *length as i32, malformed),
+        _ => {
+            nearest(a, R1, R2);
+            a.alu(Alu::Add, R1, R2);
+            a.alu_number(Alu::Remainder, R1, lengths.len() as i32);
+            a.jump_if_number(If::AtLeast, R1, lengths.len() as i32, never);
+            a.alu_number(Alu::ShiftLeft, R1, 3);
+            a.store(W64, R10, PLACE, R1);
+            a.map_value(R2, map);
+            a.alu(Alu::Add, R2, R1);
+            a.load(W64, R2, R2, 0);
+            a.jump_if(If::NotEqual, R2, R8, malformed);
+        }
+    }
+}
+
+/// `next` becomes the next number, at r7, and `ahead` how far the number in r9 is before it or, negative, behind: of those with
+/// the same 32 bits the nearest.
+fn nearest(a: &mut Assembler, ahead: Reg, next: Reg) {
+    a.load(W64, next, R7, 0);
+    a.copy(ahead, R9);
+    a.alu(Alu::Subtract, ahead, next);
+    a.alu_number(Alu::ShiftLeft, ahead, 32);
+    a.alu_number(Alu::ShiftRightSigned, ahead, 32);
 }
 
 /// Whether the frame's place in the window, at r0, has its number already. Numbers stand there complemented, so that a
@@ -192,12 +284,7 @@ fn tell_copies(a: &mut Assembler, window: u32, is_atomic: bool, duplicate: Label
 fn advance(a: &mut Assembler, is_atomic: bool, late: Label) {
     let done = a.label();
     for _ in 0..if is_atomic { TRIES } else { 1 } {
-        a.load(W64, R0, R7, 0);
-        // 32 bits of a number that goes on: the nearest with these, before or behind.
-        a.copy(R1, R9);
-        a.alu(Alu::Subtract, R1, R0);
-        a.alu_number(Alu::ShiftLeft, R1, 32);
-        a.alu_number(Alu::ShiftRightSigned, R1, 32);
+        nearest(a, R1, R0);
         a.jump_if_number(If::SignedBelow, R1, 0, late);
         a.copy(R4, R0);
         a.copy(R2, R0);
@@ -233,40 +320,103 @@ fn count_received(a: &mut Assembler) {
     a.store(W64, R3, at(Stream::OCTETS), R1);
 }
 
-/// When it came, and how long it took. Uses r0 to r5.
-fn count_time(a: &mut Assembler) {
-    let (known, future, done) = (a.label(), a.label(), a.label());
+/// When it came, and what that means; on to `end`. r9 becomes the time. Uses r0 to r5.
+fn count_time(a: &mut Assembler, times: Times, sizes: usize, maps: &Maps, end: Label) {
+    let (known, future, inside, outside) = (a.label(), a.label(), a.label(), a.label());
     a.call(Helper::MonotonicNs);
-    a.store(W64, R6, at(Stream::LAST), R0);
+    a.copy(R9, R0);
+    a.store(W64, R6, at(Stream::LAST), R9);
     a.load(W64, R1, R6, at(Stream::FIRST));
     a.jump_if_number(If::NotEqual, R1, 0, known);
-    a.store(W64, R6, at(Stream::FIRST), R0);
+    a.store(W64, R6, at(Stream::FIRST), R9);
     a.place(known);
     a.load(W64, R1, R10, PART);
-    a.jump_if_number(If::NotEqual, R1, 0, done);
-    a.load(W64, R1, R10, SENT_AT);
-    a.alu(Alu::Subtract, R0, R1);
-    a.jump_if_number(If::SignedBelow, R0, 0, future);
+    a.jump_if_number(If::NotEqual, R1, 0, end);
+
+    if sizes > 1 {
+        a.load(W64, R1, R10, PLACE);
+        // The verifier need not remember what was stored.
+        a.alu_number(Alu::And, R1, 8 * (MAX_SIZES as i32 - 1));
+        a.alu(Alu::Add, R1, R6);
+        count_one(a, R1, at(Stream::PLACES), R2);
+    }
+    a.map_value(R2, maps.told.number());
+    a.load(W32, R1, R10, KEY);
+    a.alu_number(Alu::And, R1, i32::from(MAX_STREAMS) - 1);
+    a.alu_number(Alu::ShiftLeft, R1, 3);
+    a.alu(Alu::Add, R2, R1);
+    a.load(W64, R1, R2, at(Told::ENDED));
+    let is_open = a.label();
+    a.jump_if_number(If::Equal, R1, 0, is_open);
+    count_one(a, R6, at(Stream::LATE), R1);
+    a.jump(outside);
+    a.place(is_open);
+    a.load(W64, R1, R2, at(Told::WINDOW_END));
+    a.jump_if(If::Below, R9, R1, inside);
+    a.place(outside);
+    count_one(a, R6, at(Stream::OUTSIDE), R1);
+    a.load(W64, R1, R6, at(Stream::OUTSIDE_OCTETS));
+    a.alu(Alu::Add, R1, R8);
+    a.store(W64, R6, at(Stream::OUTSIDE_OCTETS), R1);
+    a.place(inside);
+
+    let again = a.label();
+    // All CPUs share it, as they share the number beside it.
+    a.load(W64, R1, R7, at(LAST_MEASURED));
+    a.store(W64, R7, at(LAST_MEASURED), R9);
+    a.jump_if_number(If::NotEqual, R1, 0, again);
+    a.store(W64, R6, at(Stream::FIRST_MEASURED), R9);
+    a.place(again);
+    match times {
+        Times::Delays => {
+            a.load(W64, R1, R10, SENT_AT);
+            a.alu(Alu::Subtract, R9, R1);
+            a.jump_if_number(If::SignedBelow, R9, 0, future);
+        }
+        Times::Gaps | Times::GapErrors(_) => {
+            a.jump_if_number(If::Equal, R1, 0, end);
+            a.alu(Alu::Subtract, R9, R1);
+            // Two CPUs may have two frames at once.
+            let later = a.label();
+            a.jump_if_number(If::SignedAtLeast, R9, 0, later);
+            a.set(R9, 0);
+            a.place(later);
+        }
+    }
+    if let Times::GapErrors(gap) = times {
+        let longer = a.label();
+        a.set_64(R1, gap.into());
+        a.alu(Alu::Subtract, R9, R1);
+        a.jump_if_number(If::SignedAtLeast, R9, 0, longer);
+        a.alu_number(Alu::Multiply, R9, -1);
+        a.place(longer);
+    }
+    look_up(a, maps.times.number(), KEY, end);
     bucket(a);
     // Never; but the verifier does not know that.
-    a.jump_if_number(If::AtLeast, R1, Stream::BUCKETS as i32, done);
+    a.jump_if_number(If::AtLeast, R1, Stream::BUCKETS as i32, end);
     a.alu_number(Alu::ShiftLeft, R1, 3);
-    a.alu(Alu::Add, R1, R6);
-    count_one(a, R1, at(Stream::DELAYS), R2);
-    a.jump(done);
-    a.place(future);
-    count_one(a, R6, at(Stream::FROM_THE_FUTURE), R1);
-    a.place(done);
+    a.alu(Alu::Add, R1, R0);
+    count_one(a, R1, 0, R2);
+    if times == Times::Delays {
+        a.jump(end);
+        a.place(future);
+        count_one(a, R6, at(Stream::FROM_THE_FUTURE), R1);
+    }
 }
 
-/// r1 becomes the bucket of the nanoseconds in r0. Uses r2 and r3.
+/// r1 becomes the bucket of the nanoseconds in r9. Uses r2 to r4.
 fn bucket(a: &mut Assembler) {
-    let done = a.label();
-    a.copy(R1, R0);
-    a.jump_if_number(If::Below, R0, 8, done);
+    let (done, small) = (a.label(), a.label());
+    a.set_64(R4, (1 << Stream::MOST_BITS) - 1);
+    a.jump_if(If::AtMost, R9, R4, small);
+    a.copy(R9, R4);
+    a.place(small);
+    a.copy(R1, R9);
+    a.jump_if_number(If::Below, R9, 1 << Stream::BUCKET_BITS, done);
     // The place of the highest bit, in r1, by halves.
     a.set(R1, 0);
-    a.copy(R2, R0);
+    a.copy(R2, R9);
     for bits in [32, 16, 8, 4, 2, 1] {
         let below = a.label();
         a.copy(R3, R2);
@@ -276,37 +426,38 @@ fn bucket(a: &mut Assembler) {
         a.alu_number(Alu::Add, R1, bits);
         a.place(below);
     }
-    // The three bits behind it.
-    a.alu_number(Alu::Subtract, R1, 3);
-    a.alu(Alu::ShiftRight, R0, R1);
-    a.alu_number(Alu::And, R0, 7);
+    // The bits behind it.
+    a.alu_number(Alu::Subtract, R1, Stream::BUCKET_BITS as i32);
+    a.alu(Alu::ShiftRight, R9, R1);
+    a.alu_number(Alu::And, R9, (1 << Stream::BUCKET_BITS) - 1);
     a.alu_number(Alu::Add, R1, 1);
-    a.alu_number(Alu::ShiftLeft, R1, 3);
-    a.alu(Alu::Add, R1, R0);
+    a.alu_number(Alu::ShiftLeft, R1, Stream::BUCKET_BITS as i32);
+    a.alu(Alu::Add, R1, R9);
     a.place(done);
 }
 
-/// One more of the EtherType on the stack, while there is room for another. On to `pass` where there is none.
-fn count_ethertype(a: &mut Assembler, map: i32, pass: Label) {
+/// One more of the key on the stack, while there is room for another key. On to `full` where there is none.
+fn count_in(a: &mut Assembler, map: i32, key: i16, full: Label) {
     const BPF_NOEXIST: i32 = 1;
     let known = a.label();
     let missing = a.label();
-    look_up(a, map, ETHERTYPE, missing);
+    look_up(a, map, key, missing);
     a.jump(known);
     a.place(missing);
     // Two CPUs may both find it missing; whoever comes second leaves the first one's zero alone.
     a.store_number(W64, R10, ZERO, 0);
     a.map(R1, map);
-    for (argument, offset) in [(R2, ETHERTYPE), (R3, ZERO)] {
+    for (argument, offset) in [(R2, key), (R3, ZERO)] {
         a.copy(argument, R10);
         a.alu_number(Alu::Add, argument, i32::from(offset));
     }
     a.set(R4, BPF_NOEXIST);
     a.call(Helper::MapUpdate);
-    look_up(a, map, ETHERTYPE, pass);
+    look_up(a, map, key, full);
     a.place(known);
     a.set(R1, 1);
     a.add_in_memory(W64, R0, 0, R1);
 }
 
-const _: () = assert!(LINE_WORDS >= 1 && Stream::WARMUP == 4);
+const _: () =
+    assert!(LINE_WORDS > LAST_MEASURED && Stream::WARMUP == 4 && MAX_STREAMS.is_power_of_two() && MAX_SIZES == 64);

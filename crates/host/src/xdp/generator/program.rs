@@ -1,13 +1,13 @@
 //! The program that makes each frame.
 //! Knows no system calls.
 
-use linerate_wire::frame::{FrameKind, StreamField, TestHeader};
+use linerate_wire::frame::{FCS_LEN, FrameKind, TEST_HEADER_LEN, TestHeader};
 
 use super::{GeneratorOptions, Pace};
 use crate::sys::bpf::Instruction;
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 use crate::xdp::assembler::Width::{W16, W32, W64};
-use crate::xdp::assembler::{Alu, Assembler, Helper, If};
+use crate::xdp::assembler::{Alu, Assembler, Helper, If, Label};
 use crate::xdp::program::{DATA, DATA_END, XDP_DROP, count_one, fold};
 
 /// What the program keeps between frames: words of the map's one value.
@@ -16,24 +16,24 @@ pub(super) struct State;
 impl State {
     /// Frames made.
     pub(super) const FRAMES: usize = 0;
-    /// Those of the warm-up.
-    pub(super) const WARMUP_FRAMES: usize = 1;
-    /// When the run's first frame was made; 0 before it.
+    /// The stream as frames bear it, with the mark of the warm-up.
+    pub(super) const STREAM: usize = 1;
+    /// When the phase's first frame was made; 0 before it.
     pub(super) const STARTED: usize = 2;
     /// When the next is due, and what is beyond whole nanoseconds, in parts of [`Pace::frames`].
     pub(super) const DUE: usize = 3;
     pub(super) const FRACTION: usize = 4;
     /// When the last was made.
     pub(super) const LAST: usize = 5;
-    /// The run ends when so many frames were made in all, or so long after its first.
+    /// The phase ends when so many frames were made in all, or so long after its first.
     pub(super) const MOST: usize = 6;
     pub(super) const DURATION: usize = 7;
-    /// How long after the first frame the warm-up ends.
-    pub(super) const WARMUP: usize = 8;
-    /// 0, or how the run came to its end.
-    pub(super) const ENDED: usize = 9;
+    /// 0, or how the phase came to its end: nothing is sent until it is 0 again.
+    pub(super) const ENDED: usize = 8;
     pub(super) const COMPLETE: u64 = 1;
     pub(super) const BEHIND: u64 = 2;
+    /// How often the program ran since then.
+    pub(super) const IDLE: usize = 9;
     pub(super) const WORDS: usize = 10;
 }
 
@@ -47,22 +47,16 @@ const fn at(word: usize) -> i16 {
     8 * word as i16
 }
 
-/// Makes frames like `frame`, which has every octet but number, time and flow, and sends them from the interface of this
-/// number. r6 is the context, later the stream; r7 the frames before this one, r8 the time, r9 the state.
-pub(super) fn program(
-    interface: u32,
-    options: &GeneratorOptions,
-    frame: &[u8],
-    batch: u32,
-    state: i32,
-) -> Vec<Instruction> {
+/// Makes frames as the options have them, and sends them from the interface of this number. r6 is the context, later the
+/// stream; r7 the frames before this one, r8 the time, r9 the state.
+pub(super) fn program(interface: u32, options: &GeneratorOptions, batch: u32, state: i32) -> Vec<Instruction> {
     let a = &mut Assembler::new();
-    let (complete, behind, drop) = (a.label(), a.label(), a.label());
-    let (due, started) = (a.label(), a.label());
+    let (complete, behind, drop, over) = (a.label(), a.label(), a.label(), a.label());
+    let (due, started, made) = (a.label(), a.label(), a.label());
     a.copy(R6, R1);
     a.map_value(R9, state);
     a.load(W64, R1, R9, at(State::ENDED));
-    a.jump_if_number(If::NotEqual, R1, 0, drop);
+    a.jump_if_number(If::NotEqual, R1, 0, over);
     a.load(W64, R7, R9, at(State::FRAMES));
     a.load(W64, R1, R9, at(State::MOST));
     a.jump_if(If::AtLeast, R7, R1, complete);
@@ -76,10 +70,10 @@ pub(super) fn program(
     a.place(started);
     a.load(W64, R2, R9, at(State::DURATION));
     a.alu(Alu::Add, R2, R1);
-    a.load(W64, R3, R9, at(State::DUE));
     match options.pace {
         None => a.jump_if(If::AtLeast, R8, R2, complete),
-        Some(_) => {
+        Some(pace) => {
+            a.load(W64, R3, R9, at(State::DUE));
             a.jump_if(If::AtLeast, R3, R2, complete);
             a.alu_number(Alu::Add, R2, GRACE_NS);
             a.jump_if(If::AtLeast, R8, R2, behind);
@@ -91,52 +85,18 @@ pub(super) fn program(
                 a.jump_if(If::AtLeast, R8, R3, due);
             }
             a.jump(drop);
+            a.place(due);
+            // From here on nothing fails but what cannot be.
+            advance(a, pace);
         }
     }
-    a.place(due);
 
-    // The frame's beginning in r2; from here on nothing fails.
-    let header_at = options.template.header_at();
-    let headers = header_at + TestHeader::STREAM_AT;
-    a.load(W32, R2, R6, DATA);
-    a.load(W32, R4, R6, DATA_END);
-    a.copy(R1, R2);
-    a.alu_number(Alu::Add, R1, (header_at + linerate_wire::frame::TEST_HEADER_LEN) as i32);
-    a.jump_if(If::Above, R1, R4, drop);
-
-    // The warm-up's frames are those that are due in it, or made, where none is due.
-    let measured = a.label();
-    if options.pace.is_none() {
-        a.copy(R3, R8);
+    for (octets, label) in sizes(a, options) {
+        a.place(label);
+        write_frame(a, options, octets, drop);
+        a.jump(made);
     }
-    a.load(W64, R1, R9, at(State::STARTED));
-    a.copy(R4, R3);
-    a.alu(Alu::Subtract, R4, R1);
-    a.set(R6, i32::from(options.stream));
-    a.load(W64, R1, R9, at(State::WARMUP));
-    a.jump_if(If::AtLeast, R4, R1, measured);
-    a.set(R6, i32::from(options.stream | StreamField::WARMUP));
-    count_one(a, R9, at(State::WARMUP_FRAMES), R1);
-    a.place(measured);
-    if let Some(pace) = options.pace {
-        advance(a, pace);
-    }
-    write_headers(a, &frame[..headers]);
-    write_test_header(a, header_at as i16);
-    // Flow 0 is as the frame has it.
-    let flows = if options.template.kind == FrameKind::Raw { 1 } else { options.flows.max(1) };
-    a.copy_32(R4, R7);
-    match flows {
-        1 => a.set(R4, 0),
-        flows if flows.is_power_of_two() => a.alu_number(Alu::And, R4, i32::from(flows) - 1),
-        flows => a.alu_number_32(Alu::Remainder, R4, i32::from(flows)),
-    }
-    match options.template.kind {
-        FrameKind::Raw => {}
-        FrameKind::Udp4 => write_flow_and_checksums(a, frame, header_at, &IPV4, options.template.ends.is_none()),
-        FrameKind::Udp6 => write_flow_and_checksums(a, frame, header_at, &IPV6, options.template.ends.is_none()),
-    }
-
+    a.place(made);
     a.store(W64, R9, at(State::LAST), R8);
     a.alu_number(Alu::Add, R7, 1);
     a.store(W64, R9, at(State::FRAMES), R7);
@@ -152,9 +112,79 @@ pub(super) fn program(
     }
     a.place(complete);
     a.store_number(W64, R9, at(State::ENDED), State::COMPLETE as i32);
+    a.place(over);
+    count_one(a, R9, at(State::IDLE), R1);
     a.place(drop);
     a.exit_with(XDP_DROP);
     std::mem::take(a).finish()
+}
+
+/// The different lengths without FCS, the longest first, and where the program goes on for each: to the one whose turn it is
+/// by the number in r7. Uses r1.
+fn sizes(a: &mut Assembler, options: &GeneratorOptions) -> Vec<(usize, Label)> {
+    let of = |size: &u32| (*size as usize).saturating_sub(FCS_LEN).min(options.template.octets());
+    let mut different: Vec<usize> = options.sizes.iter().map(of).chain([options.template.octets()]).collect();
+    different.sort_unstable_by_key(|octets| std::cmp::Reverse(*octets));
+    different.dedup();
+    if !options.sizes.is_empty() {
+        different.retain(|octets| options.sizes.iter().any(|size| of(size) == *octets));
+    }
+    let labelled: Vec<(usize, Label)> = different.into_iter().map(|octets| (octets, a.label())).collect();
+    if let [first, _, ..] = labelled[..] {
+        a.copy(R1, R7);
+        a.alu_number(Alu::Remainder, R1, options.sizes.len() as i32);
+        for (place, size) in (0..).zip(&options.sizes) {
+            // What is left over is of the longest, which stands first.
+            if let Some((_, label)) = labelled.iter().skip(1).find(|(octets, _)| *octets == of(size)) {
+                a.jump_if_number(If::Equal, R1, place, *label);
+            }
+        }
+        a.jump(first.1);
+    }
+    labelled
+}
+
+/// Makes the page into a frame of this length. Uses r0 to r5; r6 becomes the stream.
+fn write_frame(a: &mut Assembler, options: &GeneratorOptions, octets: usize, drop: Label) {
+    let frame = &super::frame_of(options, octets);
+    let header_at = options.template.header_at();
+    let headers = header_at + TestHeader::STREAM_AT;
+    // A page comes as long as the longest frame, whatever it was cut to before.
+    let shorter = options.template.octets() - octets;
+    if shorter > 0 {
+        a.copy(R1, R6);
+        a.set(R2, -(shorter as i32));
+        a.call(Helper::AdjustTail);
+        a.jump_if_number(If::NotEqual, R0, 0, drop);
+    }
+    a.load(W32, R2, R6, DATA);
+    a.load(W32, R4, R6, DATA_END);
+    a.copy(R1, R2);
+    a.alu_number(Alu::Add, R1, (header_at + TEST_HEADER_LEN) as i32);
+    a.jump_if(If::Above, R1, R4, drop);
+    a.load(W64, R6, R9, at(State::STREAM));
+    write_headers(a, &frame[..headers]);
+    write_test_header(a, header_at as i16);
+    // Flow 0 is as the frame has it; each flow has a whole turn of the sizes.
+    let flows = if options.template.kind == FrameKind::Raw { 1 } else { options.flows.max(1) };
+    let turn = options.sizes.len().max(1) as i32;
+    if turn > 1 {
+        a.copy(R4, R7);
+        a.alu_number(Alu::Divide, R4, turn);
+        a.copy_32(R4, R4);
+    } else {
+        a.copy_32(R4, R7);
+    }
+    match flows {
+        1 => a.set(R4, 0),
+        flows if flows.is_power_of_two() => a.alu_number(Alu::And, R4, i32::from(flows) - 1),
+        flows => a.alu_number_32(Alu::Remainder, R4, i32::from(flows)),
+    }
+    match options.template.kind {
+        FrameKind::Raw => {}
+        FrameKind::Udp4 => write_flow_and_checksums(a, frame, header_at, &IPV4, options.template.ends.is_none()),
+        FrameKind::Udp6 => write_flow_and_checksums(a, frame, header_at, &IPV6, options.template.ends.is_none()),
+    }
 }
 
 /// The next frame is due `in_ns / frames` after the one that was due at r3: whole nanoseconds, and of the rest one
