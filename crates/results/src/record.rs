@@ -153,7 +153,7 @@ impl Record {
         if let Some(figures) = &mut self.result {
             figures.flow.arrival_gaps = None;
             figures.flow.departure_gaps = None;
-            if let Some(latency) = &mut figures.latency {
+            for latency in [&mut figures.latency, &mut figures.one_way].into_iter().flatten() {
                 latency.histogram = Histogram::default();
             }
         }
@@ -399,6 +399,9 @@ pub struct Figures {
     pub transactions_per_s: Option<f64>,
     /// Times from request to response: of the workload itself, or of the probe beside a stream.
     pub latency: Option<Latency>,
+    /// Times of frames from sender to receiver, of two ends on one machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<Latency>,
     /// CPU time by unit of work.
     pub service_demand: Option<ServiceDemand>,
     /// The two directions apart, when both ran.

@@ -215,7 +215,7 @@ impl Seen {
         Seen {
             throughput_bps: figures.flow.throughput_bps,
             jitter_s: figures.flow.jitter_s,
-            delay: figures.latency.as_ref().map(delay),
+            delay: figures.latency.as_ref().or(figures.one_way.as_ref()).map(delay),
             tcp: figures.flow.tcp.clone(),
             recovery_s: figures.flow.recovery_s,
         }

@@ -126,7 +126,8 @@ pub struct FlowOutcome {
     /// End marks that a UDP sender sent, or that a receiver heard. They are no messages, and may be lost like one.
     #[serde(default)]
     pub end_marks: u64,
-    /// Times from request to response; a requester has it.
+    /// Times from request to response; a requester has it. Of frames those from sender to receiver, which a receiver has, where
+    /// both read one clock as far as it can tell.
     pub latency: Option<Histogram>,
     /// Requests sent over the whole trial; a requester has it. Those that were answered are `messages_total`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -55,7 +55,8 @@ fn latency(one: &Searched) -> Vec<Piece> {
         ]
     };
     let rows: Vec<Vec<Cell>> = of(one, Purpose::Latency).into_iter().map(row).collect();
-    let titles = ["of what was found\n%", "load\nMbit/s", "round trip p50\nµs", "p99\nµs", "longest\nµs", "lost\n%"];
+    let p50 = if one.asked.is_of_frames { "one way p50\nµs" } else { "round trip p50\nµs" };
+    let titles = ["of what was found\n%", "load\nMbit/s", p50, "p99\nµs", "longest\nµs", "lost\n%"];
     Piece::Table(Table::new(titles, rows)).under("Delay beside the stream")
 }
 

@@ -53,6 +53,9 @@ impl Joined<'_> {
             figures.transactions_per_s = Some(main.iter().map(|pair| rate(pair.source.messages, pair.source)).sum());
         }
         figures.latency = self.latency(&main);
+        if record.target.environment.is_machine_of(&record.host.environment) {
+            figures.one_way = self.one_way(&main);
+        }
         if self.spec.direction == Direction::Both && self.spec.workload.is_stream() {
             let of = |source| -> Vec<Pair<'_>> { main.iter().copied().filter(|p| p.flow.source == source).collect() };
             figures.directions =
@@ -265,24 +268,19 @@ impl Joined<'_> {
                 timeouts = Some(timeouts.unwrap_or(0_u64).saturating_add(more));
             }
         }
-        if pairs.is_empty() {
+        (!pairs.is_empty()).then(|| told(of, timeouts, histogram))
+    }
+
+    /// Of frames, of which each says when it was sent.
+    fn one_way(&self, main: &[Pair<'_>]) -> Option<Latency> {
+        if self.spec.workload != Workload::Frames {
             return None;
         }
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let percentiles = PERCENTILES
-            .iter()
-            .filter_map(|&percentile| Some((format!("p{percentile}"), seconds(histogram.percentile_ns(percentile)?))))
-            .collect::<BTreeMap<_, _>>();
-        Some(Latency {
-            of,
-            count: histogram.count(),
-            timeouts,
-            min_s: histogram.min_ns().map(seconds),
-            mean_s: histogram.mean_ns().map(|ns| ns / 1e9),
-            max_s: histogram.max_ns().map(seconds),
-            percentiles,
-            histogram,
-        })
+        let mut histogram = Histogram::default();
+        for pair in main {
+            histogram.merge(pair.sink.latency.as_ref()?);
+        }
+        Some(told(self.spec.workload.name().to_owned(), None, histogram))
     }
 
     fn service_demand(&self, main: &[Pair<'_>]) -> Option<ServiceDemand> {
@@ -436,6 +434,25 @@ impl Joined<'_> {
                 })
             })
             .collect()
+    }
+}
+
+/// Times as a record tells them.
+fn told(of: String, timeouts: Option<u64>, histogram: Histogram) -> Latency {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let percentiles = PERCENTILES
+        .iter()
+        .filter_map(|&percentile| Some((format!("p{percentile}"), seconds(histogram.percentile_ns(percentile)?))))
+        .collect::<BTreeMap<_, _>>();
+    Latency {
+        of,
+        count: histogram.count(),
+        timeouts,
+        min_s: histogram.min_ns().map(seconds),
+        mean_s: histogram.mean_ns().map(|ns| ns / 1e9),
+        max_s: histogram.max_ns().map(seconds),
+        percentiles,
+        histogram,
     }
 }
 

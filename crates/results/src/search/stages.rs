@@ -74,8 +74,11 @@ pub(super) fn option(name: &str, value: impl ToString) -> (String, String) {
 fn latency(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
     let done = of(tried, Purpose::Latency).count();
     let part = LATENCY_PARTS.get(done)?;
-    // Frames say themselves how long they took, where both ends have one clock.
-    let options = if asked.is_of_frames { Vec::new() } else { vec![option("probe", true)] };
+    // Frames say themselves when they were sent; what is counted in the kernel has no times of single ones.
+    let options = match asked.is_of_frames {
+        true => vec![option("receiver_api", "packet-recvmmsg")],
+        false => vec![option("probe", true)],
+    };
     Some(Step { options, ..step(Purpose::Latency, done as u32, throughput_bps * part, asked.stage_s) })
 }
 

@@ -9,6 +9,7 @@
 //! A sender, at either end, sends only where the other's secret came from.
 
 mod checked;
+mod delay;
 pub(crate) mod filter;
 mod hop;
 mod live;

@@ -15,6 +15,7 @@ use linerate_wire::frame::{StreamField, TAG_LEN, TestFrame};
 use linerate_wire::template::Template;
 use socket2::Socket;
 
+use super::delay::Delays;
 use super::send::without_fcs;
 use super::{FrameLink, answer, filter};
 use crate::sys::datagrams::{DatagramBatch, Received};
@@ -44,7 +45,7 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     // One of several streams sees what is nobody's.
     let first = Flow::of(&task.spec).into_iter().find(|flow| flow.source != task.end);
     let mut foreign = (first == Some(task.open.flow)).then(|| Foreign::open(link)).flatten();
-    let mut account = Account::new(&task, link);
+    let mut account = Account::new(&task, link, inward.timestamps());
     let mut leaving = Leaving::default();
     while !task.clock.aborted() {
         let (count, is_all) = match inward.receive(socket, &mut account) {
@@ -159,10 +160,11 @@ struct Account<'a> {
     /// When the last frame came, by the trial's clock.
     last_ns: u64,
     end_heard: bool,
+    delays: Delays,
 }
 
 impl<'a> Account<'a> {
-    fn new(task: &'a Task, link: &'a FrameLink) -> Account<'a> {
+    fn new(task: &'a Task, link: &'a FrameLink, timestamps: Timestamps) -> Account<'a> {
         let sizes = task.spec.frame_sizes();
         Account {
             task,
@@ -174,6 +176,7 @@ impl<'a> Account<'a> {
             counts: FrameCounts::default(),
             last_ns: 0,
             end_heard: false,
+            delays: Delays::new(timestamps, &task.clock),
         }
     }
 
@@ -203,6 +206,7 @@ impl<'a> Account<'a> {
         self.outcome.messages_total += 1;
         self.outcome.octets_total += u64::from(size);
         if new && measured {
+            self.delays.handle(frame.header.sent_at_ns, arrived_ns, now);
             let place = number % self.places.len() as u64;
             self.places[place as usize] += 1;
         }
@@ -246,6 +250,7 @@ impl<'a> Account<'a> {
         self.outcome.thread = thread_use();
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);
         self.outcome.arrivals = Some(self.tracker.finish());
+        self.outcome.latency = self.delays.finish();
         self.outcome.frames = Some(Box::new(self.counts));
         self.outcome
     }

@@ -15,6 +15,7 @@ use linerate_wire::frame::{FCS_LEN, StreamField, TestFrame, TestHeader};
 use linerate_wire::template::Template;
 use socket2::Socket;
 
+use super::delay::epoch_ns;
 use super::{FrameLink, HANDSHAKE_FRAME, expect, hear};
 use crate::sys::datagrams::DatagramBatch;
 use crate::sys::frames::FrameRing;
@@ -43,7 +44,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         Extent::Octets(octets) => sizes.holding(octets),
         Extent::Time(_) => u64::MAX,
     };
-    let mut ring = Ring::new(link, spec, task.open.flow.id);
+    let mut ring = Ring::new(link, spec, task.open.flow.id, epoch_ns(&task.clock));
     wait_for_start(&task, link)?;
     link.out.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let window = task.clock.sending();
@@ -160,10 +161,12 @@ struct Ring {
     templates: Vec<Template>,
     secret: u32,
     stream: u16,
+    /// Of the clock that frames bear the time of: all of one machine share it.
+    epoch_ns: u64,
 }
 
 impl Ring {
-    fn new(link: &FrameLink, spec: &Spec, stream: u16) -> Ring {
+    fn new(link: &FrameLink, spec: &Spec, stream: u16, epoch_ns: u64) -> Ring {
         let sizes = spec.frame_sizes();
         let sizes = sizes.sizes();
         let template = |&size: &u32| Template { frame_len: size as usize, ..link.template };
@@ -178,7 +181,7 @@ impl Ring {
             // It has room: the spec was validated.
             let _ = templates[index % sizes.len()].write(flow as u16, ring.frame_mut(index));
         }
-        Ring { ring, templates, secret: link.secret, stream }
+        Ring { ring, templates, secret: link.secret, stream, epoch_ns }
     }
 
     /// Sends up to `count` frames from this number on. Returns how many the kernel took.
@@ -187,9 +190,10 @@ impl Ring {
         let first = (sequence % self.ring.count() as u64) as usize;
         let count = count.min(self.ring.count() - first);
         let stream = StreamField(if measured { self.stream } else { self.stream | StreamField::WARMUP });
+        let sent_at_ns = self.epoch_ns.saturating_add(now);
         for index in first..first + count {
             let number = sequence + (index - first) as u64;
-            let header = TestHeader { secret: self.secret, stream, sequence: number as u32, sent_at_ns: now };
+            let header = TestHeader { secret: self.secret, stream, sequence: number as u32, sent_at_ns };
             let template = &self.templates[index % self.templates.len()];
             template.stamp(&header, self.ring.frame_mut(index));
         }
