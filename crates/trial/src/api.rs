@@ -164,7 +164,7 @@ impl ReceiverApi {
 /// socket serves as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLive {
-    /// Departures at chance, or in bursts: the program spaces them evenly.
+    /// Departures at chance, in bursts, or at two rates: the program spaces them evenly.
     Spacing,
     /// So few frames a second that a thread which sleeps between them keeps time as well, and leaves a CPU free.
     Slow,
@@ -180,7 +180,9 @@ impl NotLive {
         let slow = |gap_ns: f64| 1e9 / gap_ns < NotLive::SLOW_PPS;
         match spec.rate.gap_ns(octets) {
             None => None,
-            Some(_) if spec.spacing != Spacing::Even || spec.burst > 1 => Some(NotLive::Spacing),
+            Some(_) if spec.spacing != Spacing::Even || spec.burst > 1 || spec.first_rate.is_some() => {
+                Some(NotLive::Spacing)
+            }
             Some(gap_ns) => slow(gap_ns).then_some(NotLive::Slow),
         }
     }

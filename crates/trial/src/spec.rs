@@ -442,13 +442,15 @@ const RULES: &[Broken] = &[
     rule(
         |s| {
             let is_even = s.spacing == Spacing::Even && s.pacing.is_none_or(|pacing| pacing == Pacing::Application);
+            let is_even = is_even && s.sender_api != Some(SenderApi::LiveFrames);
             let is_timed = matches!(s.extent, Extent::Time(_));
             let unlimited = |rate| rate == OfferedLoad::Unlimited;
             let fits = is_even && is_timed && !unlimited(s.rate) && !s.first_rate.is_some_and(unlimited);
             s.workload.is_numbered() && s.first_rate.is_some() && !fits
         },
         &["first_rate", "rate", "spacing", "pacing", "bytes"],
-        "first_rate and rate follow each other evenly: both are limited, of a duration, with spacing even and pacing application",
+        "first_rate and rate follow each other evenly: both are limited, of a duration, with spacing even, pacing \
+         application, and a sender_api other than live-frames",
     ),
     rule(
         |s| s.workload == Workload::TcpStream && matches!(s.rate, OfferedLoad::PacketsPerSecond(_)),
