@@ -16,7 +16,7 @@ pub struct Others {
 
 /// What others did with a machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Busy {
+pub struct OthersCpu {
     /// The fraction of the machine's time.
     pub share: f64,
     /// The program that used most of it.
@@ -46,11 +46,11 @@ impl Others {
     }
 
     /// What they have done since, of so many CPUs; `None`: too little to tell.
-    pub fn busy_since(&self, cpus: u32) -> Option<Busy> {
+    pub fn busy_since(&self, cpus: u32) -> Option<OthersCpu> {
         let now = Others::look();
         let whole = (now.at - self.at).as_secs_f64() / TICK_S * f64::from(cpus);
         let (ticks, most) = growth(&self.processes, &now.processes);
-        (ticks >= FEWEST_TICKS && whole > 0.0).then(|| Busy { share: (ticks as f64 / whole).min(1.0), most })
+        (ticks >= FEWEST_TICKS && whole > 0.0).then(|| OthersCpu { share: (ticks as f64 / whole).min(1.0), most })
     }
 }
 

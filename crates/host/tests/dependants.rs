@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_host::settings::{Dependant, SettingError, Settings};
+use linerate_host::settings::{DependentSetting, SettingError, Settings};
 use linerate_machine::setting::overlap;
 use namespaces::{LINK, Pair, within};
 use snapshot::{check_same, take};
@@ -49,12 +49,12 @@ fn pair(test: &str) -> Option<Pair> {
 
 /// Notes what a change touches and changes it, as an agent does; puts all back in the other order.
 #[derive(Default)]
-struct Noted(Vec<(Dependant, String)>);
+struct Noted(Vec<(DependentSetting, String)>);
 
 impl Noted {
     fn change(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
         let settings = Settings::new(Some(LINK));
-        let main = Dependant { interface: Some(LINK.to_owned()), name: name.to_owned() };
+        let main = DependentSetting { interface: Some(LINK.to_owned()), name: name.to_owned() };
         for one in settings.dependants(name, value)?.into_iter().chain([main]) {
             if !self.0.iter().any(|(known, _)| known.name == one.name && known.interface == one.interface) {
                 let original = Settings::new(one.interface.as_deref()).get(&one.name)?;

@@ -31,9 +31,9 @@ pub struct Way {
     /// Echo requests are not answered (icmp_echo_ignore_all).
     pub ignores_echo: Option<bool>,
     /// Connections that are tracked, and how many may be.
-    pub tracked_connections: Option<Room>,
+    pub tracked_connections: Option<Usage>,
     /// Descriptors that the agent has open, and may have.
-    pub descriptors: Option<Room>,
+    pub descriptors: Option<Usage>,
 }
 
 /// An interface.
@@ -146,7 +146,7 @@ pub struct Neighbour {
 
 /// How much is used, and how much may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Room {
+pub struct Usage {
     /// Used.
     pub used: u64,
     /// At most.

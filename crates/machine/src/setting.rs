@@ -6,7 +6,7 @@ use discipline::{BadDiscipline, Discipline};
 pub use place::DriverRequest;
 use place::{Each, Place};
 pub use scheduling::Scheduling;
-use syntax::{OfEach, Syntax};
+use syntax::{PerItem, Syntax};
 pub use table::SETTINGS;
 
 mod cpus;
@@ -83,7 +83,7 @@ pub fn find(name: &str) -> Result<&'static SettingInfo, BadSetting> {
     let found = SETTINGS.iter().find(|setting| setting.name == name && !name.ends_with('*'));
     match found.or_else(|| SETTINGS.iter().find(|setting| setting.rest_of(name).is_some())) {
         Some(found) => syntax::check_name(found, name).map(|()| found).map_err(bad),
-        None => Err(bad(WhyBad::Unknown)),
+        None => Err(bad(BadSettingKind::Unknown)),
     }
 }
 
@@ -94,12 +94,12 @@ pub struct BadSetting {
     /// Its name.
     pub name: String,
     /// What is wrong.
-    pub why: WhyBad,
+    pub why: BadSettingKind,
 }
 
 /// What is wrong with a setting's name or value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WhyBad {
+pub enum BadSettingKind {
     /// There is none of this name.
     Unknown,
     /// One of the user's own, which the plan does not define.
@@ -127,25 +127,25 @@ impl BadSetting {
     pub fn complaint(&self) -> String {
         let name = &self.name;
         match &self.why {
-            WhyBad::Unknown => format!("there is no setting '{name}'; {}", hint(name)),
-            WhyBad::Undefined => {
+            BadSettingKind::Unknown => format!("there is no setting '{name}'; {}", hint(name)),
+            BadSettingKind::Undefined => {
                 format!("the plan does not define {name}; give it a [{name}] with get and set, or a file")
             }
-            WhyBad::OfAnEnd => {
+            BadSettingKind::OfAnEnd => {
                 "it is of an end of the traffic, and the middle is none; leave it out, or set it on the target or the host"
                     .to_owned()
             }
-            WhyBad::OutsideTrees => {
+            BadSettingKind::OutsideTrees => {
                 format!("there is no setting '{name}'; of sysctls there are net.core, net.ipv4 and net.ipv6")
             }
-            WhyBad::NoNumber => {
+            BadSettingKind::NoNumber => {
                 format!("'{name}' needs a number at its end, as in 'cpuidle.state.1', or 'all', as in 'rps.all'")
             }
-            WhyBad::NoName => format!("'{name}' is no name of a setting; docs/settings.md says how they look"),
-            WhyBad::Value(text, allowed) => format!("'{text}' is not allowed; write {allowed}"),
-            WhyBad::Lines => "a value is one line".to_owned(),
-            WhyBad::NoUnit(text) => format!("'{text}' may be anything; write its unit, as in 20us"),
-            WhyBad::Discipline(why) => why.to_string(),
+            BadSettingKind::NoName => format!("'{name}' is no name of a setting; docs/settings.md says how they look"),
+            BadSettingKind::Value(text, allowed) => format!("'{text}' is not allowed; write {allowed}"),
+            BadSettingKind::Lines => "a value is one line".to_owned(),
+            BadSettingKind::NoUnit(text) => format!("'{text}' may be anything; write its unit, as in 20us"),
+            BadSettingKind::Discipline(why) => why.to_string(),
         }
     }
 }
@@ -169,7 +169,7 @@ pub fn canonical(name: &str, text: &str) -> Result<String, BadSetting> {
     let text = text.trim();
     syntax::canonical(setting.syntax, text).map_err(|why| BadSetting {
         name: name.to_owned(),
-        why: why.unwrap_or_else(|| WhyBad::Value(text.to_owned(), setting.allowed)),
+        why: why.unwrap_or_else(|| BadSettingKind::Value(text.to_owned(), setting.allowed)),
     })
 }
 
@@ -178,7 +178,7 @@ pub fn canonical(name: &str, text: &str) -> Result<String, BadSetting> {
 /// several things, those that are not named stay as they are.
 pub fn stands(name: &str, value: &str, now: &str) -> bool {
     let (Ok(setting), Ok(value)) = (find(name), canonical(name, value)) else { return false };
-    let each = || OfEach::parse(&value).zip(OfEach::parse(now));
+    let each = || PerItem::parse(&value).zip(PerItem::parse(now));
     value == now
         || (setting.syntax == Syntax::Autoneg && value == "off" && now.starts_with("forced "))
         || (setting.syntax.is_of_each() && each().is_some_and(|(value, now)| now.has_all_of(&value)))

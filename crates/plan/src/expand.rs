@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use linerate_machine::change::{CUSTOM, Change, Custom};
 use linerate_machine::end::Party;
-use linerate_machine::setting::{self, BadSetting, WhyBad, overlap};
+use linerate_machine::setting::{self, BadSetting, BadSettingKind, overlap};
 use linerate_results::record::NullSide;
 use linerate_trial::options::{self, BadOption, REPEAT, canonical, setting_of};
 use linerate_trial::pace::SplitMix64;
@@ -259,7 +259,10 @@ impl Misfit {
 pub(super) fn defined(name: &str, custom: &[(String, Custom)]) -> Result<(), BadOption> {
     match setting_of(name) {
         Some((end, setting)) if setting.starts_with(CUSTOM) && !custom.iter().any(|(own, _)| own == setting) => {
-            Err(BadOption::Setting { end, bad: BadSetting { name: setting.to_owned(), why: WhyBad::Undefined } })
+            Err(BadOption::Setting {
+                end,
+                bad: BadSetting { name: setting.to_owned(), why: BadSettingKind::Undefined },
+            })
         }
         _ => Ok(()),
     }

@@ -26,7 +26,7 @@ use verdict::{Sides, Verdict};
 
 /// What is compared, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct CompareOptions {
     /// What the sides are told apart by on purpose, such as `mtu`: said, and no reason against a comparison.
     pub compared: Vec<String>,
     /// The metrics to judge; where none are named, the usual ones that both sides have.
@@ -131,7 +131,7 @@ pub struct Found {
 }
 
 /// Holds two sides against each other.
-pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Wish) -> Comparison {
+pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &CompareOptions) -> Comparison {
     let matched = matching::matched(baseline, candidate, &wish.compared);
     let differs = around::differs(&matched, &wish.compared);
     let mut trials: Vec<(&Configuration, &'static Metric, Option<Sides>)> = Vec::new();
@@ -369,7 +369,7 @@ mod tests {
         let baseline = campaign("A", &[100, 200, 300], noise, |_| {});
         let candidate =
             campaign("B", &[100, 200, 400], |r, load| noise(r, load) * if load == 200 { 0.9 } else { 1.0 }, |_| {});
-        let comparison = compare(&all(&baseline), &all(&candidate), &Wish::default());
+        let comparison = compare(&all(&baseline), &all(&candidate), &CompareOptions::default());
         let said = verdicts(&comparison, "throughput");
         assert_eq!(said[0].0, "rate=100M");
         assert!(said[0].1.starts_with("the same within 0."), "{said:?}");
@@ -386,7 +386,10 @@ mod tests {
         let baseline = campaign("A", &[100], noise, |_| {});
         let check = |on: &[&str], change: fn(&mut Record), metric: &str, contains: &str| {
             let candidate = campaign("B", &[100], noise, change);
-            let wish = Wish { compared: on.iter().map(|name| (*name).to_owned()).collect(), ..Wish::default() };
+            let wish = CompareOptions {
+                compared: on.iter().map(|name| (*name).to_owned()).collect(),
+                ..CompareOptions::default()
+            };
             let comparison = compare(&all(&baseline), &all(&candidate), &wish);
             let said = verdicts(&comparison, metric);
             let judged = comparison.judged.iter().find(|judged| judged.metric.short() == metric).unwrap();
@@ -434,10 +437,10 @@ mod tests {
         let check = |b: f64, note: &str, doubted: usize| {
             let baseline = with_pairs("A", b);
             let baseline = all(&baseline);
-            let mut comparison = compare(&counted(&baseline), &all(&candidate), &Wish::default());
+            let mut comparison = compare(&counted(&baseline), &all(&candidate), &CompareOptions::default());
             assert_eq!(comparison.baseline.records, 16, "side b counts for nothing else");
             let (a, b) = null_sides(&baseline).unwrap();
-            comparison.doubt_by_pairs("baseline", &compare(&a, &b, &Wish::default()));
+            comparison.doubt_by_pairs("baseline", &compare(&a, &b, &CompareOptions::default()));
             let of = |judged: &&Judged| judged.doubts.iter().any(|doubt| doubt.starts_with("in the A/A trials"));
             let found: Vec<&Judged> = comparison.judged.iter().filter(of).collect();
             assert_eq!(found.len(), doubted, "{:?}", comparison.notes);
@@ -455,7 +458,7 @@ mod tests {
         let uneven = |repeat: u32, load: u32| noise(repeat, load) * if matches!(repeat % 4, 0 | 3) { 0.7 } else { 1.0 };
         let baseline = campaign("A", &[100], uneven, |_| {});
         let candidate = campaign("B", &[100], |r, load| noise(r, load) * 0.5, |_| {});
-        let wish = Wish { metrics: vec![Metric::find("throughput").unwrap()], ..Wish::default() };
+        let wish = CompareOptions { metrics: vec![Metric::find("throughput").unwrap()], ..CompareOptions::default() };
         let (one, other) = split(&all(&baseline));
         assert_eq!((one.len(), other.len()), (4, 4));
         let itself = compare(&one, &other, &wish);

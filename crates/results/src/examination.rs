@@ -29,7 +29,7 @@ pub struct Step {
     /// What.
     pub probe: Probe,
     /// What came of it.
-    pub came: Came,
+    pub came: StepResult,
 }
 
 /// What was tried.
@@ -108,7 +108,7 @@ pub enum Probe {
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Came {
+pub enum StepResult {
     /// It is as it should be.
     Passed(Passed),
     /// It is not.
@@ -280,7 +280,7 @@ impl Examination {
 impl Step {
     /// Whether something is wrong.
     pub fn has_failed(&self) -> bool {
-        matches!(self.came, Came::Failed(_))
+        matches!(self.came, StepResult::Failed(_))
     }
 
     /// A few words for what was tried.
@@ -311,9 +311,9 @@ impl Step {
     /// What came of it, in a sentence without a full stop.
     pub fn sentence(&self) -> String {
         match &self.came {
-            Came::Passed(passed) => passed.sentence(),
-            Came::Failed(failed) => failed.sentence(self.probe),
-            Came::Unknown(unknown) => unknown.sentence(),
+            StepResult::Passed(passed) => passed.sentence(),
+            StepResult::Failed(failed) => failed.sentence(self.probe),
+            StepResult::Unknown(unknown) => unknown.sentence(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::observation::{Around, Asked};
+use crate::observation::{Asked, TrialContext};
 use crate::stats::change::changes;
 use crate::stats::median;
 use crate::store::Point;
@@ -102,9 +102,9 @@ fn series(configuration: String, points: &[&Point], last: usize) -> Series {
     Series { configuration, changes: changes.collect(), moments }
 }
 
-fn changed_facts(before: &Around, after: &Around) -> Vec<(String, String, String)> {
+fn changed_facts(before: &TrialContext, after: &TrialContext) -> Vec<(String, String, String)> {
     let names: BTreeSet<&String> = before.facts().chain(after.facts()).map(|(name, _)| name).collect();
-    let of = |around: &Around, name: &String| around.get(name).unwrap_or_default().to_owned();
+    let of = |around: &TrialContext, name: &String| around.get(name).unwrap_or_default().to_owned();
     let both = names.into_iter().map(|name| (name.clone(), of(before, name), of(after, name)));
     both.filter(|(_, before, after)| before != after).collect()
 }

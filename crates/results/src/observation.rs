@@ -37,7 +37,7 @@ pub struct Observation {
     /// It has no figures.
     pub failed: bool,
     /// What stands around it.
-    pub around: Around,
+    pub around: TrialContext,
     /// The figures, in the order of [`METRICS`].
     pub values: Vec<Option<f64>>,
 }
@@ -45,7 +45,7 @@ pub struct Observation {
 /// What stands around a trial: all that was asked, and all that is known of both machines. Both parts are shared by
 /// those trials that have them in common: many trials ask the same, and a machine is the same for many.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Around {
+pub struct TrialContext {
     /// What was asked.
     pub asked: Arc<Asked>,
     /// What is known of the machines by name, such as `target.kernel` or `host.nic.mtu`.
@@ -103,7 +103,7 @@ impl Asked {
     }
 }
 
-impl Around {
+impl TrialContext {
     /// The level of a factor, or the fact of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.asked.get(name).or_else(|| self.machines.get(name).map(String::as_str))
@@ -157,7 +157,7 @@ impl Observation {
             null_side: record.trial.null_side,
             doubts: kinds.join(","),
             failed: record.result.is_none(),
-            around: Around {
+            around: TrialContext {
                 asked: Arc::new(Asked { factors: record.trial.factors.clone(), facts }),
                 machines: Arc::new(machines),
             },

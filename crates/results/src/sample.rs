@@ -22,7 +22,7 @@ use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 
-use crate::examination::{Came, Examination, Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Step, Unknown};
+use crate::examination::{Examination, Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult, Unknown};
 use crate::id;
 use crate::middle::{Middle, Port};
 use crate::profile::{Category, CategoryTime, MachineProfile};
@@ -343,7 +343,7 @@ pub fn examined(index: u32) -> Record {
     let mut record = failed(index);
     record.error = Some("nothing came through: UDP from the host does not arrive at the target".to_owned());
     let steps = examined_steps();
-    let is_cause = |step: &Step| matches!(step.came, Came::Failed(Failed::Lost { .. }));
+    let is_cause = |step: &Step| matches!(step.came, StepResult::Failed(Failed::Lost { .. }));
     record.examination = Some(Examination { seconds: 2.5, cause: steps.iter().position(is_cause), steps });
     record
 }
@@ -449,9 +449,9 @@ fn examined_steps() -> Vec<Step> {
         Unknown::NotTried,
         Unknown::NotTold,
     ];
-    let passed = passed.into_iter().map(|(probe, passed)| Step { probe, came: Came::Passed(passed) });
-    let failed = failed.into_iter().map(|(probe, failed)| Step { probe, came: Came::Failed(failed) });
-    let unknown = unknown.into_iter().map(|unknown| Step { probe: udp, came: Came::Unknown(unknown) });
+    let passed = passed.into_iter().map(|(probe, passed)| Step { probe, came: StepResult::Passed(passed) });
+    let failed = failed.into_iter().map(|(probe, failed)| Step { probe, came: StepResult::Failed(failed) });
+    let unknown = unknown.into_iter().map(|unknown| Step { probe: udp, came: StepResult::Unknown(unknown) });
     passed.chain(failed).chain(unknown).collect()
 }
 

@@ -5,7 +5,7 @@ use linerate_trial::spec::Workload;
 use rusqlite::types::Value;
 
 use crate::id;
-use crate::observation::Around;
+use crate::observation::TrialContext;
 
 /// What a person calls the newest campaign.
 pub const LAST: &str = "last";
@@ -128,7 +128,7 @@ impl Selection {
     }
 
     /// Whether a trial with this around it is wanted.
-    pub(crate) fn wants(&self, around: &Around) -> bool {
+    pub(crate) fn wants(&self, around: &TrialContext) -> bool {
         self.levels.iter().all(|(name, value)| around.get(name) == Some(value))
     }
 }

@@ -33,7 +33,7 @@ pub enum Doubted {
         offered_bps: f64,
         /// What held it up; absent where it offered more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        held_up: Option<HeldUp>,
+        held_up: Option<SenderLimit>,
     },
     /// The kernel attributes interrupt time by sampling at the tick only.
     IrqTimeByTicks,
@@ -194,7 +194,7 @@ impl Display for NotIdle {
 /// What held a sender up. Shares are fractions of its threads' time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum HeldUp {
+pub enum SenderLimit {
     /// Its threads waited for a CPU.
     NoCpu {
         /// The share.
@@ -404,22 +404,22 @@ impl Display for Doubted {
     }
 }
 
-impl Display for HeldUp {
+impl Display for SenderLimit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         match self {
-            HeldUp::NoCpu { share } => write!(
+            SenderLimit::NoCpu { share } => write!(
                 f,
                 "its threads waited for a CPU {} of the time, so give it more CPUs or less else to do",
                 percent(*share)
             ),
-            HeldUp::ReceiveWindow { share } => {
+            SenderLimit::ReceiveWindow { share } => {
                 write!(f, "TCP waited for the receiver's window {} of the time", percent(*share))
             }
-            HeldUp::Work { share } => {
+            SenderLimit::Work { share } => {
                 write!(f, "its threads worked {} of the time, and can do no more", percent(*share))
             }
-            HeldUp::NoRoom { worked, shaper } => {
+            SenderLimit::NoRoom { worked, shaper } => {
                 match shaper {
                     Some(kind) => write!(f, "its queueing discipline, {kind},")?,
                     None => f.write_str("its link, or a shaper before it,")?,
@@ -430,7 +430,7 @@ impl Display for HeldUp {
                     percent(*worked)
                 )
             }
-            HeldUp::Unknown => f.write_str("it or its link can do no more"),
+            SenderLimit::Unknown => f.write_str("it or its link can do no more"),
         }
     }
 }

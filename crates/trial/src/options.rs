@@ -10,7 +10,7 @@ pub use crate::spec::OPTIONS;
 use crate::spec::{Spec, Workload};
 pub(crate) use kind::Access;
 use linerate_machine::end::Party;
-use linerate_machine::setting::{self, BOOT, BadSetting, RECEIVER_SCHEDULING, WhyBad};
+use linerate_machine::setting::{self, BOOT, BadSetting, BadSettingKind, RECEIVER_SCHEDULING};
 use linerate_machine::text::nearest;
 use linerate_machine::units::OfferedLoad;
 
@@ -252,7 +252,7 @@ pub fn setting_of(name: &str) -> Option<(Party, &str)> {
 /// Whether this machine can have the setting: what is of the traffic's ends the one between them has not.
 fn fits(party: Party, setting: &str) -> Result<(), BadOption> {
     if party == Party::Middle && [BOOT, RECEIVER_SCHEDULING].contains(&setting) {
-        let bad = BadSetting { name: setting.to_owned(), why: WhyBad::OfAnEnd };
+        let bad = BadSetting { name: setting.to_owned(), why: BadSettingKind::OfAnEnd };
         return Err(BadOption::Setting { end: party, bad });
     }
     Ok(())

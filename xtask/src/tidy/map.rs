@@ -1,14 +1,19 @@
-//! The rule of ARCHITECTURE.md's file names: each file and folder that the page names is there, in the crate that it is named under.
+//! The rule of file names in ARCHITECTURE.md and docs/internals.md: each file and folder that they name is there, in the crate that
+//! it is named under.
 
 use super::Finding;
 use super::files::File;
 use crate::markdown::code_words;
 
-const DOCUMENT: &str = "ARCHITECTURE.md";
+const DOCUMENTS: [&str; 2] = ["ARCHITECTURE.md", "docs/internals.md"];
 
 /// Each name that leads to nothing.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
-    let Some(document) = files.iter().find(|file| file.path == DOCUMENT) else { return Vec::new() };
+    let documents = files.iter().filter(|file| DOCUMENTS.contains(&file.path.as_str()));
+    documents.flat_map(|document| check_document(document, files)).collect()
+}
+
+fn check_document(document: &File, files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut of_crate = None;
     for (number, line) in (1..).zip(document.text.lines()) {
@@ -23,7 +28,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             };
             if !files.iter().any(is_there) {
                 let of = of_crate.map_or_else(String::new, |folder| format!(" in {folder}"));
-                findings.push(Finding::new(format!("{DOCUMENT}:{number}"), format!("there is no {word}{of}")));
+                findings.push(Finding::new(format!("{}:{number}", document.path), format!("there is no {word}{of}")));
             }
         }
     }
@@ -52,7 +57,7 @@ mod tests {
         let paths = ["crates/a/src/b.rs", "crates/a/src/c/d.rs", "crates/e/src/f.rs", "docs/g.md"];
         let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
         let mut files: Vec<File> = paths.iter().map(|path| file(path, "")).collect();
-        files.push(file(DOCUMENT, page));
+        files.push(file(DOCUMENTS[0], page));
         let findings = check(&files);
         assert_eq!(findings.len(), expected.len(), "{findings:?}");
         for (finding, part) in findings.iter().zip(expected) {

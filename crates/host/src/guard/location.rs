@@ -3,7 +3,7 @@
 
 use linerate_machine::change::{Access, CUSTOM, Custom};
 use linerate_machine::setting;
-use linerate_machine::setting::overlap::OfInterface;
+use linerate_machine::setting::overlap::InterfaceSysctl;
 use linerate_machine::setting::place::{DriverRequest, Each, Place};
 use serde::{Deserialize, Serialize};
 
@@ -242,8 +242,8 @@ fn of_machine(name: &str) -> Option<Each> {
 }
 
 /// The sysctl of an interface that a setting of this name is.
-fn of_interface(name: &str) -> Option<OfInterface<'_>> {
-    let sysctl = OfInterface::parse(name.strip_prefix("sysctl.")?)?;
+fn of_interface(name: &str) -> Option<InterfaceSysctl<'_>> {
+    let sysctl = InterfaceSysctl::parse(name.strip_prefix("sysctl.")?)?;
     (!matches!(sysctl.interface, "all" | "default")).then_some(sysctl)
 }
 
@@ -253,7 +253,7 @@ fn interface_of_sysctl(name: &str) -> Option<&str> {
 
 /// The sysctl of this name, of the interface that is now called `interface`.
 fn name_of_sysctl(name: &str, interface: &str) -> Option<String> {
-    of_interface(name).map(|OfInterface { tree, key, .. }| format!("sysctl.{tree}.{interface}.{key}"))
+    of_interface(name).map(|InterfaceSysctl { tree, key, .. }| format!("sysctl.{tree}.{interface}.{key}"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_machine::probe::{Detection, InterfaceState, Neighbour, Protocol, Room, Route, RouteKind, Way};
+use linerate_machine::probe::{Detection, InterfaceState, Neighbour, Protocol, Route, RouteKind, Usage, Way};
 
 use crate::interfaces::{self, Link};
 use crate::netlink::{Netlink, attributes, push_attribute};
@@ -68,7 +68,7 @@ pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
             .and_then(|value| u8::try_from(value).ok()),
         hops: hops.and_then(|hops| u8::try_from(hops).ok()),
         ignores_echo: sysctl(ignores).map(|value| value != 0),
-        tracked_connections: tracked.map(|(used, of)| Room { used, of }),
+        tracked_connections: tracked.map(|(used, of)| Usage { used, of }),
         descriptors: descriptors(),
     }
 }
@@ -302,13 +302,13 @@ fn number(path: &str) -> Option<u64> {
 }
 
 /// proc_pid_limits(5): `Max open files            1024                 524288               files`.
-fn descriptors() -> Option<Room> {
+fn descriptors() -> Option<Usage> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let of = line.split_whitespace().next()?.parse().ok()?;
     // The one that reads the folder is among them.
     let used = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as u64;
-    Some(Room { used, of })
+    Some(Usage { used, of })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use linerate_machine::profile::ProfileClock;
 
-use crate::sys::perf::{Sampler, Source, Whose};
+use crate::sys::perf::{PerfScope, Sampler, Source};
 use crate::sys::thread::{allowed_cpus, monotonic_ns, pin_to_cpu};
 
 /// Samples a second while it is measured: many, so that little time shows them.
@@ -32,8 +32,8 @@ fn measure(clock: ProfileClock) -> Option<f64> {
         ProfileClock::Cycles => Source::Cycles,
         ProfileClock::CpuClock => Source::CpuClock,
     };
-    let mut sampler = Sampler::open(source, Whose::Mine(cpu), HZ, false, 64 << 10)
-        .or_else(|_| Sampler::open(source, Whose::Mine(cpu), HZ / 10, false, 64 << 10))
+    let mut sampler = Sampler::open(source, PerfScope::Mine(cpu), HZ, false, 64 << 10)
+        .or_else(|_| Sampler::open(source, PerfScope::Mine(cpu), HZ / 10, false, 64 << 10))
         .ok()?;
     let turns = turns_of(RUN_NS);
     let (mut plain, mut sampled, mut taken) = (Vec::new(), Vec::new(), Vec::new());

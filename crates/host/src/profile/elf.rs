@@ -3,7 +3,7 @@
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use super::nearest::{Name, Nearest};
+use super::nearest::{Name, SymbolLookup};
 
 /// Names of the functions at these places in an ELF file (elf(5)), of any class and order of octets: (place, name).
 /// Places without a name are left out.
@@ -12,7 +12,7 @@ pub fn names(file: &mut (impl Read + Seek), places: &[u64]) -> io::Result<Vec<(u
     let segments = elf.segments(file)?;
     let placed: Vec<(u64, u64)> =
         places.iter().filter_map(|&place| Some((place, segments.iter().find_map(|s| s.address(place))?))).collect();
-    let mut nearest = Nearest::to(placed.iter().map(|&(_, address)| address).collect());
+    let mut nearest = SymbolLookup::to(placed.iter().map(|&(_, address)| address).collect());
     let Some((symbols, strings)) = elf.symbols(file)? else { return Ok(Vec::new()) };
     elf.each_function(file, symbols, |start, size, name| nearest.offer(start, size, || Name::At(name)))?;
     let mut found = Vec::new();

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-use super::nearest::{Name, Nearest};
+use super::nearest::{Name, SymbolLookup};
 
 const PATH: &str = "/proc/kallsyms";
 /// The longest line that is looked at, octets; a symbol has 511 at most (KSYM_NAME_LEN).
@@ -14,19 +14,19 @@ const MOST: usize = 1 << 20;
 
 /// Where the kernel's functions begin, so that addresses in one function become one.
 #[derive(Debug, Default)]
-pub struct Starts {
+pub struct SymbolStarts {
     base: u64,
     /// From the base, rising.
     offsets: Vec<u32>,
 }
 
-impl Starts {
+impl SymbolStarts {
     /// Of the running kernel. Empty where it shows addresses to nobody like us.
-    pub fn read() -> io::Result<Starts> {
-        Starts::of(&mut || Ok(BufReader::new(File::open(PATH)?)))
+    pub fn read() -> io::Result<SymbolStarts> {
+        SymbolStarts::of(&mut || Ok(BufReader::new(File::open(PATH)?)))
     }
 
-    fn of<R: BufRead>(open: &mut dyn FnMut() -> io::Result<R>) -> io::Result<Starts> {
+    fn of<R: BufRead>(open: &mut dyn FnMut() -> io::Result<R>) -> io::Result<SymbolStarts> {
         let mut addresses = Vec::new();
         each_function(open()?, |address, _, _| {
             if addresses.len() < MOST {
@@ -38,7 +38,7 @@ impl Starts {
         let base = addresses.first().copied().unwrap_or_default();
         // A kernel with its modules lies within 4 GiB, so that a call reaches everywhere.
         let offsets = addresses.iter().map_while(|address| u32::try_from(address - base).ok()).collect();
-        Ok(Starts { base, offsets })
+        Ok(SymbolStarts { base, offsets })
     }
 
     /// No function is known.
@@ -57,7 +57,7 @@ impl Starts {
 }
 
 /// Names these addresses.
-pub fn name(nearest: &mut Nearest) -> io::Result<()> {
+pub fn name(nearest: &mut SymbolLookup) -> io::Result<()> {
     each_function(BufReader::new(File::open(PATH)?), |address, name, module| {
         nearest.offer(address, 0, || Name::Text(name.to_owned(), module.map(str::to_owned)));
     })
@@ -102,9 +102,9 @@ mod tests {
     const SYMBOLS: &str = "0000000000000000 A fixed_percpu_data\nc0100000 T _stext\nc0100040 t do_one\nc0100040 T alias\n\
                            c0100100 D some_data\nc0100080 W do_two\nbf000000 t fec_enet_rx\t[fec]\nbf000100 t $a\t[fec]\n";
 
-    fn starts(text: &[u8]) -> Starts {
+    fn starts(text: &[u8]) -> SymbolStarts {
         let text = text.to_vec();
-        Starts::of(&mut || Ok(Cursor::new(text.clone()))).unwrap()
+        SymbolStarts::of(&mut || Ok(Cursor::new(text.clone()))).unwrap()
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn names_come_with_their_modules() {
-        let mut nearest = Nearest::to(vec![0xbf00_0000, 0xc010_0040]);
+        let mut nearest = SymbolLookup::to(vec![0xbf00_0000, 0xc010_0040]);
         each_function(Cursor::new(SYMBOLS), |address, name, module| {
             nearest.offer(address, 0, || Name::Text(name.to_owned(), module.map(str::to_owned)));
         })

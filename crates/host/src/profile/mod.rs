@@ -24,7 +24,7 @@ use std::{fs, io};
 use linerate_machine::profile::{Profile, ProfileClock, ProfileScope};
 
 use crate::cpu::StatReading;
-use crate::sys::perf::{Sampler, Source, Whose};
+use crate::sys::perf::{PerfScope, Sampler, Source};
 use crate::sys::thread::{monotonic_ns, thread_use};
 use places::Places;
 use record::Record;
@@ -196,7 +196,7 @@ fn open_each(
     let ring = (hz as usize / 10 * 512).clamp(32 << 10, 512 << 10).next_power_of_two();
     let mut samplers = Vec::new();
     for &cpu in cpus {
-        let whose = if scope == ProfileScope::Machine { Whose::Cpu(cpu) } else { Whose::Mine(cpu) };
+        let whose = if scope == ProfileScope::Machine { PerfScope::Cpu(cpu) } else { PerfScope::Mine(cpu) };
         match Sampler::open(source, whose, hz, kernel, ring) {
             Ok(sampler) => samplers.push(sampler),
             // It went offline in the meantime.

@@ -2,7 +2,7 @@
 //! Knows no format of symbols: kernels have hundreds of thousands, a profile a few hundred addresses.
 
 /// For each of some addresses, the symbol that begins at it or before it, and nearest.
-pub struct Nearest {
+pub struct SymbolLookup {
     addresses: Vec<u64>,
     /// At each address the best symbol that begins above the address before it.
     best: Vec<Option<Symbol>>,
@@ -27,12 +27,12 @@ pub enum Name {
     At(u64),
 }
 
-impl Nearest {
+impl SymbolLookup {
     /// For these addresses.
-    pub fn to(mut addresses: Vec<u64>) -> Nearest {
+    pub fn to(mut addresses: Vec<u64>) -> SymbolLookup {
         addresses.sort_unstable();
         addresses.dedup();
-        Nearest { best: vec![None; addresses.len()], addresses }
+        SymbolLookup { best: vec![None; addresses.len()], addresses }
     }
 
     /// Looks at a symbol, in any order. `name` is asked only if it counts so far.
@@ -65,7 +65,7 @@ mod tests {
     fn check(addresses: &[u64], symbols: &[(u64, u64, &str)], want: &[(u64, &str)]) {
         let turned: Vec<_> = symbols.iter().rev().copied().collect();
         for symbols in [symbols, &turned] {
-            let mut nearest = Nearest::to(addresses.to_vec());
+            let mut nearest = SymbolLookup::to(addresses.to_vec());
             for &(start, size, name) in symbols {
                 nearest.offer(start, size, || Name::Text(name.to_owned(), None));
             }
@@ -95,7 +95,7 @@ mod tests {
         let number = |k: u64| k.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50;
         let symbols: Vec<u64> = (0..500).map(number).collect();
         let addresses: Vec<u64> = (1000..1400).map(number).collect();
-        let mut nearest = Nearest::to(addresses.clone());
+        let mut nearest = SymbolLookup::to(addresses.clone());
         for &start in &symbols {
             nearest.offer(start, 0, || Name::At(start));
         }

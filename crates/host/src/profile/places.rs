@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use linerate_machine::profile::{Function, KERNEL, Process, Stack};
 
 use super::elf;
-use super::kallsyms::{self, Starts};
+use super::kallsyms::{self, SymbolStarts};
 use super::maps::Maps;
-use super::nearest::{Name, Nearest};
+use super::nearest::{Name, SymbolLookup};
 use super::record::Sample;
 use super::stacks::{DEEPEST, Stacks};
 
@@ -20,7 +20,7 @@ use super::stacks::{DEEPEST, Stacks};
 /// A frame is a number: of the kernel's functions, where they begin; of a program, its file and the place therein. So
 /// a function of the kernel is one frame wherever in it a CPU was found, and one program run many times is one.
 pub struct Places {
-    starts: Starts,
+    starts: SymbolStarts,
     own_name: String,
     by_pid: HashMap<u32, Known>,
     processes: Vec<Process>,
@@ -53,7 +53,7 @@ const MOST_TOLD: usize = 3000;
 impl Places {
     /// Ready for samples.
     pub fn new() -> Places {
-        let starts = Starts::read().unwrap_or_default();
+        let starts = SymbolStarts::read().unwrap_or_default();
         let own_name = name_of(std::process::id());
         Places { starts, own_name, by_pid: HashMap::new(), processes: Vec::new(), objects: Vec::new() }
     }
@@ -170,7 +170,7 @@ impl Places {
         for &frame in &frames {
             functions.insert(frame, Function { name: None, object: KERNEL.to_owned() });
         }
-        let mut nearest = Nearest::to(frames);
+        let mut nearest = SymbolLookup::to(frames);
         let _ = kallsyms::name(&mut nearest);
         for (frame, symbol) in nearest.found() {
             if let Name::Text(name, module) = &symbol.name
@@ -268,7 +268,7 @@ mod tests {
             stacks.count(0, &frames);
         }
         let places = Places {
-            starts: Starts::default(),
+            starts: SymbolStarts::default(),
             own_name: String::new(),
             by_pid: HashMap::new(),
             processes: vec![Process { name: "one".to_owned(), agent: false }],

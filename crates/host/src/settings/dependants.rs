@@ -8,7 +8,7 @@ use super::{SettingError, Settings, each, features, lost, related, sysctl};
 
 /// A setting that may change with another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dependant {
+pub struct DependentSetting {
     /// Whose, where it belongs to an interface.
     pub interface: Option<String>,
     /// Its name.
@@ -23,19 +23,20 @@ const OF_QUEUES: [&str; 2] = ["rps.*", "xps.*"];
 impl Settings {
     /// The settings that one of several things at once is made of: of `irq_affinity.all` each interrupt's. They are one
     /// thing with it, whatever value it gets.
-    pub fn parts(&self, name: &str) -> Vec<Dependant> {
+    pub fn parts(&self, name: &str) -> Vec<DependentSetting> {
         let all = setting::find(name).ok().filter(|info| info.is_one_or_all() && info.rest_of(name) == Some("all"));
         let names = all.map_or_else(Vec::new, |info| each::names_of_each(self, info.name));
-        names.into_iter().map(|name| Dependant { interface: self.interface.clone(), name }).collect()
+        names.into_iter().map(|name| DependentSetting { interface: self.interface.clone(), name }).collect()
     }
 
     /// What may change with a setting when it gets this value, of what is there: in the order in which it is noted, so
     /// that the last is put back first.
-    pub fn dependants(&self, name: &str, value: &str) -> Result<Vec<Dependant>, SettingError> {
+    pub fn dependants(&self, name: &str, value: &str) -> Result<Vec<DependentSetting>, SettingError> {
         let info = setting::find(name)?;
         let value = setting::canonical(name, value)?;
-        let mut found: Vec<Dependant> = Vec::new();
-        let mut add = |name: &str| found.push(Dependant { interface: self.interface.clone(), name: name.to_owned() });
+        let mut found: Vec<DependentSetting> = Vec::new();
+        let mut add =
+            |name: &str| found.push(DependentSetting { interface: self.interface.clone(), name: name.to_owned() });
         let requests = |wanted: &'static [DriverRequest]| {
             let of_them = move |other: &&SettingInfo| other.request().is_some_and(|one| wanted.contains(&one));
             SETTINGS.iter().filter(of_them).map(|other| other.name)
@@ -83,7 +84,7 @@ impl Settings {
                     add("qdisc");
                 }
                 let others = sysctl::dependants(sysctl).into_iter();
-                found.extend(others.map(|(interface, name)| Dependant { interface, name }));
+                found.extend(others.map(|(interface, name)| DependentSetting { interface, name }));
             }
             Place::Custom | Place::Elsewhere(_) => {}
         }
@@ -94,7 +95,7 @@ impl Settings {
 
     /// Interfaces above take the MTU of this one where theirs is larger, or always; ports take that of their bond; and
     /// with each MTU the kernel sets that of IPv6 anew, or all of IPv6.
-    fn dependants_of_mtu(&self, mtu: u32) -> Vec<Dependant> {
+    fn dependants_of_mtu(&self, mtu: u32) -> Vec<DependentSetting> {
         let Some(interface) = self.interface.as_deref() else { return Vec::new() };
         let related = related::of(interface).unwrap_or_default();
         // The nearest is put back first: an interface may have no larger MTU than the one that it stands on.
@@ -104,9 +105,10 @@ impl Settings {
             let all = || sysctl::of_ipv6(name);
             let own = || vec![format!("sysctl.net.ipv6.conf.{name}.mtu")];
             let sysctls = if mtu < lost::IPV6_MIN_MTU { all() } else { own() };
-            found.extend(sysctls.into_iter().map(|name| Dependant { interface: None, name }));
+            found.extend(sysctls.into_iter().map(|name| DependentSetting { interface: None, name }));
         }
-        let mtus = names.iter().map(|name| Dependant { interface: Some((*name).to_owned()), name: "mtu".to_owned() });
+        let mtus =
+            names.iter().map(|name| DependentSetting { interface: Some((*name).to_owned()), name: "mtu".to_owned() });
         found.extend(mtus);
         found
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use linerate_machine::setting::place::{Each, Files, Form, Place};
-use linerate_machine::setting::syntax::OfEach;
+use linerate_machine::setting::syntax::PerItem;
 
 use super::files::{read, write};
 use super::{Mechanism, SettingError, Settings, Subject, numbered};
@@ -74,7 +74,7 @@ impl Mechanism for Files {
     fn get(&self, subject: &Subject) -> Result<String, SettingError> {
         let each =
             files_of(subject, self)?.into_iter().map(|(number, path)| Ok((number, value_of(subject, self, &path)?)));
-        Ok(OfEach::of(each.collect::<Result<_, SettingError>>()?).text())
+        Ok(PerItem::of(each.collect::<Result<_, SettingError>>()?).text())
     }
 
     fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
@@ -148,9 +148,9 @@ fn of_each(
     value: &str,
     found: &BTreeMap<u32, PathBuf>,
 ) -> Result<BTreeMap<u32, String>, SettingError> {
-    match OfEach::parse(value) {
-        Some(OfEach::All(value)) => Ok(found.keys().map(|number| (*number, value.clone())).collect()),
-        Some(OfEach::Each(each)) => match each.keys().find(|number| !found.contains_key(number)) {
+    match PerItem::parse(value) {
+        Some(PerItem::All(value)) => Ok(found.keys().map(|number| (*number, value.clone())).collect()),
+        Some(PerItem::Each(each)) => match each.keys().find(|number| !found.contains_key(number)) {
             None => Ok(each),
             Some(stranger) => Err(subject.refused(value, format!("there is no number {stranger}"))),
         },

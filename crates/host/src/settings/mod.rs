@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use linerate_machine::change::CUSTOM;
 use linerate_machine::setting::place::Place;
-use linerate_machine::setting::{self, BadSetting, SETTINGS, SettingInfo, WhyBad};
+use linerate_machine::setting::{self, BadSetting, BadSettingKind, SETTINGS, SettingInfo};
 
 pub use custom::{Access, Custom};
-pub use dependants::Dependant;
+pub use dependants::DependentSetting;
 pub(crate) use features::{ACTIVE, HW};
 use files::Files;
 
@@ -270,7 +270,7 @@ impl Settings {
             Place::Files(files) => files,
             Place::Sysctl(name) => name,
             Place::Custom => self.custom.iter().find(|custom| custom.name == subject.rest()).ok_or_else(|| {
-                SettingError::Bad(BadSetting { name: subject.name.to_owned(), why: WhyBad::Undefined })
+                SettingError::Bad(BadSetting { name: subject.name.to_owned(), why: BadSettingKind::Undefined })
             })?,
             Place::Elsewhere(why) => why,
         })

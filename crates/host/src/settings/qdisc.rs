@@ -4,7 +4,7 @@
 use std::io;
 
 use linerate_machine::setting::discipline::Discipline;
-use linerate_machine::setting::{BadSetting, WhyBad};
+use linerate_machine::setting::{BadSetting, BadSettingKind};
 
 use super::{Mechanism, SettingError, Subject};
 use crate::netlink::{Netlink, attributes, push_attribute};
@@ -94,7 +94,7 @@ impl Mechanism for Qdisc {
 
     fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
         let wanted = Discipline::parse(value)
-            .map_err(|why| BadSetting { name: subject.name.to_owned(), why: WhyBad::Discipline(why) })?;
+            .map_err(|why| BadSetting { name: subject.name.to_owned(), why: BadSettingKind::Discipline(why) })?;
         // Refuses where what is there could not be put back.
         if root(subject)? == wanted {
             return Ok(());

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use linerate_machine::setting::overlap::{OfInterface, UNITS};
+use linerate_machine::setting::overlap::{InterfaceSysctl, UNITS};
 
 use super::{Mechanism, SettingError, Subject, files, lost};
 
@@ -92,7 +92,7 @@ impl Mechanism for Option<&'static str> {
         // Aliases are of none that does more than it says.
         let name = self.unwrap_or_else(|| subject.rest());
         left_alone(subject, name)?;
-        let of = OfInterface::parse(name);
+        let of = InterfaceSysctl::parse(name);
         match of.map(|of| (of.tree, of.interface, of.key)) {
             // What makes addresses makes one when it is chosen, and takes none away.
             Some(("net.ipv6.conf", interface, "addr_gen_mode")) if interface != "default" => {
@@ -155,7 +155,7 @@ fn left_alone(subject: &Subject, name: &str) -> Result<(), SettingError> {
 /// What else changes with a sysctl: an interface, or none, and a setting's name.
 pub(super) fn dependants(name: &str) -> Vec<(Option<String>, String)> {
     let mut found = Vec::new();
-    if let Some(of) = OfInterface::parse(name) {
+    if let Some(of) = InterfaceSysctl::parse(name) {
         let keys =
             || std::iter::once(of.key).chain(UNITS.iter().find(|(coarse, _)| *coarse == of.key).map(|(_, fine)| *fine));
         // The kernel rounds the coarse one, and tells what it rounded.

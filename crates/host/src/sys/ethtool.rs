@@ -6,7 +6,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-use super::memory::Fenced;
+use super::memory::GuardedBuffer;
 
 // linux/ethtool.h.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
@@ -154,11 +154,11 @@ impl Ethtool {
         let changed = || io::Error::other("the driver changed its statistics while they were read; try again");
         let grown = |error: io::Error| if error.raw_os_error() == Some(libc::EFAULT) { changed() } else { error };
         // The kernel writes as many as there are by then, whatever was asked, and a queue added in between adds some.
-        let mut names = Fenced::new(12 + count * ETH_GSTRING_LEN)?;
+        let mut names = GuardedBuffer::new(12 + count * ETH_GSTRING_LEN)?;
         set_u32(names.words_mut(), 1, set);
         set_u32(names.words_mut(), 2, count as u32);
         self.ask_for_many(ETHTOOL_GSTRINGS, &mut names).map_err(grown)?;
-        let mut values = Fenced::new(8 + count * 8)?;
+        let mut values = GuardedBuffer::new(8 + count * 8)?;
         set_u32(values.words_mut(), 1, count as u32);
         self.ask_for_many(command, &mut values).map_err(grown)?;
         let (names, values) = (names.words(), values.words());
@@ -182,7 +182,7 @@ impl Ethtool {
         }
         // struct ethtool_regs: command, version, length, then the octets. The kernel writes at most what was asked
         // (net/ethtool/ioctl.c, ethtool_get_regs), and a driver may say that it has less; or, in error, more.
-        let mut buffer = Fenced::new(12 + octets)?;
+        let mut buffer = GuardedBuffer::new(12 + octets)?;
         set_u32(buffer.words_mut(), 2, octets as u32);
         self.ask_for_many(ETHTOOL_GREGS, &mut buffer)?;
         let words = buffer.words();
@@ -277,7 +277,7 @@ impl Ethtool {
     }
 
     /// Makes the ioctl of a command whose structure has entries behind its fields, as many as the driver has by then.
-    fn ask_for_many(&self, command: u32, buffer: &mut Fenced) -> io::Result<()> {
+    fn ask_for_many(&self, command: u32, buffer: &mut GuardedBuffer) -> io::Result<()> {
         set_u32(buffer.words_mut(), 0, command);
         // SAFETY: what is beyond the buffer is a page that the kernel cannot write to either, where it stops.
         unsafe { self.make(buffer.as_mut_ptr()) }

@@ -73,14 +73,14 @@ impl Drop for Mapping {
 /// Words of 64 bits that end before a page which nobody may touch: for a system call that writes more than there is room
 /// for when what it writes has grown meanwhile. The kernel writes from the beginning on and stops at that page with EFAULT,
 /// so nothing behind it is overwritten, however much there is.
-pub struct Fenced {
+pub struct GuardedBuffer {
     pages: Mapping,
     words: usize,
 }
 
-impl Fenced {
+impl GuardedBuffer {
     /// As many words as these octets take, and those that fill the last page; all zero.
-    pub fn new(octets: usize) -> io::Result<Fenced> {
+    pub fn new(octets: usize) -> io::Result<GuardedBuffer> {
         let page = page_octets();
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let room = octets.max(1).checked_next_multiple_of(page).ok_or_else(too_large)?;
@@ -90,7 +90,7 @@ impl Fenced {
         if unsafe { libc::mprotect(fence, page, libc::PROT_NONE) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Fenced { pages, words: room / 8 })
+        Ok(GuardedBuffer { pages, words: room / 8 })
     }
 
     /// The words.
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_kernel_writes_no_further_than_a_fence() {
-        let (mut reader, mut writer) = (Fenced::new(100).unwrap(), Fenced::new(1).unwrap());
+        let (mut reader, mut writer) = (GuardedBuffer::new(100).unwrap(), GuardedBuffer::new(1).unwrap());
         assert_eq!(reader.words().len(), page_octets() / 8);
         writer.words_mut().fill(7);
         let (read_end, mut write_end) = io::pipe().unwrap();

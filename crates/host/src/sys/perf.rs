@@ -19,7 +19,7 @@ pub enum Source {
 
 /// Whose samples an event takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum PerfScope {
     /// Of everything on a CPU.
     Cpu(u32),
     /// Of the calling thread, and of those that it makes from now on, while they run on this CPU. An event on which
@@ -35,10 +35,10 @@ pub struct Sampler {
 
 impl Sampler {
     /// `hz` samples a second; `ring_octets` of room for them, a power of two of pages at least.
-    pub fn open(source: Source, whose: Whose, hz: u32, kernel: bool, ring_octets: usize) -> io::Result<Sampler> {
+    pub fn open(source: Source, whose: PerfScope, hz: u32, kernel: bool, ring_octets: usize) -> io::Result<Sampler> {
         let (pid, cpu, inherit) = match whose {
-            Whose::Cpu(cpu) => (-1, cpu, false),
-            Whose::Mine(cpu) => (0, cpu, true),
+            PerfScope::Cpu(cpu) => (-1, cpu, false),
+            PerfScope::Mine(cpu) => (0, cpu, true),
         };
         let mut flags = flag(DISABLED) | flag(FREQ) | flag(EXCLUDE_HV);
         if inherit {

@@ -17,17 +17,17 @@ struct State {
 }
 
 /// The thread is there as long as this lives.
-pub struct Present<'a>(&'a Presence);
+pub struct PresenceGuard<'a>(&'a Presence);
 
 impl Presence {
     /// This thread moves data through `socket` from now on. Without a descriptor left nothing is to be seen of it.
-    pub fn enter(&self, socket: &Socket) -> Present<'_> {
+    pub fn enter(&self, socket: &Socket) -> PresenceGuard<'_> {
         let mut state = self.state();
         state.socket = socket.try_clone().ok();
         // It stays this thread's, whoever reads it. Linux has the path since 3.17.
         state.schedstat = File::open("/proc/thread-self/schedstat").ok();
         drop(state);
-        Present(self)
+        PresenceGuard(self)
     }
 
     /// What is to be seen of the socket, while the thread has it. The thread cannot close it meanwhile, so that `look`
@@ -46,7 +46,7 @@ impl Presence {
     }
 }
 
-impl Drop for Present<'_> {
+impl Drop for PresenceGuard<'_> {
     fn drop(&mut self) {
         *self.0.state() = State::default();
     }

@@ -25,10 +25,10 @@ use super::ledger::{Ledger, Reader};
 use super::presence::Presence;
 use super::tcp_counts::TcpCounts;
 use super::tcp_info::tcp_sample;
-use super::timeline::{Cutter, FlowSampler};
+use super::timeline::{FlowSampler, TimelineRecorder};
 use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks};
 use crate::interfaces;
-use crate::others::{Busy, Others};
+use crate::others::{Others, OthersCpu};
 use crate::profile::{Profiler, Running, Taken};
 use crate::soak::{Soak, SoakMark};
 use crate::sys::socket_state::TcpInfo;
@@ -200,7 +200,7 @@ impl Sampler {
         // Before anything is measured: it takes some milliseconds on a machine of many processes.
         self.others = (!self.is_served).then(Others::look);
         let (sights, interface) = (std::mem::take(&mut self.sights), self.interface.clone());
-        let mut cutter = Cutter::new(&self.spec, sights, interface.as_deref(), self.soak.is_some());
+        let mut cutter = TimelineRecorder::new(&self.spec, sights, interface.as_deref(), self.soak.is_some());
         if !self.clock.wait_for_start() {
             return sampled;
         }
@@ -380,7 +380,7 @@ impl Sampler {
             sampled.doubts.push(Doubted::NoisyMachine { steal }.into());
         }
         let busy = self.others.take().zip(sampled.cpu.as_ref()).and_then(|(others, cpu)| others.busy_since(cpu.cpus));
-        if let Some(Busy { share, most }) = busy.filter(|busy| busy.share > MUCH_OF_OTHERS) {
+        if let Some(OthersCpu { share, most }) = busy.filter(|busy| busy.share > MUCH_OF_OTHERS) {
             sampled.doubts.push(Doubted::BusyMachine { share: (share * 100.0).round() / 100.0, most }.into());
         }
         // The soaking threads end here: they have nothing more to say, and the CPUs are others' again.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use linerate_results::compare::gate::{Gate, Outcome, no_metric};
 use linerate_results::compare::verdict::Verdict;
-use linerate_results::compare::{self, Comparison, Wish};
+use linerate_results::compare::{self, CompareOptions, Comparison};
 use linerate_results::figure::Metric;
 use linerate_results::observation::Observation;
 use linerate_results::store::Store;
@@ -51,7 +51,7 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         bail!("the gate '{gate}' needs its metric judged; add --metric {}", gate.metric.short());
     }
     let margin = arguments.margin.as_deref().map(|text| percentage("--margin", text)).transpose()?;
-    let wish = Wish { compared: arguments.on.clone(), metrics, margin };
+    let wish = CompareOptions { compared: arguments.on.clone(), metrics, margin };
     // A gate may be on a metric that is not judged by default.
     if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.compared.usual) {
         bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
@@ -80,7 +80,7 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
 }
 
 /// The two sides that these words pick, held against each other. `null`: doubted by what each comes to held against itself.
-pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: Wish, null: bool) -> Result<Comparison> {
+pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: CompareOptions, null: bool) -> Result<Comparison> {
     let wanted = of_last_plan(store, selection(store, words[0])?)?;
     let baseline = observations(store, words[0], &wanted)?;
     let other = of_last_plan(store, selection(store, words[1])?)?;
@@ -108,14 +108,14 @@ pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: Wish, null: bool)
 }
 
 /// A side's A/A trials held against each other; `None` where its campaigns carry none.
-fn pairs(side: &[&Observation], wish: &Wish) -> Option<Comparison> {
+fn pairs(side: &[&Observation], wish: &CompareOptions) -> Option<Comparison> {
     let (a, b) = compare::null_sides(side)?;
-    Some(compare::compare(&a, &b, &Wish { compared: Vec::new(), ..wish.clone() }))
+    Some(compare::compare(&a, &b, &CompareOptions { compared: Vec::new(), ..wish.clone() }))
 }
 
-fn null(side: &[&Observation], wish: &Wish) -> Comparison {
+fn null(side: &[&Observation], wish: &CompareOptions) -> Comparison {
     let (one, other) = compare::split(side);
-    let wish = Wish { compared: Vec::new(), ..wish.clone() };
+    let wish = CompareOptions { compared: Vec::new(), ..wish.clone() };
     compare::compare(&one, &other, &wish)
 }
 

@@ -11,7 +11,7 @@ use linerate_machine::change::{CUSTOM, Change};
 use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::units::{format_duration, parse_duration};
 use linerate_results::compare::verdict::Verdict;
-use linerate_results::compare::{self, Comparison, Judged, Wish};
+use linerate_results::compare::{self, CompareOptions, Comparison, Judged};
 use linerate_results::figure::Metric;
 use linerate_results::findings::Try;
 use linerate_results::observation::Observation;
@@ -219,7 +219,7 @@ fn compared(records: &[Observation], factor: &str, sides: &[String], suggestion:
             metrics.push(metric);
         }
     }
-    let wish = Wish { compared: vec![factor.to_owned()], metrics, margin: None };
+    let wish = CompareOptions { compared: vec![factor.to_owned()], metrics, margin: None };
     let comparison = compare::compare(&side(before), &side(after), &wish);
     if comparison.judged.is_empty() {
         bail!("no trial of one side has figures, so nothing can be compared; their records say why");

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
 use linerate_machine::end::{End, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
-use linerate_results::compare::{self, Wish};
+use linerate_results::compare::{self, CompareOptions};
 use linerate_results::observation::Observation;
 use linerate_results::record::{NullSide, Record};
 use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
@@ -246,7 +246,7 @@ fn proof(order: &OwnedOrder, records: &[Record], is_whole: bool) -> Proof {
     }
     let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
     if let Some((a, b)) = compare::null_sides(&observed.iter().collect::<Vec<_>>()) {
-        proof.pairs = Some(compare::compare(&a, &b, &Wish::default()).told_of_pairs());
+        proof.pairs = Some(compare::compare(&a, &b, &CompareOptions::default()).told_of_pairs());
     }
     proof
 }

@@ -38,7 +38,7 @@ use calibration::Calibrations;
 /// What records and campaigns of searches are called, but for those of plans that search.
 const SEARCH: &str = "search";
 /// What is wanted of a search, whichever command says it.
-struct Wish<'a> {
+struct CompareOptions<'a> {
     plan: Plan,
     /// What its campaign is called.
     campaign: String,
@@ -88,7 +88,7 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         (search.tester_limit, search.confirm) = (None, false);
         (search.stages, search.reset, search.expect) = (Vec::new(), None, arguments.expect.clone());
     }
-    let wish = Wish {
+    let wish = CompareOptions {
         plan,
         campaign,
         ends: &arguments.ends,
@@ -125,7 +125,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
     let mut set = arguments.set.clone();
     set.extend(arguments.profile.map(|hz| ("profile".to_owned(), hz.to_string())));
     let output = arguments.output;
-    let wish = Wish {
+    let wish = CompareOptions {
         campaign: plan.name.clone(),
         plan,
         ends: &arguments.ends,
@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
     carry_out(wish, shared)
 }
 
-fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
+fn carry_out(mut wish: CompareOptions<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     let ends = machines(wish.ends)?;
     if let Endpoint::Foreign { .. } = ends.target {
         bail!("a search needs linerate's own agent at the target; reach the machine as ssh:host");
@@ -235,7 +235,7 @@ fn carry_out(mut wish: Wish<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     })
 }
 
-fn show(searched: &[Searched], wish: &Wish<'_>) {
+fn show(searched: &[Searched], wish: &CompareOptions<'_>) {
     let expect = &wish.search.expect;
     match wish.output {
         output if output.json => data!("{}", render::search::json(searched, expect)),
@@ -246,7 +246,7 @@ fn show(searched: &[Searched], wish: &Wish<'_>) {
 }
 
 /// What is carried out, and the configurations to search.
-fn wanted(wish: &Wish<'_>, middle: Option<&AskedMiddle>) -> Result<(Wanted, Vec<PlannedTrial>)> {
+fn wanted(wish: &CompareOptions<'_>, middle: Option<&AskedMiddle>) -> Result<(Wanted, Vec<PlannedTrial>)> {
     let mut overrides = wish.set.to_vec();
     if let Some((name, _)) = overrides.iter().find(|(name, _)| ["rate", "duration", "bytes"].contains(&name.as_str())) {
         bail!(
@@ -278,7 +278,7 @@ fn wanted(wish: &Wish<'_>, middle: Option<&AskedMiddle>) -> Result<(Wanted, Vec<
 }
 
 /// The unfinished campaign of the same search.
-fn resumed(wish: &Wish<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, store: &Store) -> Result<Campaign> {
+fn resumed(wish: &CompareOptions<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, store: &Store) -> Result<Campaign> {
     let (target, host) = (ends.target.to_string(), ends.host.to_string());
     let Some(campaign) = store.latest_unfinished(&wish.campaign, &target, &host)? else {
         bail!(

@@ -5,7 +5,7 @@ use linerate_control::message::{Reply, Request};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_path::budget::LossLine;
 use linerate_path::stage::Counters;
-use linerate_results::examination::{Came, Examination, Failed, Passed, Probe, Step, Unknown};
+use linerate_results::examination::{Examination, Failed, Passed, Probe, Step, StepResult, Unknown};
 use linerate_results::join::Route;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Spec, Workload};
@@ -38,7 +38,7 @@ pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<Examina
         let mtu = smallest_mtu(&examination);
         let mut checker = Checker { pair, heard, steps: Vec::new(), is_refused: false };
         let unknown = if foreign { Unknown::NoAgent { end } } else { Unknown::OldAgent { end } };
-        checker.tell(Probe::Route { from: end }, Came::Unknown(unknown));
+        checker.tell(Probe::Route { from: end }, StepResult::Unknown(unknown));
         checker.all(route, mtu)?;
         examination.steps.extend(checker.steps);
         examination.cause = examination.steps.iter().position(Step::has_failed);
@@ -49,7 +49,7 @@ pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<Examina
 /// The largest packet that both links carry, where they say so.
 fn smallest_mtu(examination: &Examination) -> Option<u32> {
     let mtus = examination.steps.iter().filter_map(|step| match &step.came {
-        Came::Passed(Passed::Link { mtu, .. }) => *mtu,
+        StepResult::Passed(Passed::Link { mtu, .. }) => *mtu,
         _ => None,
     });
     // The loopback's packets are larger than any that a trial sends.
@@ -65,7 +65,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn tell(&mut self, probe: Probe, came: Came) {
+    fn tell(&mut self, probe: Probe, came: StepResult) {
         let step = Step { probe, came };
         (self.heard)(&step);
         self.steps.push(step);
@@ -105,11 +105,11 @@ impl Checker<'_> {
         let said = match tried {
             // Another tool's server that knows no requests: nothing is wrong with the way.
             Err(_) if self.pair.foreign.is_some() && self.is_refused => {
-                self.tell(probe, Came::Unknown(Unknown::NoAgent { end: End::Target }));
+                self.tell(probe, StepResult::Unknown(Unknown::NoAgent { end: End::Target }));
                 return Ok(false);
             }
             Ok((answered, median_s)) if answered > 0 => {
-                self.tell(probe, Came::Passed(Passed::Answered { answered, median_s }));
+                self.tell(probe, StepResult::Passed(Passed::Answered { answered, median_s }));
                 return Ok(true);
             }
             Ok(_) => None,
@@ -117,7 +117,7 @@ impl Checker<'_> {
         };
         let drops: Vec<LossLine> = examine::drops(&before, &self.counters(route), &PerEnd::default());
         let largest = if there.max(back) > SMALL + headers { self.largest(asker, there, back, headers)? } else { None };
-        self.tell(probe, Came::Failed(Failed::Requests { sentence: said, largest, drops }));
+        self.tell(probe, StepResult::Failed(Failed::Requests { sentence: said, largest, drops }));
         Ok(false)
     }
 

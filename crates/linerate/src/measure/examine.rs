@@ -15,7 +15,7 @@ use linerate_machine::environment::{Environment, Nic};
 use linerate_machine::probe::{ProbeReport, Protocol, Way, WitnessReport};
 use linerate_path::budget::{Chain, LossLine, Seen as SeenDrops, drops_seen};
 use linerate_path::stage::Counters;
-use linerate_results::examination::{Came, Examination, Failed, Passed, PerEndMtu, Probe, Step, Unknown};
+use linerate_results::examination::{Examination, Failed, Passed, PerEndMtu, Probe, Step, StepResult, Unknown};
 use linerate_results::join::{Conducted, Route};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
@@ -170,7 +170,7 @@ pub(crate) fn examine(
         Examiner { pair, scope, began: Instant::now(), steps: Vec::new(), heard, drivers: PerEnd::default() };
     match pair.route(ip) {
         Ok(route) => examiner.run(route)?,
-        Err(sentence) => examiner.say(Probe::Addresses, Came::Failed(Failed::NoAddresses { sentence })),
+        Err(sentence) => examiner.say(Probe::Addresses, StepResult::Failed(Failed::NoAddresses { sentence })),
     }
     let cause = examiner.cause();
     let seconds = (examiner.began.elapsed().as_secs_f64() * 1e3).round() / 1e3;
@@ -188,7 +188,7 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    fn say(&mut self, probe: Probe, came: Came) {
+    fn say(&mut self, probe: Probe, came: StepResult) {
         let step = Step { probe, came };
         (self.heard)(&step);
         self.steps.push(step);
@@ -229,22 +229,22 @@ impl Examiner<'_> {
         let mut links_are_up = true;
         for end in End::BOTH {
             let came = self.link(end, &ways[end], &nics[end]);
-            links_are_up &= !matches!(came, Came::Failed(_));
+            links_are_up &= !matches!(came, StepResult::Failed(_));
             self.say(Probe::Link { end }, came);
         }
         if !links_are_up {
             return Ok(());
         }
         if route.target == route.host && !self.pair.is_one() {
-            self.say(Probe::Addresses, Came::Failed(Failed::SameAddress { address: route.target }));
+            self.say(Probe::Addresses, StepResult::Failed(Failed::SameAddress { address: route.target }));
             return Ok(());
         }
-        self.say(Probe::Addresses, Came::Passed(Passed::Addresses { target: route.target, host: route.host }));
+        self.say(Probe::Addresses, StepResult::Passed(Passed::Addresses { target: route.target, host: route.host }));
         for end in End::BOTH {
             let gone = ways[end].as_ref().is_some_and(|way| way.has_address == Some(false));
             if let (true, Some(interface)) = (gone, interfaces[end].clone()) {
                 let address = Self::address(route, end);
-                self.say(Probe::Address { end }, Came::Failed(Failed::AddressGone { address, interface }));
+                self.say(Probe::Address { end }, StepResult::Failed(Failed::AddressGone { address, interface }));
                 return Ok(());
             }
         }
@@ -268,25 +268,27 @@ impl Examiner<'_> {
         Request::Way { local, peer, interface }
     }
 
-    fn link(&self, end: End, way: &Option<Way>, nic: &Option<Nic>) -> Came {
+    fn link(&self, end: End, way: &Option<Way>, nic: &Option<Nic>) -> StepResult {
         let state = way.as_ref().and_then(|way| way.interface.as_ref());
         match (state, nic) {
-            (Some(state), _) if !state.up => Came::Failed(Failed::SetDown { interface: state.name.clone() }),
+            (Some(state), _) if !state.up => StepResult::Failed(Failed::SetDown { interface: state.name.clone() }),
             (Some(state), _) if state.carrier == Some(false) => {
-                Came::Failed(Failed::NoCarrier { interface: state.name.clone() })
+                StepResult::Failed(Failed::NoCarrier { interface: state.name.clone() })
             }
             (_, Some(nic)) if nic.link_detected == Some(false) => {
-                Came::Failed(Failed::NoCarrier { interface: nic.name.clone() })
+                StepResult::Failed(Failed::NoCarrier { interface: nic.name.clone() })
             }
-            (_, Some(nic)) => Came::Passed(Passed::Link {
+            (_, Some(nic)) => StepResult::Passed(Passed::Link {
                 interface: nic.name.clone(),
                 driver: nic.driver.clone(),
                 speed_mbps: nic.speed_mbps,
                 duplex: nic.duplex.clone(),
                 mtu: nic.mtu,
             }),
-            (_, None) if end == End::Target && self.pair.foreign.is_some() => Came::Unknown(Unknown::NoAgent { end }),
-            _ => Came::Unknown(Unknown::NotTold),
+            (_, None) if end == End::Target && self.pair.foreign.is_some() => {
+                StepResult::Unknown(Unknown::NoAgent { end })
+            }
+            _ => StepResult::Unknown(Unknown::NotTold),
         }
     }
 
@@ -445,7 +447,7 @@ impl Examiner<'_> {
         evidence: &Evidence,
         end: End,
         interfaces: &PerEnd<Option<String>>,
-    ) -> Result<Option<Came>, TrialError> {
+    ) -> Result<Option<StepResult>, TrialError> {
         let Some(way) = &evidence.ways[end] else { return Ok(None) };
         let passes = evidence.arrives(end);
         let mut way = way.clone();
@@ -459,11 +461,11 @@ impl Examiner<'_> {
         let interface = interface.unwrap_or_default();
         let filter = way.reverse_path_filter;
         Ok(Some(match takes || passes {
-            true => Came::Passed(Passed::Arrivals { filter }),
+            true => StepResult::Passed(Passed::Arrivals { filter }),
             false => {
                 let route = way.routes.first().filter(|route| route.kind.leads_somewhere());
                 let back_by = route.and_then(|route| route.interface.clone()).filter(|back| *back != interface);
-                Came::Failed(Failed::Arrivals { interface, filter, back_by })
+                StepResult::Failed(Failed::Arrivals { interface, filter, back_by })
             }
         }))
     }
@@ -533,7 +535,7 @@ impl Examiner<'_> {
         let Some(scope) = self.scope else { return self.steps.iter().enumerate().find_map(failed) };
         let matters = |step: &Step| match (step.probe, &step.came) {
             (Probe::Transport { transport, asker }, _) => transport == scope.transport && asker == scope.asker,
-            (_, Came::Failed(Failed::Route { protocol: Some(protocol), .. })) => *protocol == scope.transport,
+            (_, StepResult::Failed(Failed::Route { protocol: Some(protocol), .. })) => *protocol == scope.transport,
             (Probe::Echo { .. }, _) => false,
             (Probe::Size { from, .. }, _) => scope.has_sender(from),
             _ => true,

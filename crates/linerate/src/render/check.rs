@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linerate_results::examination::{Came, Examination, Probe, Step};
+use linerate_results::examination::{Examination, Probe, Step, StepResult};
 
 use super::{sentence, wrapped};
 
@@ -11,9 +11,9 @@ const NAMES: usize = 34;
 
 fn word(step: &Step) -> &'static str {
     match step.came {
-        Came::Passed(_) => "ok",
-        Came::Failed(_) => "FAILED",
-        Came::Unknown(_) => "-",
+        StepResult::Passed(_) => "ok",
+        StepResult::Failed(_) => "FAILED",
+        StepResult::Unknown(_) => "-",
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn lines(examination: &Examination) -> Vec<String> {
 /// The closing line.
 pub(crate) fn conclusion(examination: &Examination) -> String {
     let is_traffic = |step: &&Step| matches!(step.probe, Probe::Transport { .. } | Probe::Requests { .. });
-    let passes = examination.steps.iter().filter(is_traffic).any(|step| matches!(step.came, Came::Passed(_)));
+    let passes = examination.steps.iter().filter(is_traffic).any(|step| matches!(step.came, StepResult::Passed(_)));
     match examination.cause() {
         None if !passes => {
             "Nothing that could be tried fails; whether traffic passes, a trial tells: linerate run tcp.\n".to_owned()
@@ -82,24 +82,24 @@ mod tests {
         let (target, host) = ("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap());
         let udp = Probe::Transport { transport: Protocol::Udp, asker: End::Host };
         let lost = |place, drops| {
-            Came::Failed(Failed::Lost { from: End::Host, is_answer: false, place, everything: false, drops })
+            StepResult::Failed(Failed::Lost { from: End::Host, is_answer: false, place, everything: false, drops })
         };
         let said = IcmpReport { by: Some("10.0.9.1".parse().unwrap()), what: IcmpError::Prohibited };
         let mtus = PerEndMtu { target: Some(1500), host: Some(1500) };
         let not_up = Place::NotUp { interface: "eth0".to_owned(), expected: Some("eth0".to_owned()) };
         let large = Probe::Size { from: End::Host, octets: 1500 };
         let steps = [
-            (Probe::Link { end: End::Target }, Came::Passed(link)),
-            (Probe::Link { end: End::Host }, Came::Failed(Failed::NoCarrier { interface: "eth1".to_owned() })),
-            (Probe::Addresses, Came::Passed(Passed::Addresses { target, host })),
-            (Probe::Echo { asker: End::Host }, Came::Unknown(Unknown::EchoFiltered)),
+            (Probe::Link { end: End::Target }, StepResult::Passed(link)),
+            (Probe::Link { end: End::Host }, StepResult::Failed(Failed::NoCarrier { interface: "eth1".to_owned() })),
+            (Probe::Addresses, StepResult::Passed(Passed::Addresses { target, host })),
+            (Probe::Echo { asker: End::Host }, StepResult::Unknown(Unknown::EchoFiltered)),
             (
                 Probe::Transport { transport: Protocol::Tcp, asker: End::Host },
-                Came::Passed(Passed::Answered { answered: 1, median_s: Some(0.000_123) }),
+                StepResult::Passed(Passed::Answered { answered: 1, median_s: Some(0.000_123) }),
             ),
             (udp, lost(not_up, vec![drop])),
             (udp, lost(Place::Icmp { said, end: None }, Vec::new())),
-            (large, Came::Failed(Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() })),
+            (large, StepResult::Failed(Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() })),
         ];
         let text: String = steps.map(|(probe, came)| text(&Step { probe, came }, 80)).concat();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -345,7 +345,7 @@ impl Footnotes {
 #[cfg(test)]
 mod tests {
     use linerate_machine::end::Direction;
-    use linerate_results::compare::{Wish, compare};
+    use linerate_results::compare::{CompareOptions, compare};
     use linerate_results::observation::Observation;
     use linerate_results::sample;
 
@@ -371,7 +371,7 @@ mod tests {
                 side.push(Observation::of(&record));
             }
         }
-        let wish = Wish { compared: vec!["target.mtu".to_owned()], ..Wish::default() };
+        let wish = CompareOptions { compared: vec!["target.mtu".to_owned()], ..CompareOptions::default() };
         compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &wish)
     }
 

@@ -3,7 +3,7 @@
 
 use linerate_machine::end::End;
 use linerate_machine::printable::{is_printable, printable};
-use linerate_results::compare::{Wish, compare};
+use linerate_results::compare::{CompareOptions, compare};
 use linerate_results::cost::costs;
 use linerate_results::figure::Metric;
 use linerate_results::history::history;
@@ -130,7 +130,7 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         levels: record.trial.factors.keys().map(|name| (name.clone(), ["1", "2"].map(str::to_owned).into())).collect(),
     };
     let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
-    let judged = compare(&[&observed[0]], &[&observed[1]], &Wish::default());
+    let judged = compare(&[&observed[0]], &[&observed[1]], &CompareOptions::default());
     let names = [record.plan.clone(), record.id.clone()];
     let shown = comparison::Shown { comparison: &judged, names, gates: &[] };
     let metric = Metric::find("throughput").unwrap();
@@ -188,7 +188,7 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
 fn csvs(record: &Record) -> Vec<String> {
     let records = [record.clone(), sample::full()];
     let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
-    let judged = compare(&[&observed[0]], &[&observed[1]], &Wish::default());
+    let judged = compare(&[&observed[0]], &[&observed[1]], &CompareOptions::default());
     let shown = comparison::Shown { comparison: &judged, names: [record.plan.clone(), String::new()], gates: &[] };
     vec![super::csv::csv(&records), comparison::csv(&shown), super::cost::csv(&costs(&records))]
 }

@@ -4,7 +4,7 @@
 use linerate_machine::end::Direction;
 use linerate_results::record::Record;
 use linerate_results::sample;
-use linerate_trial::doubt::{Doubted, HeldUp};
+use linerate_trial::doubt::{Doubted, SenderLimit};
 
 /// A sweep of offered load in both directions, in the interleaved order of a campaign.
 pub(super) fn sweep() -> Vec<Record> {
@@ -28,7 +28,9 @@ pub(super) fn sweep() -> Vec<Record> {
         .collect();
     for (record, achieved) in records.iter_mut().rev().step_by(2).zip([880, 890]) {
         let (asked_bps, offered_bps) = (1e9, f64::from(achieved) * 1e6);
-        record.doubts.push(Doubted::SenderFellBehind { asked_bps, offered_bps, held_up: Some(HeldUp::Unknown) }.into());
+        record
+            .doubts
+            .push(Doubted::SenderFellBehind { asked_bps, offered_bps, held_up: Some(SenderLimit::Unknown) }.into());
         let flow = &mut record.result.as_mut().expect("figures").flow;
         flow.achieved_load_bps = Some(f64::from(achieved) * 1e6);
         flow.loss_ratio = flow.throughput_bps.map(|bps| 1.0 - bps / (f64::from(achieved) * 1e6));

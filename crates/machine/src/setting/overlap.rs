@@ -76,7 +76,7 @@ pub fn covers(pattern: &str, feature: &str) -> bool {
 
 /// Sysctls of an interface, by the tree that they are in: `net.ipv4.conf.INTERFACE.KEY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OfInterface<'n> {
+pub struct InterfaceSysctl<'n> {
     /// Such as `net.ipv4.conf`.
     pub tree: &'static str,
     /// An interface, `default` or `all`.
@@ -102,13 +102,13 @@ pub const UNITS: [(&str, &str); 3] = [
     ("unres_qlen", "unres_qlen_bytes"),
 ];
 
-impl<'n> OfInterface<'n> {
+impl<'n> InterfaceSysctl<'n> {
     /// A sysctl's name, if it is one of an interface; that may have dots of its own.
-    pub fn parse(sysctl: &'n str) -> Option<OfInterface<'n>> {
+    pub fn parse(sysctl: &'n str) -> Option<InterfaceSysctl<'n>> {
         let (tree, rest) =
             TREES.iter().find_map(|(tree, _)| Some((*tree, sysctl.strip_prefix(tree)?.strip_prefix('.')?)))?;
         let (interface, key) = rest.rsplit_once('.')?;
-        Some(OfInterface { tree, interface, key })
+        Some(InterfaceSysctl { tree, interface, key })
     }
 
     /// Whether the kernel copies what is written here to the interfaces.
@@ -116,8 +116,8 @@ impl<'n> OfInterface<'n> {
         TREES.contains(&(self.tree, self.interface))
     }
 
-    fn is_one_with(self, other: OfInterface) -> bool {
-        let keys = |one: OfInterface, other: OfInterface| UNITS.contains(&(one.key, other.key));
+    fn is_one_with(self, other: InterfaceSysctl) -> bool {
+        let keys = |one: InterfaceSysctl, other: InterfaceSysctl| UNITS.contains(&(one.key, other.key));
         self.tree == other.tree
             && (self.interface == other.interface || self.is_copied() || other.is_copied())
             && (self.key == other.key || keys(self, other) || keys(other, self))
@@ -126,7 +126,9 @@ impl<'n> OfInterface<'n> {
 
 fn one_sysctl(one: &str, other: &str) -> bool {
     one == other
-        || OfInterface::parse(one).zip(OfInterface::parse(other)).is_some_and(|(one, other)| one.is_one_with(other))
+        || InterfaceSysctl::parse(one)
+            .zip(InterfaceSysctl::parse(other))
+            .is_some_and(|(one, other)| one.is_one_with(other))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::cpus::{format_cpus, parse_cpus};
 use super::discipline::Discipline;
 use super::place::Place;
 use super::scheduling::Scheduling;
-use super::{SettingInfo, WhyBad};
+use super::{BadSettingKind, SettingInfo};
 use crate::text::{boolean, number};
 use crate::units::{format_duration, parse_duration, parse_size};
 
@@ -53,7 +53,7 @@ impl Syntax {
 const LONGEST: usize = 4000;
 
 /// A reason of its own, or `None` where the table says what is allowed.
-type Complaint = Option<WhyBad>;
+type Complaint = Option<BadSettingKind>;
 
 /// A switch of which only some parts are on, or which is not as it is wanted to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,18 +208,18 @@ fn speed_mbps(text: &str) -> Option<u32> {
 
 /// One value for all of several things, or a value for each by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OfEach {
+pub enum PerItem {
     /// The same for all.
     All(String),
     /// By number.
     Each(BTreeMap<u32, String>),
 }
 
-impl OfEach {
+impl PerItem {
     /// Reads `value`, or `0=value 1=value`.
-    pub fn parse(text: &str) -> Option<OfEach> {
+    pub fn parse(text: &str) -> Option<PerItem> {
         if !text.contains('=') {
-            return Some(OfEach::All(text.to_owned()));
+            return Some(PerItem::All(text.to_owned()));
         }
         let mut each = BTreeMap::new();
         for part in text.split_whitespace() {
@@ -228,40 +228,40 @@ impl OfEach {
                 return None;
             }
         }
-        Some(OfEach::Each(each))
+        Some(PerItem::Each(each))
     }
 
     /// One value where all have the same.
-    pub fn of(each: BTreeMap<u32, String>) -> OfEach {
+    pub fn of(each: BTreeMap<u32, String>) -> PerItem {
         match each.values().next() {
-            Some(first) if each.values().all(|value| value == first) => OfEach::All(first.clone()),
-            _ => OfEach::Each(each),
+            Some(first) if each.values().all(|value| value == first) => PerItem::All(first.clone()),
+            _ => PerItem::Each(each),
         }
     }
 
     /// As records have it.
     pub fn text(&self) -> String {
         match self {
-            OfEach::All(value) => value.clone(),
-            OfEach::Each(each) => each.iter().map(|(of, value)| format!("{of}={value}")).collect::<Vec<_>>().join(" "),
+            PerItem::All(value) => value.clone(),
+            PerItem::Each(each) => each.iter().map(|(of, value)| format!("{of}={value}")).collect::<Vec<_>>().join(" "),
         }
     }
 
     /// Whether each that `other` names has the same value here.
-    pub fn has_all_of(&self, other: &OfEach) -> bool {
+    pub fn has_all_of(&self, other: &PerItem) -> bool {
         match (self, other) {
-            (OfEach::All(all), OfEach::Each(named)) => named.values().all(|value| value == all),
-            (OfEach::Each(each), OfEach::Each(named)) => named.iter().all(|(of, value)| each.get(of) == Some(value)),
-            (_, OfEach::All(_)) => self == other,
+            (PerItem::All(all), PerItem::Each(named)) => named.values().all(|value| value == all),
+            (PerItem::Each(each), PerItem::Each(named)) => named.iter().all(|(of, value)| each.get(of) == Some(value)),
+            (_, PerItem::All(_)) => self == other,
         }
     }
 
-    fn map(self, canonical: impl Fn(&str) -> Option<String>) -> Option<OfEach> {
+    fn map(self, canonical: impl Fn(&str) -> Option<String>) -> Option<PerItem> {
         Some(match self {
-            OfEach::All(value) => OfEach::All(canonical(&value)?),
-            OfEach::Each(each) => {
-                OfEach::Each(each.into_iter().map(|(of, value)| Some((of, canonical(&value)?))).collect::<Option<_>>()?)
-            }
+            PerItem::All(value) => PerItem::All(canonical(&value)?),
+            PerItem::Each(each) => PerItem::Each(
+                each.into_iter().map(|(of, value)| Some((of, canonical(&value)?))).collect::<Option<_>>()?,
+            ),
         })
     }
 }
@@ -272,10 +272,10 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         return Err(None);
     }
     if text.contains(['\n', '\r', '\0']) {
-        return Err(Some(WhyBad::Lines));
+        return Err(Some(BadSettingKind::Lines));
     }
     let of_each =
-        |canonical: fn(&str) -> Option<String>| OfEach::parse(text).and_then(|each| each.map(canonical)).ok_or(None);
+        |canonical: fn(&str) -> Option<String>| PerItem::parse(text).and_then(|each| each.map(canonical)).ok_or(None);
     match syntax {
         Syntax::Number { least, most } => {
             number::<u64>(text).filter(|n| (least..=most).contains(n)).map(|n| n.to_string()).ok_or(None)
@@ -298,7 +298,7 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
         Syntax::Autoneg => Ok(LinkMode::of(syntax, text).ok_or(None)?.text("autoneg")),
         Syntax::Discipline => Discipline::parse(text)
             .map(|discipline| discipline.to_string())
-            .map_err(|why| Some(WhyBad::Discipline(why))),
+            .map_err(|why| Some(BadSettingKind::Discipline(why))),
         Syntax::Scheduling => text.parse::<Scheduling>().map(|scheduling| scheduling.to_string()).map_err(|_| None),
         Syntax::Sysctl => Ok(text.split_whitespace().map(without_suffix).collect::<Vec<_>>().join(" ")),
         Syntax::Name => is_word(text).then(|| text.to_owned()).ok_or(None),
@@ -307,20 +307,20 @@ pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint>
 }
 
 /// Whether the part of a name that stands for the table's `*` makes sense. It may become a path.
-pub(super) fn check_name(setting: &SettingInfo, name: &str) -> Result<(), WhyBad> {
+pub(super) fn check_name(setting: &SettingInfo, name: &str) -> Result<(), BadSettingKind> {
     let Some(rest) = setting.rest_of(name) else { return Ok(()) };
     let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '/');
     match setting.place {
         Place::Files(_) if number::<u32>(rest).is_some() || (setting.is_one_or_all() && rest == "all") => Ok(()),
-        Place::Files(_) => Err(WhyBad::NoNumber),
+        Place::Files(_) => Err(BadSettingKind::NoNumber),
         Place::Sysctl(_) if !["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree)) => {
-            Err(WhyBad::OutsideTrees)
+            Err(BadSettingKind::OutsideTrees)
         }
         // Interfaces have dots and colons in their names.
         Place::Sysctl(_) if rest.split('.').all(is_part) => Ok(()),
-        Place::Sysctl(_) => Err(WhyBad::NoName),
+        Place::Sysctl(_) => Err(BadSettingKind::NoName),
         _ if is_word(rest) => Ok(()),
-        _ => Err(WhyBad::NoName),
+        _ => Err(BadSettingKind::NoName),
     }
 }
 
@@ -341,7 +341,7 @@ fn limit(text: &str) -> Option<String> {
 /// A bare number would be seconds here and nanoseconds in the kernel's file: it is refused.
 fn time(text: &str) -> Result<String, Complaint> {
     if number::<u64>(text).is_some_and(|n| n != 0) {
-        return Err(Some(WhyBad::NoUnit(text.to_owned())));
+        return Err(Some(BadSettingKind::NoUnit(text.to_owned())));
     }
     parse_duration(text).map(format_duration).map_err(|_| None)
 }

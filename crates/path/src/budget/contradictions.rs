@@ -69,14 +69,14 @@ pub enum Contradiction {
         packets: Vec<Counted>,
         /// What would make them plausible.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        looks: Option<Looks>,
+        looks: Option<CounterFault>,
     },
 }
 
 /// What is wrong with an octet counter, for all that shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Looks {
+pub enum CounterFault {
     /// It is shifted by 32 bits.
     Shifted,
     /// Its upper 32 bits are wrong.
@@ -123,8 +123,8 @@ impl Display for Contradiction {
             ),
             Contradiction::Octets { end, octets, packets, looks } => {
                 let why = match looks {
-                    Some(Looks::Shifted) => ": the counter looks shifted by 32 bits",
-                    Some(Looks::WrongUpperHalf) => ": its upper 32 bits look wrong",
+                    Some(CounterFault::Shifted) => ": the counter looks shifted by 32 bits",
+                    Some(CounterFault::WrongUpperHalf) => ": its upper 32 bits look wrong",
                     None => "",
                 };
                 write!(
@@ -217,9 +217,9 @@ fn octets(seen: &Seen<'_>) -> Vec<Contradiction> {
             return None;
         }
         let looks = if octets >> 32 > 0 && plausible(octets >> 32) {
-            Some(Looks::Shifted)
+            Some(CounterFault::Shifted)
         } else if octets >> 32 > 0 && plausible(octets & 0xffff_ffff) {
-            Some(Looks::WrongUpperHalf)
+            Some(CounterFault::WrongUpperHalf)
         } else {
             None
         };

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::matching::{Configuration, Matched, Which, arounds};
 use crate::figure::{About, Metric};
-use crate::observation::Around;
+use crate::observation::TrialContext;
 
 /// A fact that is not the same on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -220,7 +220,7 @@ fn facts_of(rule: &Rule, about: About) -> Vec<String> {
     ends.into_iter().map(|end| rule.fact.replace("{end}", end)).collect()
 }
 
-fn values<'a>(side: &[&'a Around], name: &str) -> BTreeSet<&'a str> {
+fn values<'a>(side: &[&'a TrialContext], name: &str) -> BTreeSet<&'a str> {
     side.iter().filter_map(|around| around.get(name)).collect()
 }
 

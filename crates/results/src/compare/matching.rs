@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Judged;
 use super::verdict::{Round, Sides};
 use crate::figure::Metric;
-use crate::observation::{Around, Asked, Name, Observation};
+use crate::observation::{Asked, Name, Observation, TrialContext};
 use crate::record::NullSide;
 
 /// Observations of one configuration, both sides; none of failed trials.
@@ -184,7 +184,7 @@ pub(super) fn notes(matched: &Matched<'_>, judged: &[Judged]) -> Vec<String> {
 }
 
 /// The different surroundings of a side.
-pub(super) fn arounds<'a>(side: &[&'a Observation]) -> Vec<&'a Around> {
+pub(super) fn arounds<'a>(side: &[&'a Observation]) -> Vec<&'a TrialContext> {
     let mut seen = BTreeSet::new();
     side.iter().map(|one| &one.around).filter(|around| seen.insert(around.place())).collect()
 }

@@ -14,7 +14,7 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
-use crate::examination::{Came, Examination, Failed, Passed, Place, Probe, Step};
+use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
 use crate::middle::Middle;
 use crate::record::{Counted, Interval, Latency, Losses, Machine, Record};
 use crate::sample;
@@ -111,11 +111,12 @@ fn clean_runs() -> Vec<FaultCase> {
 
 fn nothing_through() -> Vec<FaultCase> {
     let examined = |r: &mut Record, from: End, place: Place| {
-        let passed = Came::Passed(Passed::Route { interface: Some("eth0".to_owned()), gateway: None, local: false });
+        let passed =
+            StepResult::Passed(Passed::Route { interface: Some("eth0".to_owned()), gateway: None, local: false });
         let lost = Failed::Lost { from, is_answer: false, place, everything: false, drops: Vec::new() };
         let steps = vec![
             Step { probe: Probe::Route { from }, came: passed },
-            Step { probe: Probe::Transport { transport: Protocol::Udp, asker: from }, came: Came::Failed(lost) },
+            Step { probe: Probe::Transport { transport: Protocol::Udp, asker: from }, came: StepResult::Failed(lost) },
         ];
         (r.result, r.error) = (None, Some("udp-stream flow 0 was not opened within 5 s".to_owned()));
         r.examination = Some(Examination { seconds: 1.3, steps, cause: Some(1) });

@@ -6,7 +6,7 @@ use linerate_machine::end::End;
 use super::case::Case;
 use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness};
-use crate::examination::{Came, Failed, Place, Probe};
+use crate::examination::{Failed, Place, Probe, StepResult};
 use crate::total::Total;
 
 pub(super) const RULE: Rule = Rule {
@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let examination = case.record.examination.as_ref()?;
     let step = examination.cause()?;
-    let Came::Failed(failed) = &step.came else { return None };
+    let StepResult::Failed(failed) = &step.came else { return None };
     let (kind, sure) = kind(failed);
     let machine = match failed {
         Failed::Size { place: Some(Place::Program { .. }), .. } => step.probe.end().map(End::other),
@@ -40,7 +40,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         _ => step.probe.end(),
     };
     let sentence = capital(&step.sentence());
-    let passed = examination.steps.iter().filter(|step| matches!(step.came, Came::Passed(_))).count();
+    let passed = examination.steps.iter().filter(|step| matches!(step.came, StepResult::Passed(_))).count();
     let failed_too = examination.steps.iter().filter(|step| step.has_failed()).count();
     let size = matches!(step.probe, Probe::Size { .. });
     Some(

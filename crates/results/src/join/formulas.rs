@@ -8,7 +8,7 @@ use linerate_machine::environment::Environment;
 use linerate_machine::profile::Profile;
 use linerate_trial::api::ApiUse;
 use linerate_trial::arrivals::Arrivals;
-use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, HeldUp};
+use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, SenderLimit};
 use linerate_trial::flow::Flow;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, SizeCount, Slice, TcpSummary, ThreadUse};
@@ -348,7 +348,7 @@ impl Joined<'_> {
     }
 
     /// What held the senders up, of those things that took them about as much of their time as is missing of the load.
-    fn held_up(&self, main: &[Pair<'_>], missing: f64, ends: [&Environment; 2]) -> HeldUp {
+    fn held_up(&self, main: &[Pair<'_>], missing: f64, ends: [&Environment; 2]) -> SenderLimit {
         // Threads are accounted for from the start, warm-up included.
         let time: f64 =
             main.iter().map(|pair| pair.source.elapsed_ns as f64 / 1e9 + self.spec.warmup.as_secs_f64()).sum();
@@ -361,20 +361,20 @@ impl Joined<'_> {
         let explains = |share: f64| share >= missing / 2.0;
         let unused = 1.0 - worked - waited;
         if explains(waited) {
-            return HeldUp::NoCpu { share: waited };
+            return SenderLimit::NoCpu { share: waited };
         }
         if explains(window) {
-            return HeldUp::ReceiveWindow { share: window };
+            return SenderLimit::ReceiveWindow { share: window };
         }
         if worked >= BUSY {
-            return HeldUp::Work { share: worked };
+            return SenderLimit::Work { share: worked };
         }
         // A sender that is behind sleeps for nothing but room in its socket's buffer.
         if worked > 0.0 && missing >= MUCH_BEHIND && explains(unused) {
             let shaper = main.iter().find_map(|pair| sending(pair, ends).nic.as_ref()?.rate_keeper());
-            return HeldUp::NoRoom { worked, shaper: shaper.map(str::to_owned) };
+            return SenderLimit::NoRoom { worked, shaper: shaper.map(str::to_owned) };
         }
-        HeldUp::Unknown
+        SenderLimit::Unknown
     }
 
     fn intervals(&self, main: &[Pair<'_>]) -> Vec<Interval> {

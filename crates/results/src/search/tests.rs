@@ -1,6 +1,6 @@
 //! Searches replayed, from records that a path by a model leaves.
 
-use linerate_trial::doubt::{Doubted, HeldUp};
+use linerate_trial::doubt::{Doubted, SenderLimit};
 
 use super::*;
 use crate::record::{Figures, FlowFigures};
@@ -56,7 +56,9 @@ fn record(number: u32, asked: &SearchAsked, step: &Step, sends_bps: f64) -> Reco
     record.result = Some(Figures { flow, ..Figures::default() });
     if sent < step.load_bps * 0.99 {
         let (asked_bps, offered_bps) = (step.load_bps, sent);
-        record.doubts.push(Doubted::SenderFellBehind { asked_bps, offered_bps, held_up: Some(HeldUp::Unknown) }.into());
+        record
+            .doubts
+            .push(Doubted::SenderFellBehind { asked_bps, offered_bps, held_up: Some(SenderLimit::Unknown) }.into());
     }
     let place = SearchPlace { number: 0, asked: asked.clone(), step: step.clone() };
     record.trial.search = Some(Box::new(place));

@@ -13,7 +13,7 @@ use super::database::{Database, Row};
 use super::sql_error::SqlError;
 use super::{SCHEMA, Store, StoreError, dictionary, read, text, unpacked};
 use crate::figure::{METRICS, Metric};
-use crate::observation::{Around, Asked, Observation};
+use crate::observation::{Asked, Observation, TrialContext};
 use crate::record::{NullSide, Record};
 use crate::select::Selection;
 
@@ -44,7 +44,7 @@ pub struct Point {
     /// When the trial started, RFC 3339.
     pub started_at: String,
     /// What stood around it.
-    pub around: Around,
+    pub around: TrialContext,
     /// The figure, in the record's unit.
     pub value: f64,
 }
@@ -204,8 +204,8 @@ impl Arounds<'_> {
         part(self.database, &mut self.asked, number)
     }
 
-    fn get(&mut self, asked: i64, machines: i64) -> Result<Around, SqlError> {
-        Ok(Around { asked: self.asked(asked)?, machines: part(self.database, &mut self.machines, machines)? })
+    fn get(&mut self, asked: i64, machines: i64) -> Result<TrialContext, SqlError> {
+        Ok(TrialContext { asked: self.asked(asked)?, machines: part(self.database, &mut self.machines, machines)? })
     }
 }
 

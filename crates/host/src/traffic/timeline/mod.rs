@@ -15,7 +15,7 @@ pub use machine::{EventSources, LinkState};
 use machine::{MachineReading, MachineSample, MachineSampler};
 
 /// Looks at flows and machine, in the measured part and around it.
-pub struct Cutter {
+pub struct TimelineRecorder {
     timeline: Timeline,
     flows: Vec<FlowSampler>,
     machine: MachineSampler,
@@ -43,15 +43,15 @@ const LONGEST_FOR_COST_NS: u64 = 400_000_000;
 const VARIABLE: &str = "LINERATE_SLICES";
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-impl Cutter {
+impl TimelineRecorder {
     /// A cutter of a trial that is about to begin. `is_soaked`: threads of ours fill the idle time of the CPUs.
-    pub fn new(spec: &Spec, flows: Vec<FlowSampler>, interface: Option<&str>, is_soaked: bool) -> Cutter {
+    pub fn new(spec: &Spec, flows: Vec<FlowSampler>, interface: Option<&str>, is_soaked: bool) -> TimelineRecorder {
         let most = Timeline::most_slices(flows.len());
         let expected_ns = spec.expected_time().map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let mut machine = MachineSampler::open(interface, is_soaked);
         let is_off = std::env::var_os(VARIABLE).is_some_and(|value| value == "off");
         let least_ns = if is_off { HOUR_NS } else { Timeline::PERIOD_NS };
-        Cutter {
+        TimelineRecorder {
             timeline: Timeline::default(),
             flows: Vec::from_iter(flows.into_iter().take(Timeline::MOST_FLOWS)),
             before: machine.read(Timeline::PERIOD_NS, false),
@@ -240,10 +240,10 @@ mod tests {
     use linerate_trial::spec::{Extent, Workload};
     use std::time::Duration;
 
-    fn cutter(extent: Extent) -> Cutter {
+    fn cutter(extent: Extent) -> TimelineRecorder {
         let mut spec = Spec::new(Workload::TcpStream);
         spec.extent = extent;
-        Cutter::new(&spec, Vec::new(), None, false)
+        TimelineRecorder::new(&spec, Vec::new(), None, false)
     }
 
     const MS: u64 = 1_000_000;

@@ -9,7 +9,7 @@ use linerate_machine::probe::{
     TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::LossLine;
-use linerate_results::examination::{Came, Exhausted, Failed, Passed, Place, Unknown};
+use linerate_results::examination::{Exhausted, Failed, Passed, Place, StepResult, Unknown};
 use linerate_results::join::Route;
 
 /// Where answers come within this time, those of ARP would have come too.
@@ -64,11 +64,11 @@ impl Evidence {
         came.first().filter(|_| !usual).map(|seen| seen.interface.clone())
     }
 
-    pub(super) fn of_address(&self, end: End) -> Option<Came> {
+    pub(super) fn of_address(&self, end: End) -> Option<StepResult> {
         let address = self.address(end);
         let way = self.ways[end].as_ref()?;
         if let Some(detection) = way.detection.filter(|_| !self.arrives(end)) {
-            return Some(Came::Failed(Failed::Detection { address, detection }));
+            return Some(StepResult::Failed(Failed::Detection { address, detection }));
         }
         let report = &self.reports[end];
         let mut others: Vec<String> = Vec::new();
@@ -84,15 +84,15 @@ impl Evidence {
         others.sort();
         others.dedup();
         match (others.is_empty(), report.asked_arp) {
-            (false, _) => Some(Came::Failed(Failed::Duplicate { address, others })),
-            (true, true) => Some(Came::Passed(Passed::Address { address })),
-            (true, false) if address.is_ipv6() => Some(Came::Passed(Passed::Address { address })),
-            (true, false) => Some(Came::Unknown(Unknown::NotPermitted { end })),
+            (false, _) => Some(StepResult::Failed(Failed::Duplicate { address, others })),
+            (true, true) => Some(StepResult::Passed(Passed::Address { address })),
+            (true, false) if address.is_ipv6() => Some(StepResult::Passed(Passed::Address { address })),
+            (true, false) => Some(StepResult::Unknown(Unknown::NotPermitted { end })),
         }
     }
 
-    pub(super) fn of_route(&self, from: End, both: bool) -> Came {
-        let Some(way) = &self.ways[from] else { return Came::Unknown(Unknown::NotTold) };
+    pub(super) fn of_route(&self, from: End, both: bool) -> StepResult {
+        let Some(way) = &self.ways[from] else { return StepResult::Unknown(Unknown::NotTold) };
         let to = self.address(from.other());
         let passes = both && self.arrives(from.other());
         let fails = |route: &&KernelRoute| match route.protocol {
@@ -108,20 +108,20 @@ impl Evidence {
         };
         let general = way.routes.iter().find(|route| route.protocol.is_none());
         if let Some(route) = way.routes.iter().find(fails) {
-            return Came::Failed(Failed::Route { to, kind: route.kind, protocol: route.protocol });
+            return StepResult::Failed(Failed::Route { to, kind: route.kind, protocol: route.protocol });
         }
         let own = self.interface(from).filter(|_| both && !passes);
         let astray = general.and_then(|route| Some((route.interface.clone()?, own?)));
         if let Some((interface, expected)) = astray.filter(|(by, own)| by != own) {
-            return Came::Failed(Failed::Astray { to, interface, expected });
+            return StepResult::Failed(Failed::Astray { to, interface, expected });
         }
         match general {
-            Some(route) => Came::Passed(Passed::Route {
+            Some(route) => StepResult::Passed(Passed::Route {
                 interface: route.interface.clone(),
                 gateway: route.gateway,
                 local: route.kind == RouteKind::Local,
             }),
-            None => Came::Unknown(Unknown::NotTold),
+            None => StepResult::Unknown(Unknown::NotTold),
         }
     }
 
@@ -134,12 +134,13 @@ impl Evidence {
         }
     }
 
-    pub(super) fn of_neighbour(&self, from: End, knows_other: bool) -> Option<Came> {
+    pub(super) fn of_neighbour(&self, from: End, knows_other: bool) -> Option<StepResult> {
         let neighbour = self.reports[from].neighbour.as_ref()?;
         let (address, interface) = (neighbour.address, neighbour.interface.clone());
         let is_router = address != self.address(from.other());
         let passes = self.arrives(from.other()) || self.is_answered(from, Protocol::Echo);
-        let silent = || Some(Came::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router }));
+        let silent =
+            || Some(StepResult::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router }));
         let Some(mac) = neighbour.mac.clone() else { return (!passes).then(silent).flatten() };
         // The entry may be there because the other end has asked: it does not last if nobody answers.
         let report = &self.reports[from];
@@ -152,60 +153,66 @@ impl Evidence {
         let right = self.ways[from.other()].as_ref().map(|way| &way.hardware_addresses);
         let right = right.filter(|_| knows_other && !is_router && !passes);
         match right.filter(|right| !right.is_empty() && !right.contains(&mac)) {
-            None => Some(Came::Passed(Passed::Neighbour { address, mac })),
+            None => Some(StepResult::Passed(Passed::Neighbour { address, mac })),
             Some(all) => {
                 let own = self.ways[from.other()].as_ref().and_then(|way| way.interface.as_ref()?.mac.clone());
                 let right = own.map_or_else(|| all.clone(), |own| vec![own]);
                 let permanent = neighbour.permanent;
-                Some(Came::Failed(Failed::WrongNeighbour { address, interface, mac, permanent, right }))
+                Some(StepResult::Failed(Failed::WrongNeighbour { address, interface, mac, permanent, right }))
             }
         }
     }
 
-    pub(super) fn of_room(&self, end: End, both: bool) -> Option<Came> {
+    pub(super) fn of_room(&self, end: End, both: bool) -> Option<StepResult> {
         let way = self.ways[end].as_ref()?;
         let all_pass = both
             && End::BOTH
                 .iter()
                 .all(|asker| self.is_answered(*asker, Protocol::Udp) && self.is_answered(*asker, Protocol::Tcp));
         if let Some(room) = way.descriptors.filter(|room| room.used + SPARE_DESCRIPTORS > room.of) {
-            return Some(Came::Failed(Failed::Full { room: Exhausted::Descriptors, used: room.used, of: room.of }));
+            return Some(StepResult::Failed(Failed::Full {
+                room: Exhausted::Descriptors,
+                used: room.used,
+                of: room.of,
+            }));
         }
         if let Some(room) = way.tracked_connections.filter(|room| room.used >= room.of && !all_pass) {
-            return Some(Came::Failed(Failed::Full {
+            return Some(StepResult::Failed(Failed::Full {
                 room: Exhausted::TrackedConnections,
                 used: room.used,
                 of: room.of,
             }));
         }
         if let Some((_, sentence)) = self.refused.iter().find(|(one, _)| *one == end) {
-            return Some(Came::Failed(Failed::NoSocket { sentence: sentence.clone() }));
+            return Some(StepResult::Failed(Failed::NoSocket { sentence: sentence.clone() }));
         }
-        way.descriptors.map(|_| Came::Passed(Passed::Room))
+        way.descriptors.map(|_| StepResult::Passed(Passed::Room))
     }
 
-    pub(super) fn of_echo(&self, asker: End, both: bool) -> Came {
+    pub(super) fn of_echo(&self, asker: End, both: bool) -> StepResult {
         let answerer = asker.other();
-        let Some(echo) = &self.reports[asker].echo else { return Came::Unknown(Unknown::NotPermitted { end: asker }) };
+        let Some(echo) = &self.reports[asker].echo else {
+            return StepResult::Unknown(Unknown::NotPermitted { end: asker });
+        };
         if echo.answered > 0 {
             let median_s = echo.median_ns.map(|ns| ns as f64 / 1e9);
-            return Came::Passed(Passed::Answered { answered: echo.answered.into(), median_s });
+            return StepResult::Passed(Passed::Answered { answered: echo.answered.into(), median_s });
         }
         if self.ways[answerer].as_ref().is_some_and(|way| way.ignores_echo == Some(true)) {
-            return Came::Unknown(Unknown::EchoIgnored { end: answerer });
+            return StepResult::Unknown(Unknown::EchoIgnored { end: answerer });
         }
         let passes = [Protocol::Udp, Protocol::Tcp].into_iter().any(|one| self.is_answered(asker, one));
         if passes {
-            return Came::Unknown(Unknown::EchoFiltered);
+            return StepResult::Unknown(Unknown::EchoFiltered);
         }
         if !both {
-            return Came::Unknown(Unknown::NotAnswered);
+            return StepResult::Unknown(Unknown::NotAnswered);
         }
         let (from, is_answer, place) = self.lost_echo(asker, echo);
         self.lost(from, is_answer, place, Protocol::Echo)
     }
 
-    pub(super) fn of_transport(&self, transport: Protocol, asker: End) -> Came {
+    pub(super) fn of_transport(&self, transport: Protocol, asker: End) -> StepResult {
         let report = &self.reports[asker];
         let found = match transport {
             Protocol::Tcp => report.tcp.as_ref().map(|tcp| {
@@ -222,19 +229,20 @@ impl Evidence {
             }),
         };
         match found {
-            None => Came::Unknown(Unknown::NotTried),
-            Some(Ok((0, ns))) => Came::Passed(Passed::Connected { handshake_s: ns.map(|ns| ns as f64 / 1e9) }),
-            Some(Ok((answered, ns))) => {
-                Came::Passed(Passed::Answered { answered: answered.into(), median_s: ns.map(|ns| ns as f64 / 1e9) })
-            }
+            None => StepResult::Unknown(Unknown::NotTried),
+            Some(Ok((0, ns))) => StepResult::Passed(Passed::Connected { handshake_s: ns.map(|ns| ns as f64 / 1e9) }),
+            Some(Ok((answered, ns))) => StepResult::Passed(Passed::Answered {
+                answered: answered.into(),
+                median_s: ns.map(|ns| ns as f64 / 1e9),
+            }),
             Some(Err((from, is_answer, place))) => self.lost(from, is_answer, place, transport),
         }
     }
 
-    fn lost(&self, from: End, is_answer: bool, place: Place, of: Protocol) -> Came {
+    fn lost(&self, from: End, is_answer: bool, place: Place, of: Protocol) -> StepResult {
         let everything = self.is_everything(from, &place, of);
         let drops = self.drops.clone();
-        Came::Failed(Failed::Lost { from, is_answer, place, everything, drops })
+        StepResult::Failed(Failed::Lost { from, is_answer, place, everything, drops })
     }
 
     /// Whether all that goes this way is lost in the same kind of place.
@@ -407,7 +415,7 @@ impl Evidence {
     }
 
     /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
-    pub(super) fn of_hops(&self, from: End, asked: bool) -> Option<Came> {
+    pub(super) fn of_hops(&self, from: End, asked: bool) -> Option<StepResult> {
         let to = from.other();
         let udp = self.reports[from].udp.as_ref()?;
         let by_udp = udp.hops_sent.zip(self.heard[to].hops).map(|(sent, left)| sent.saturating_sub(left));
@@ -420,8 +428,8 @@ impl Evidence {
         let routers = by_udp.or_else(by_echo)?;
         let sent = udp.hops_sent?;
         if by_udp.is_none() && sent <= routers {
-            return Some(Came::Failed(Failed::Hops { sent, routers, asked }));
+            return Some(StepResult::Failed(Failed::Hops { sent, routers, asked }));
         }
-        Some(Came::Passed(Passed::Hops { routers }))
+        Some(StepResult::Passed(Passed::Hops { routers }))
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{Packet, ProbeReport, WitnessReport};
 use linerate_path::budget::{DropCause, LossLine};
-use linerate_results::examination::{Came, Failed, Passed, PerEndMtu, Place};
+use linerate_results::examination::{Failed, Passed, PerEndMtu, Place, StepResult};
 
 /// Sizes that links, tunnels and switches usually have.
 const USUAL: [u32; 16] =
@@ -73,14 +73,14 @@ impl Search {
         mtus: PerEndMtu,
         drops: &[LossLine],
         interfaces: &PerEnd<Option<String>>,
-    ) -> Came {
+    ) -> StepResult {
         if self.passes >= self.full {
-            return Came::Passed(Passed::Size { octets: self.full, told_by: None });
+            return StepResult::Passed(Passed::Size { octets: self.full, told_by: None });
         }
         if let Some((told, Some(by))) = self.told
             && self.passes >= told
         {
-            return Came::Passed(Passed::Size { octets: self.passes, told_by: Some(by) });
+            return StepResult::Passed(Passed::Size { octets: self.passes, told_by: Some(by) });
         }
         let full = |end: End, left: bool| {
             let packets = heard[end].packets.as_ref()?;
@@ -96,7 +96,7 @@ impl Search {
                 .filter(|_| drops.iter().any(|line| is_of_program(line, from.other())))
                 .map(|interface| Place::Program { interface }),
         };
-        Came::Failed(Failed::Size { largest: self.passes, mtus, place, drops: drops.to_vec() })
+        StepResult::Failed(Failed::Size { largest: self.passes, mtus, place, drops: drops.to_vec() })
     }
 }
 

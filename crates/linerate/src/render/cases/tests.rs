@@ -4,7 +4,7 @@
 use linerate_machine::end::Direction;
 use linerate_plan::{Changes, Plan, PlannedTrial, judged};
 use linerate_results::compare::gate::Gate;
-use linerate_results::compare::{Wish, compare};
+use linerate_results::compare::{CompareOptions, compare};
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::sample;
@@ -140,7 +140,7 @@ fn compared(part: f64, noise: f64, gates: &[&str]) -> Cases {
     let (baseline, candidate) = (all(&baseline), all(&candidate));
     let (baseline, candidate): (Vec<_>, Vec<_>) = (baseline.iter().collect(), candidate.iter().collect());
     let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-    of_comparison("last~1 last", &compare(&baseline, &candidate, &Wish::default()), &gates)
+    of_comparison("last~1 last", &compare(&baseline, &candidate, &CompareOptions::default()), &gates)
 }
 
 #[track_caller]

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use linerate_chart::Chart;
 use linerate_machine::end::{End, Party};
-use linerate_results::compare::{self, Comparison, Judged, Wish};
+use linerate_results::compare::{self, CompareOptions, Comparison, Judged};
 use linerate_results::figure::{METRICS, Metric};
 use linerate_results::findings::findings;
 use linerate_results::middle::{Middle, Port};
@@ -154,7 +154,7 @@ fn comparison(report: &Report<'_>) -> Option<Comparison> {
     let [baseline, candidate] = &report.origin.sides[..] else { return None };
     let observed = |side| report.material.observed[places(report, side)].iter().collect::<Vec<_>>();
     let [baseline, candidate] = [baseline, candidate].map(observed);
-    let wish = Wish { compared: report.origin.compared.clone(), ..Wish::default() };
+    let wish = CompareOptions { compared: report.origin.compared.clone(), ..CompareOptions::default() };
     Some(compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish))
 }
 

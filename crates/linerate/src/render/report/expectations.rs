@@ -19,7 +19,7 @@ const LISTED: usize = 200;
 
 /// What came of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Came {
+enum StepResult {
     Not,
     /// The trials ran, and none has the figure: what was not measured has not been shown.
     NotMeasured,
@@ -36,7 +36,7 @@ pub(super) struct Judged<'a> {
     values: Vec<f64>,
     /// Those that the values are of.
     records: Vec<&'a Record>,
-    came: Came,
+    came: StepResult,
 }
 
 impl Judged<'_> {
@@ -80,13 +80,13 @@ pub(super) fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
                 let figures = trials.iter().filter_map(|record| Some((read.as_ref()?.metric.of(record)?, *record)));
                 let (values, records): (Vec<f64>, Vec<&Record>) = figures.unzip();
                 let came = match (&read, configuration) {
-                    (None, _) => Came::CannotTell("this version of linerate cannot read it"),
-                    (_, None) => Came::CannotTell("no trial of its campaign is what it is for"),
-                    _ if campaign.finished_at.is_none() => Came::CannotTell("its campaign has not ended"),
-                    _ if trials.is_empty() => Came::CannotTell("this report has none of its trials"),
-                    (Some(read), _) if read.is_met(median(&values)) => Came::ExpectationResult,
-                    _ if values.is_empty() => Came::NotMeasured,
-                    _ => Came::Not,
+                    (None, _) => StepResult::CannotTell("this version of linerate cannot read it"),
+                    (_, None) => StepResult::CannotTell("no trial of its campaign is what it is for"),
+                    _ if campaign.finished_at.is_none() => StepResult::CannotTell("its campaign has not ended"),
+                    _ if trials.is_empty() => StepResult::CannotTell("this report has none of its trials"),
+                    (Some(read), _) if read.is_met(median(&values)) => StepResult::ExpectationResult,
+                    _ if values.is_empty() => StepResult::NotMeasured,
+                    _ => StepResult::Not,
                 };
                 let configuration = match (trials.first(), configuration) {
                     (Some(first), _) => levels(first),
@@ -119,9 +119,9 @@ pub(super) fn lines(all: &[Judged<'_>]) -> Vec<String> {
     let mut counts = [0_u64; 3];
     for one in all {
         counts[match one.came {
-            Came::Not | Came::NotMeasured => 0,
-            Came::CannotTell(_) => 1,
-            Came::ExpectationResult => 2,
+            StepResult::Not | StepResult::NotMeasured => 0,
+            StepResult::CannotTell(_) => 1,
+            StepResult::ExpectationResult => 2,
         }] += 1;
     }
     let [not, unknown, met] = counts;
@@ -161,10 +161,10 @@ pub(super) fn pieces(all: &[Judged<'_>]) -> Vec<Piece> {
             Cell::number(value * read.metric.unit.scale(), 4).traced(trace)
         });
         let came = match one.came {
-            Came::ExpectationResult => "met".to_owned(),
-            Came::Not => "NOT met".to_owned(),
-            Came::NotMeasured => "NOT met: no trial has the figure".to_owned(),
-            Came::CannotTell(why) => format!("cannot tell: {why}"),
+            StepResult::ExpectationResult => "met".to_owned(),
+            StepResult::Not => "NOT met".to_owned(),
+            StepResult::NotMeasured => "NOT met: no trial has the figure".to_owned(),
+            StepResult::CannotTell(why) => format!("cannot tell: {why}"),
         };
         vec![
             Cell::text(one.campaign),

@@ -166,7 +166,7 @@ fn levels(group: &[&Record], name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use linerate_machine::end::Direction;
-    use linerate_results::compare::{Wish, compare, counted};
+    use linerate_results::compare::{CompareOptions, compare, counted};
     use linerate_results::observation::Observation;
     use linerate_results::sample;
 
@@ -235,7 +235,7 @@ mod tests {
         }
         let observed = sides.each_ref().map(|side| side.iter().map(Observation::of).collect::<Vec<_>>());
         let [baseline, candidate] = observed.each_ref().map(|side| counted(&side.iter().collect::<Vec<_>>()));
-        let wish = Wish { compared: vec!["kernel".to_owned()], ..Wish::default() };
+        let wish = CompareOptions { compared: vec!["kernel".to_owned()], ..CompareOptions::default() };
         let told = told(&differences(&sides[0], &compare(&baseline, &candidate, &wish)));
         let [(title, rows)] = &told[..] else { panic!("{told:?}") };
         assert_eq!(title, "tcp-stream tx: throughput of the candidate by card and queues");

@@ -1,7 +1,7 @@
 //! Is the difference real, since when is it so, and a document of it.
 
 use anyhow::Result;
-use linerate_results::compare::Wish;
+use linerate_results::compare::CompareOptions;
 use linerate_results::figure::METRICS;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
@@ -48,7 +48,7 @@ pub(super) fn compare(lab: &Lab, asked: &Asked) -> Result<Shown> {
         return View::new("Compare", Answer::default()).above(above).shown();
     };
     let store = lab.store()?;
-    let wish = Wish {
+    let wish = CompareOptions {
         compared: asked
             .value("on")
             .into_iter()
