@@ -243,6 +243,6 @@ fn bash_completes_behind_a_sign_of_equality() {
     check("linerate run udp-sw", "linerate run udp-sw", "udp-sweep");
     check("linerate run tcp --set direction=", "linerate run tcp --set direction =", "tx rx both");
     check("linerate run tcp --set direction=r", "linerate run tcp --set direction = r", "rx");
-    check("linerate run tcp --target board:sab", "linerate run tcp --target board : sab", "sabrelite");
-    check("linerate lab up sabre", "linerate lab up sabre", "sabrelite");
+    check("linerate run tcp --target board:sab", "linerate run tcp --target board : sab", "sabrelite sabrelite-bare");
+    check("linerate lab up sabre", "linerate lab up sabre", "sabrelite sabrelite-bare");
 }
