@@ -295,20 +295,24 @@ impl Store {
     }
 
     fn insert_text(&self, record: &Record, json: &str) -> Result<(), SqlError> {
-        self.database.transaction(|| self.insert_within(record, json))
+        self.database.transaction(|| self.insert_within(&self.dictionary(json)?, record, json))
     }
 
-    /// The same, within a transaction.
-    fn insert_within(&self, record: &Record, json: &str) -> Result<(), SqlError> {
+    /// What the store's records are packed against; in a new one it is of this text, which its first record has.
+    fn dictionary(&self, json: &str) -> Result<Dictionary, SqlError> {
+        match dictionary(&self.database)? {
+            Some(dictionary) => Ok(dictionary),
+            None => first_dictionary(&self.database, json),
+        }
+    }
+
+    /// Writes a record, within a transaction that has read the dictionary.
+    fn insert_within(&self, dictionary: &Dictionary, record: &Record, json: &str) -> Result<(), SqlError> {
         let figures = record.result.as_ref();
         let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| of(&figures?.flow).as_ref().map(|api| api.name.as_str());
         let number = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
         let word = |value: Option<&str>| value.map_or(Value::Null, text);
         let database = &self.database;
-        let dictionary = match dictionary(database)? {
-            Some(dictionary) => dictionary,
-            None => first_dictionary(database, json)?,
-        };
         let values = vec![
             text(&record.id),
             text(&record.campaign),

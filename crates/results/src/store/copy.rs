@@ -40,7 +40,12 @@ impl Store {
                     self.copy_campaign(campaign, other)?;
                 }
             }
-            let insert = || missing.iter().try_for_each(|(record, text)| other.insert_within(record, text));
+            let insert = || {
+                let Some((_, first)) = missing.first() else { return Ok(()) };
+                // Over a network once for all of them.
+                let dictionary = other.dictionary(first)?;
+                missing.iter().try_for_each(|(record, text)| other.insert_within(&dictionary, record, text))
+            };
             other.database.transaction(insert).map_err(|error| said(&other.path, error))?;
             done.records += missing.len() as u64;
             done.already += theirs.len() as u64;
