@@ -329,6 +329,7 @@ mod tests {
     use linerate_trial::spec::{Spec, Workload};
 
     use super::*;
+    use crate::time_budget::{Limit, TimeLine};
 
     /// Whether `--set` would take it.
     fn is_taken(suggestion: &Try) -> Result<(), String> {
@@ -388,6 +389,61 @@ mod tests {
             }
         }
         assert!(wrong.len() * 10 <= faults, "not first in {wrong:?} of {faults}");
+    }
+
+    fn record_of(name: &str) -> Record {
+        cases::cases().into_iter().find(|case| case.name == name).unwrap().record
+    }
+
+    fn found<'f>(all: &'f [Finding], name: &str) -> Option<&'f Finding> {
+        all.iter().find(|finding| finding.name == name)
+    }
+
+    #[test]
+    fn reordering_that_costs_a_busy_cpu_nothing_is_no_finding() {
+        let check = |retransmissions: u64, limit: Limit, share: f64, is_one: bool| {
+            let mut record = record_of("packets overtake each other");
+            record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap().retransmissions = retransmissions;
+            let direction = record.direction;
+            record.time_budget =
+                vec![TimeLine { direction, limit, end: Some(End::Target), seconds: 2.0 * share, share }];
+            let all = findings(&record);
+            assert_eq!(found(&all, "reordering").is_some(), is_one, "{retransmissions} {limit:?} {share}: {all:#?}");
+        };
+        check(500, Limit::SenderCpu, 0.9, false);
+        check(500, Limit::SenderCpu, 0.5, true);
+        check(500, Limit::Path, 0.9, true);
+        check(2_400, Limit::SenderCpu, 0.9, true);
+    }
+
+    #[test]
+    fn ends_of_one_machine_wait_for_each_other() {
+        let check = |seconds: f64, shared: bool, is_one: bool| {
+            let mut record = record_of("an answerer without a CPU");
+            record.time_budget[0].seconds = seconds;
+            if shared {
+                record.doubts.push(Doubted::SharedMachine.into());
+            }
+            assert_eq!(found(&findings(&record), "cpu-wait").is_some(), is_one, "{seconds} {shared}");
+        };
+        check(100e-6, false, true);
+        check(100e-6, true, false);
+        check(200e-6, true, true);
+        check(10e-6, false, false);
+    }
+
+    #[test]
+    fn a_way_that_went_is_told_from_a_flow_that_died() {
+        let check = |streams: &str, kind: &str, says: &str| {
+            let mut record = record_of("a way that went in mid-trial");
+            record.asked.insert("streams".to_owned(), streams.to_owned());
+            let all = findings(&record);
+            let died = found(&all, "flow-died").unwrap();
+            assert_eq!(died.kind, Some(kind), "{died:#?}");
+            assert!(died.sentence.contains(says), "{}", died.sentence);
+        };
+        check("1", "all", "an outage had not ended");
+        check("2", "some", "A flow died");
     }
 
     #[test]
