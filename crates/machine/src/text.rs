@@ -15,6 +15,11 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// The text as a POSIX shell takes it for one word, whatever is in it.
+pub fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 /// The candidate that `name` was likely meant to be, if one is near enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates

@@ -20,6 +20,7 @@ use linerate_trial::outcome::{Foreign, TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::examination::Examination;
 use crate::middle::Middle;
@@ -103,6 +104,11 @@ pub struct Record {
     /// What was tried right after nothing came through, from the bottom up.
     #[serde(default)]
     pub examination: Option<Examination>,
+}
+
+/// The SHA-256 of a record's text, as sha256sum(1) prints it: whether two texts are the same.
+pub fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 impl Record {

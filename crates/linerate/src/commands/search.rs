@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
 use linerate_machine::end::PerEnd;
+use linerate_machine::text::shell_quoted;
 use linerate_machine::units::{OfferedLoad, format_duration};
 use linerate_plan::{Changes, Plan, PlannedTrial, SearchPlan};
 use linerate_results::record::Record;
@@ -38,7 +39,7 @@ use calibration::Calibrations;
 /// What records and campaigns of searches are called, but for those of plans that search.
 const SEARCH: &str = "search";
 /// What is wanted of a search, whichever command says it.
-struct CompareOptions<'a> {
+struct SearchRequest<'a> {
     plan: Plan,
     /// What its campaign is called.
     campaign: String,
@@ -88,7 +89,7 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         (search.tester_limit, search.confirm) = (None, false);
         (search.stages, search.reset, search.expect) = (Vec::new(), None, arguments.expect.clone());
     }
-    let wish = CompareOptions {
+    let wish = SearchRequest {
         plan,
         campaign,
         ends: &arguments.ends,
@@ -125,7 +126,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
     let mut set = arguments.set.clone();
     set.extend(arguments.profile.map(|hz| ("profile".to_owned(), hz.to_string())));
     let output = arguments.output;
-    let wish = CompareOptions {
+    let wish = SearchRequest {
         campaign: plan.name.clone(),
         plan,
         ends: &arguments.ends,
@@ -141,7 +142,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
     carry_out(wish, shared)
 }
 
-fn carry_out(mut wish: CompareOptions<'_>, shared: &SharedArgs) -> Result<ExitCode> {
+fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCode> {
     let ends = machines(wish.ends)?;
     if let Endpoint::Foreign { .. } = ends.target {
         bail!("a search needs linerate's own agent at the target; reach the machine as ssh:host");
@@ -235,7 +236,7 @@ fn carry_out(mut wish: CompareOptions<'_>, shared: &SharedArgs) -> Result<ExitCo
     })
 }
 
-fn show(searched: &[Searched], wish: &CompareOptions<'_>) {
+fn show(searched: &[Searched], wish: &SearchRequest<'_>) {
     let expect = &wish.search.expect;
     match wish.output {
         output if output.json => data!("{}", render::search::json(searched, expect)),
@@ -246,7 +247,7 @@ fn show(searched: &[Searched], wish: &CompareOptions<'_>) {
 }
 
 /// What is carried out, and the configurations to search.
-fn wanted(wish: &CompareOptions<'_>, middle: Option<&AskedMiddle>) -> Result<(Wanted, Vec<PlannedTrial>)> {
+fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(Wanted, Vec<PlannedTrial>)> {
     let mut overrides = wish.set.to_vec();
     if let Some((name, _)) = overrides.iter().find(|(name, _)| ["rate", "duration", "bytes"].contains(&name.as_str())) {
         bail!(
@@ -278,7 +279,7 @@ fn wanted(wish: &CompareOptions<'_>, middle: Option<&AskedMiddle>) -> Result<(Wa
 }
 
 /// The unfinished campaign of the same search.
-fn resumed(wish: &CompareOptions<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, store: &Store) -> Result<Campaign> {
+fn resumed(wish: &SearchRequest<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, store: &Store) -> Result<Campaign> {
     let (target, host) = (ends.target.to_string(), ends.host.to_string());
     let Some(campaign) = store.latest_unfinished(&wish.campaign, &target, &host)? else {
         bail!(
@@ -296,11 +297,6 @@ fn resumed(wish: &CompareOptions<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, 
     Ok(campaign)
 }
 
-/// As a shell takes it for one word.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 /// The words that make it the same search.
 fn words(search: &SearchPlan) -> Vec<String> {
     let rate = |name: &str, rate: Option<OfferedLoad>| rate.map(|rate| format!("--{name} {rate}"));
@@ -311,7 +307,7 @@ fn words(search: &SearchPlan) -> Vec<String> {
     words.extend(search.confirm.then(|| "--confirm".to_owned()));
     words.extend(search.whole_trials.then(|| "--whole-trials".to_owned()));
     words.extend(search.stages.iter().filter(|stage| **stage != Stage::Reset).map(|stage| format!("--stage {stage}")));
-    words.extend(search.reset.iter().map(|command| format!("--reset {}", quoted(command))));
+    words.extend(search.reset.iter().map(|command| format!("--reset {}", shell_quoted(command))));
     words.extend(search.stage_time.map(|time| format!("--stage-time {}", format_duration(time))));
     words.extend(search.expect.iter().map(|one| format!("--expect '{one}'")));
     words

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::sys::signals::ask_to_end;
 use linerate_machine::printable::in_line;
+use linerate_machine::text::shell_quoted;
 
 use crate::measure::events::CampaignEvent;
 use crate::measure::watched::Watched;
@@ -287,7 +288,7 @@ fn typed(words: &[String]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~".contains(c);
     let quoted = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
         true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+        false => shell_quoted(word),
     };
     std::iter::once("linerate".to_owned()).chain(words.iter().map(quoted)).collect::<Vec<_>>().join(" ")
 }

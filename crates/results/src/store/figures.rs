@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use rusqlite::types::Value;
 use serde::de::DeserializeOwned;
-use sha2::{Digest as _, Sha256};
 
 use super::database::{Database, Row};
 use super::sql_error::SqlError;
 use super::{SCHEMA, Store, StoreError, dictionary, read, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Asked, Observation, TrialContext};
-use crate::record::{NullSide, Record};
+use crate::record::{NullSide, Record, digest};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
@@ -111,11 +110,6 @@ pub(super) fn insert(database: &Database, record: &Record, json: &str) -> Result
     let sql = format!("INSERT INTO figures ({COLUMNS}{}) VALUES ({})", metric_columns(), marks.join(", "));
     database.execute(&sql, row)?;
     Ok(())
-}
-
-/// SHA-256 of a record's text, in hexadecimal: whether two stores have the same record.
-fn digest(json: &str) -> String {
-    Sha256::digest(json.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// The number under which a text is kept; each text once.

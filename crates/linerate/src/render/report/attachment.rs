@@ -13,7 +13,6 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use linerate_results::record::Record;
-use sha2::{Digest, Sha256};
 
 use super::{FORMAT, META, Origin};
 use crate::render::json;
@@ -26,11 +25,6 @@ const MOST_OCTETS: u64 = 1 << 30;
 /// A record as a line, without its end: as it is attached, and as its digest is taken.
 pub(crate) fn line(record: &Record) -> String {
     json::printable_line(&record.to_json())
-}
-
-/// The SHA-256 of a line, as sha256sum(1) prints it.
-pub(super) fn digest(line: &str) -> String {
-    Sha256::digest(line.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// The same of a record whose text is at hand, as a store has it: to write it once more would only cost time.

@@ -19,12 +19,12 @@ const LISTED: usize = 200;
 
 /// What came of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum StepResult {
-    Not,
+enum ExpectationOutcome {
+    NotMet,
     /// The trials ran, and none has the figure: what was not measured has not been shown.
     NotMeasured,
     CannotTell(&'static str),
-    ExpectationResult,
+    Met,
 }
 
 /// One expectation of one configuration.
@@ -36,7 +36,7 @@ pub(super) struct Judged<'a> {
     values: Vec<f64>,
     /// Those that the values are of.
     records: Vec<&'a Record>,
-    came: StepResult,
+    came: ExpectationOutcome,
 }
 
 impl Judged<'_> {
@@ -80,13 +80,13 @@ pub(super) fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
                 let figures = trials.iter().filter_map(|record| Some((read.as_ref()?.metric.of(record)?, *record)));
                 let (values, records): (Vec<f64>, Vec<&Record>) = figures.unzip();
                 let came = match (&read, configuration) {
-                    (None, _) => StepResult::CannotTell("this version of linerate cannot read it"),
-                    (_, None) => StepResult::CannotTell("no trial of its campaign is what it is for"),
-                    _ if campaign.finished_at.is_none() => StepResult::CannotTell("its campaign has not ended"),
-                    _ if trials.is_empty() => StepResult::CannotTell("this report has none of its trials"),
-                    (Some(read), _) if read.is_met(median(&values)) => StepResult::ExpectationResult,
-                    _ if values.is_empty() => StepResult::NotMeasured,
-                    _ => StepResult::Not,
+                    (None, _) => ExpectationOutcome::CannotTell("this version of linerate cannot read it"),
+                    (_, None) => ExpectationOutcome::CannotTell("no trial of its campaign is what it is for"),
+                    _ if campaign.finished_at.is_none() => ExpectationOutcome::CannotTell("its campaign has not ended"),
+                    _ if trials.is_empty() => ExpectationOutcome::CannotTell("this report has none of its trials"),
+                    (Some(read), _) if read.is_met(median(&values)) => ExpectationOutcome::Met,
+                    _ if values.is_empty() => ExpectationOutcome::NotMeasured,
+                    _ => ExpectationOutcome::NotMet,
                 };
                 let configuration = match (trials.first(), configuration) {
                     (Some(first), _) => levels(first),
@@ -119,9 +119,9 @@ pub(super) fn lines(all: &[Judged<'_>]) -> Vec<String> {
     let mut counts = [0_u64; 3];
     for one in all {
         counts[match one.came {
-            StepResult::Not | StepResult::NotMeasured => 0,
-            StepResult::CannotTell(_) => 1,
-            StepResult::ExpectationResult => 2,
+            ExpectationOutcome::NotMet | ExpectationOutcome::NotMeasured => 0,
+            ExpectationOutcome::CannotTell(_) => 1,
+            ExpectationOutcome::Met => 2,
         }] += 1;
     }
     let [not, unknown, met] = counts;
@@ -161,10 +161,10 @@ pub(super) fn pieces(all: &[Judged<'_>]) -> Vec<Piece> {
             Cell::number(value * read.metric.unit.scale(), 4).traced(trace)
         });
         let came = match one.came {
-            StepResult::ExpectationResult => "met".to_owned(),
-            StepResult::Not => "NOT met".to_owned(),
-            StepResult::NotMeasured => "NOT met: no trial has the figure".to_owned(),
-            StepResult::CannotTell(why) => format!("cannot tell: {why}"),
+            ExpectationOutcome::Met => "met".to_owned(),
+            ExpectationOutcome::NotMet => "NOT met".to_owned(),
+            ExpectationOutcome::NotMeasured => "NOT met: no trial has the figure".to_owned(),
+            ExpectationOutcome::CannotTell(why) => format!("cannot tell: {why}"),
         };
         vec![
             Cell::text(one.campaign),

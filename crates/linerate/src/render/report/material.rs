@@ -9,11 +9,11 @@ use linerate_machine::end::{Direction, Party};
 use linerate_results::figure::Source;
 use linerate_results::findings::{findings, limit, trouble};
 use linerate_results::observation::{Asked, Observation};
-use linerate_results::record::{FlowFigures, Record};
+use linerate_results::record::{FlowFigures, Record, digest};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
-use super::attachment::{Attachment, digest};
+use super::attachment::Attachment;
 use super::identities::Found;
 
 /// Records, each reduced to what a document says of it.
