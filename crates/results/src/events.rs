@@ -19,6 +19,9 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) seen: &'a Timeline,
     /// Seconds that usually pass between two messages, at the asked rate.
     pub(crate) gap_s: f64,
+    /// The longest time between two arrivals that each of its flows had, seconds, where that was measured: exact, as slices are
+    /// not.
+    pub(crate) longest_s: Option<f64>,
     /// What makes a silence an event.
     pub(crate) least: LeastSilence,
     /// Who tells when something was lost, and in which column.
@@ -190,9 +193,17 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
         alive = columns.iter().map(|(_, octets)| *octets).collect();
     }
     let silent = (0..ends.len()).map(|slice| alive.iter().all(|octets| octets.get(slice) == Some(&0)));
+    let span = |(first, last): (usize, usize)| seconds(ends[last]) - start(first);
     let waits = way.waits();
-    let stalls = runs_of(silent).into_iter().filter_map(|(first, last)| {
+    let runs = runs_of(silent);
+    let longest = runs.iter().copied().max_by(|a, b| span(*a).total_cmp(&span(*b)));
+    let stalls = runs.iter().filter_map(|run| {
+        let (first, last) = *run;
         let (from, to) = (start(first), seconds(ends[last]));
+        // It began in the slice before, and ended in the one behind.
+        let most = span((first.saturating_sub(1), (last + 1).min(ends.len() - 1)));
+        let exact = way.longest_s.filter(|exact| longest == Some(*run) && (to - from..=most).contains(exact));
+        let to = from + exact.unwrap_or(to - from);
         // What began late, or ended early, is no stall.
         let is_within = first > 0 && last + 1 < ends.len();
         let waited_s = || waits.iter().map(|waits| waits.between(from, to)).fold(0.0, f64::max);
@@ -277,12 +288,17 @@ mod tests {
     }
 
     fn silences_of(flows: &[&[u64]], gap_s: f64) -> Vec<(String, f64, Option<f64>)> {
+        silences_with(flows, gap_s, None)
+    }
+
+    fn silences_with(flows: &[&[u64]], gap_s: f64, longest_s: Option<f64>) -> Vec<(String, f64, Option<f64>)> {
         let seen = timeline(flows);
         let way = Arrivals {
             direction: Direction::Rx,
             flows: (0..flows.len() as u16).collect(),
             seen: &seen,
             gap_s,
+            longest_s,
             least: LeastSilence { stall_s: 0.2, death_s: 0.4 },
             losing: None,
         };
@@ -300,6 +316,18 @@ mod tests {
         assert_eq!(silences_of(&[&[9, 0, 0, 0, 0, 9]], 0.02), [], "twenty a second, in trains");
         // One of two streams moves on.
         assert_eq!(silences_of(&[&[9, 0, 0, 0, 0, 9], &[9, 9, 9, 9, 9, 9]], 0.0), []);
+    }
+
+    #[test]
+    fn the_longest_gap_tells_how_long_a_stall_was() {
+        let told = |longest_s: f64| -> Vec<f64> {
+            // Three slices of 50 ms, and one elsewhere.
+            let octets = [9, 9, 0, 0, 0, 9, 9, 0, 9];
+            silences_with(&[&octets], 0.0, Some(longest_s)).into_iter().filter_map(|(.., seconds)| seconds).collect()
+        };
+        assert_eq!(told(0.21), [0.21]);
+        assert_eq!(told(0.19), [0.0; 0], "shorter than what is told");
+        assert_eq!(told(0.3), [0.0; 0], "longer than the slices allow: it lay elsewhere");
     }
 
     #[test]
@@ -334,6 +362,7 @@ mod tests {
             flows: vec![0],
             seen: &seen,
             gap_s: 0.0,
+            longest_s: None,
             least: LeastSilence::of(Workload::TcpStream),
             losing: Some((&sent, FlowColumn::Retransmitted)),
         })
@@ -360,7 +389,7 @@ mod tests {
         sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![1; 80]);
         let least = LeastSilence::of(Workload::TcpStream);
         let losing = Some((&sent, FlowColumn::Retransmitted));
-        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, least, losing };
+        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, longest_s: None, least, losing };
         let died = Happening::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share: None };
         assert_eq!(silences(&way).into_iter().map(|event| event.what).collect::<Vec<_>>(), [died]);
     }
@@ -378,7 +407,7 @@ mod tests {
         sent.flows[0].columns.0.insert(FlowColumn::RunDelayUs, vec![50_000; 3]);
         let least = LeastSilence::of(Workload::TcpStream);
         let losing = Some((&sent, FlowColumn::Retransmitted));
-        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, least, losing };
+        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, longest_s: None, least, losing };
         assert_eq!(silences(&way).len(), 1);
     }
 

@@ -417,6 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn a_few_long_waits_are_no_lack_of_a_cpu() {
+        // All wait, or a few so long that they take a good part of the trial.
+        let check = |median_s: f64, count: u64, is_one: bool| {
+            let mut record = record_of("an answerer without a CPU");
+            record.time_budget[0].seconds = 200e-6;
+            let latency = record.result.as_mut().unwrap().latency.as_mut().unwrap();
+            (latency.mean_s, latency.count) = (Some(400e-6), count);
+            latency.percentiles.insert("p50".to_owned(), median_s);
+            assert_eq!(found(&findings(&record), "cpu-wait").is_some(), is_one, "{median_s} {count}");
+        };
+        check(400e-6, 100, true);
+        check(100e-6, 100, false);
+        check(100e-6, 2_000, true);
+    }
+
+    #[test]
     fn ends_of_one_machine_wait_for_each_other() {
         let check = |seconds: f64, shared: bool, is_one: bool| {
             let mut record = record_of("an answerer without a CPU");

@@ -36,7 +36,9 @@ fn check_counts(record: &Record, answers: u64, what: &str) {
         let (link, other) = (Link::of(record, sender), Link::of(record, sender.other()));
         // Beside the trial's: handshakes of both directions, and what IPv6 has to say on a new link.
         assert!((sent + 1..=sent + 40 + answers).contains(&link.tx_packets), "{what}: {sent} of {link:?}");
-        assert_eq!(link.tx_packets, other.rx_packets, "{what}: a cable loses nothing");
+        // The two ends are read one after the other, and what the kernels say goes on between.
+        let between = link.tx_packets.abs_diff(other.rx_packets);
+        assert!(between <= answers, "{what}: a cable loses nothing, and {link:?} is not {other:?}");
         assert_eq!(lost, 0, "{what}");
     }
     assert_eq!(record.unaccounted, Some(0), "{what}: {:?}", record.loss_budget);

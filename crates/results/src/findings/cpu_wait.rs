@@ -10,12 +10,16 @@ const SHARE: f64 = 0.35;
 const LEAST_S: f64 = 20e-6;
 /// Ends that share a machine wait for each other, for as long as the other's few wakings take.
 const LEAST_SHARED_S: f64 = 150e-6;
+/// A few long waits among many transactions are accidents, unless they take so much of the trial: every transaction waits, or
+/// the CPU is gone for a good part of the time.
+const LEAST_OF_TRIAL: f64 = 0.05;
 
 pub(super) const RULE: Rule = Rule {
     name: "cpu-wait",
     says: "A thread that answers, or asks, could run and has no CPU: other programs have it.",
     rests_on: "At least 35 % of the transactions' time, and 20 µs of each (150 µs where both ends share a machine), in the time \
-               budget's lines requester-waits-for-cpu or responder-waits-for-cpu.",
+               budget's lines requester-waits-for-cpu or responder-waits-for-cpu; and the median transaction took as long, or the \
+               waiting 5 % of the trial.",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay).",
     suggests: &["receiver_scheduling"],
     find,
@@ -31,6 +35,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             && line.seconds >= least_s
     };
     let line = case.time().find(waits)?;
+    let is_typical = latency.percentiles.get("p50").is_some_and(|median| *median >= line.seconds);
+    let all_s = line.seconds * latency.count as f64;
+    if !is_typical && all_s < LEAST_OF_TRIAL * case.span_s()? {
+        return None;
+    }
     let end = line.end?;
     let who = if line.limit == Limit::RequesterWaits { "asks" } else { "answers" };
     let sentence = format!("The {end}'s thread that {who} waits for a CPU that others have.");

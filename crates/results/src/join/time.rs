@@ -39,7 +39,12 @@ impl Joined<'_> {
                 Workload::UdpStream | Workload::Frames => (received, Some((received, FlowColumn::Missing))),
                 Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => (sent, None),
             };
-            ways.push(Arrivals { direction, flows, seen, gap_s, least: LeastSilence::of(self.spec.workload), losing });
+            // Until every flow has brought something again.
+            let gaps = pairs.iter().map(|pair| pair.sink.arrivals.as_ref()?.gaps.max_ns());
+            let longest_ns = gaps.reduce(|least, gap| Some(least?.min(gap?))).flatten();
+            let longest_s = longest_ns.map(|ns| ns as f64 / 1e9);
+            let least = LeastSilence::of(self.spec.workload);
+            ways.push(Arrivals { direction, flows, seen, gap_s, longest_s, least, losing });
         }
         record.events = events(self.target, self.host, &ways, |end| dropped_within(record, end));
     }
