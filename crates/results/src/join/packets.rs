@@ -308,8 +308,8 @@ fn segment_budget(
     budget
 }
 
-/// Of what is missing so few may have been on their way.
-const FEW_OF_LOST: f64 = 0.05;
+/// Of what is missing so few may have been on their way: no total is told of it, only where the drops were.
+const FEW_OF_LOST: f64 = 0.3;
 /// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
 const MIXED: f64 = 2.5;
 
