@@ -5,8 +5,6 @@ pub mod authentication;
 #[cfg(not(feature = "authentication"))]
 #[path = "iperf3/without_authentication.rs"]
 pub mod authentication;
-#[cfg(feature = "authentication")]
-mod base64;
 pub mod client;
 pub mod datagram;
 pub mod mapping;

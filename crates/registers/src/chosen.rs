@@ -1,6 +1,7 @@
 //! Which definitions fit a device, which of their registers are asked for, and which words that takes.
 //! Knows no values; [`super::decode`] takes them from what was read.
 
+use linerate_machine::pattern::fits_stars;
 use linerate_machine::registers::{Device, PhyPlace, Wanted};
 use linerate_machine::text::nearest;
 
@@ -274,19 +275,7 @@ fn fits_to(definition: &DeviceDefinition, device: &Device, phy_id: Option<u32>) 
 
 /// `ENET_IEEE_*`: whether a name is like a pattern, whatever the case of its letters.
 fn is_like(name: &str, pattern: &str) -> bool {
-    let (name, pattern) = (name.to_ascii_lowercase(), pattern.to_ascii_lowercase());
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+    fits_stars(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::BoardError;
 
 /// A conversation with one QEMU.
@@ -28,33 +30,35 @@ impl Monitor {
         let mut monitor = Monitor { reader, writer };
         // It greets, and takes no command before its capabilities were asked for.
         monitor.line()?;
-        monitor.execute("{\"execute\":\"qmp_capabilities\"}")?;
+        monitor.execute(&json!({ "execute": "qmp_capabilities" }))?;
         Ok(monitor)
     }
 
     pub(crate) fn set_link(&mut self, up: bool) -> Result<(), BoardError> {
-        self.execute(&format!("{{\"execute\":\"set_link\",\"arguments\":{{\"name\":\"n0\",\"up\":{up}}}}}"))
+        self.execute(&json!({ "execute": "set_link", "arguments": { "name": "n0", "up": up } }))
     }
 
     /// Ends QEMU; returns when it has closed its monitor.
     pub(crate) fn quit(&mut self) -> Result<(), BoardError> {
         // It may be gone before it has answered.
-        let _ = self.execute("{\"execute\":\"quit\"}");
+        let _ = self.execute(&json!({ "execute": "quit" }));
         while self.line().is_ok() {}
         Ok(())
     }
 
-    fn execute(&mut self, command: &str) -> Result<(), BoardError> {
+    fn execute(&mut self, command: &Value) -> Result<(), BoardError> {
         let written = self.writer.write_all(format!("{command}\n").as_bytes());
         written.map_err(|error| BoardError::Dead(format!("the board's QEMU does not listen: {error}")))?;
         loop {
             let line = self.line()?;
+            let answer: Value = serde_json::from_str(&line)
+                .map_err(|error| BoardError::Dead(format!("the board's QEMU says what is no JSON: {error}")))?;
             // Events come between, at any time.
-            if line.contains("\"return\"") {
+            if answer.get("return").is_some() {
                 return Ok(());
             }
-            if line.contains("\"error\"") {
-                return Err(BoardError::Dead(format!("the board's QEMU refuses {command}: {}", line.trim())));
+            if let Some(error) = answer.get("error") {
+                return Err(BoardError::Dead(format!("the board's QEMU refuses {command}: {error}")));
             }
         }
     }

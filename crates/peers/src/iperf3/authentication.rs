@@ -14,8 +14,8 @@ use aws_lc_rs::rsa::{
     OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, Pkcs1PrivateDecryptingKey,
     Pkcs1PublicEncryptingKey, PrivateDecryptingKey, PublicEncryptingKey,
 };
-
-use super::base64;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 /// How far a client's clock may be from the server's: iperf3's own limit.
 pub const SKEW_S: u64 = 10;
@@ -59,9 +59,9 @@ impl Credentials {
         let mut octets = vec![0; self.key.key_size_bytes()];
         let oaep = OaepPublicEncryptingKey::new(self.key.clone()).map_err(too_long)?;
         let oaep =
-            base64::encode(oaep.encrypt(&OAEP_SHA1_MGF1SHA1, text.as_bytes(), &mut octets, None).map_err(too_long)?);
+            BASE64.encode(oaep.encrypt(&OAEP_SHA1_MGF1SHA1, text.as_bytes(), &mut octets, None).map_err(too_long)?);
         let pkcs1 = Pkcs1PublicEncryptingKey::new(self.key.clone()).map_err(too_long)?;
-        let pkcs1 = base64::encode(pkcs1.encrypt(text.as_bytes(), &mut octets).map_err(too_long)?);
+        let pkcs1 = BASE64.encode(pkcs1.encrypt(text.as_bytes(), &mut octets).map_err(too_long)?);
         Ok(vec![oaep, pkcs1])
     }
 }
@@ -116,7 +116,7 @@ impl Guard {
         if token.len() > MOST_TOKEN {
             return None;
         }
-        let token = base64::decode(token)?;
+        let token = octets_of(token)?;
         // Both, whichever fits: what is tried second takes no longer to refuse.
         let mut octets = [vec![0; self.oaep.min_output_size()], vec![0; self.pkcs1.min_output_size()]];
         let [oaep, pkcs1] = &mut octets;
@@ -150,7 +150,12 @@ fn parse(text: &str) -> Option<(&str, &str, u64)> {
 fn pem(text: &str, kind: &str) -> Option<Vec<u8>> {
     let after = text.split_once(&format!("-----BEGIN {kind}-----"))?.1;
     // A key with a passphrase has headers there, which are no base64.
-    base64::decode(after.split_once(&format!("-----END {kind}-----"))?.0)
+    octets_of(after.split_once(&format!("-----END {kind}-----"))?.0)
+}
+
+/// Base64, in which white space is nothing; `None`: it is none.
+fn octets_of(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text.split_ascii_whitespace().collect::<String>()).ok()
 }
 
 /// A key of PKCS #1 (RFC 8017, A.1.2), as OpenSSL before 3.0 writes it, in PKCS #8 (RFC 5958).
@@ -207,7 +212,7 @@ mod tests {
                 assert_eq!(guard.user(&token, 1000), None, "{user} {password}");
             }
         }
-        let zeros = base64::encode(&[0; 256]);
+        let zeros = BASE64.encode([0; 256]);
         let long = "A".repeat(100_000);
         for token in ["", "====", "Zm9v", "é", &zeros, &long] {
             assert_eq!(guard.user(token, 1000), None);
