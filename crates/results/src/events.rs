@@ -389,7 +389,15 @@ mod tests {
         sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![1; 80]);
         let least = LeastSilence::of(Workload::TcpStream);
         let losing = Some((&sent, FlowColumn::Retransmitted));
-        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, longest_s: None, least, losing };
+        let way = Arrivals {
+            direction: Direction::Tx,
+            flows: vec![0],
+            seen: &seen,
+            gap_s: 0.0,
+            longest_s: None,
+            least,
+            losing,
+        };
         let died = Happening::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share: None };
         assert_eq!(silences(&way).into_iter().map(|event| event.what).collect::<Vec<_>>(), [died]);
     }
@@ -407,7 +415,15 @@ mod tests {
         sent.flows[0].columns.0.insert(FlowColumn::RunDelayUs, vec![50_000; 3]);
         let least = LeastSilence::of(Workload::TcpStream);
         let losing = Some((&sent, FlowColumn::Retransmitted));
-        let way = Arrivals { direction: Direction::Tx, flows: vec![0], seen: &seen, gap_s: 0.0, longest_s: None, least, losing };
+        let way = Arrivals {
+            direction: Direction::Tx,
+            flows: vec![0],
+            seen: &seen,
+            gap_s: 0.0,
+            longest_s: None,
+            least,
+            losing,
+        };
         assert_eq!(silences(&way).len(), 1);
     }
 

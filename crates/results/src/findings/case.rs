@@ -323,7 +323,7 @@ impl<'a> Case<'a> {
     }
 
     /// What did not arrive, or was retransmitted, where that matters.
-    fn missing(&self) -> Option<u64> {
+    pub(super) fn missing(&self) -> Option<u64> {
         let of_segments = || Some(self.losses()?.lost());
         match (self.loss(), self.retransmitted()) {
             (Some(loss), _) => Some(loss.packets),

@@ -711,6 +711,20 @@ fn in_time() -> Vec<FaultCase> {
             let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
             r.events = vec![event(0.1, Some(1.3), None, stall)];
         }),
+        case(
+            "segments that a packet filter takes, until the timer runs out",
+            "stack-drops",
+            &["outage"],
+            tcp(Rx, 19.0),
+            |r| {
+                tcp_of(r).retransmissions = 515;
+                r.losses = vec![of_segments(Rx, 520, 0)];
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 3_997);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 3_477);
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.75) };
+                r.events = vec![event(0.8, Some(0.6), None, stall)];
+            },
+        ),
         case("acknowledgements that are lost on the way", "acknowledgements", &[], tcp(Rx, 0.9), |r| {
             acknowledged(r, [400, 160]);
         }),

@@ -2,6 +2,7 @@
 //! Knows events; a carrier that was lost is another rule.
 
 use linerate_trial::event::{Event, Happening};
+use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
@@ -12,7 +13,8 @@ pub(super) const RULE: Rule = Rule {
     says: "Nothing passed for a while, and then something did again: an outage on the way, or an end that stood still.",
     rests_on: "The event stall: no flow of a direction brought anything in mid-trial for at least 0.25 s, or 20 times what usually \
                passes between two messages (tcp-rr 0.5 s, udp-rr 1.2 s, tcp-crr 1.3 s: one lost request, or SYN, takes less), \
-               though its threads had a CPU and no carrier changed. Likely: that it stood still is seen, and why only where \
+               though its threads had a CPU and no carrier changed. Where counters name most of what TCP lost, or it lost as \
+               much at other times, the silence is its timer's, and comes behind. Likely: that it stood still is seen, and why only where \
                other events lie beside it.",
     source: "RFC 2680, section 2.5 (loss in periods of outage).",
     suggests: &[],
@@ -41,6 +43,12 @@ fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
     others.map(said).take(4).collect()
 }
 
+/// Whether counters name where most of TCP's segments were lost: its timer then makes a silence of its own, in which no more is
+/// sent than is lost again.
+fn counted_elsewhere(case: &Case<'_>) -> bool {
+    case.is(Workload::TcpStream) && case.missing().is_some_and(|missing| 2 * case.drops_seen() >= missing.max(2))
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
     let is_stall = |event: &Event| matches!(event.what, Happening::Stall { .. });
     let (seconds, times) = case.held(is_stall);
@@ -67,6 +75,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         })
         .reduce(|sum, share| sum + share);
     let by_loss = match lost_share {
+        _ if counted_elsewhere(case) => true,
         Some(share) => share < MOST,
         // Requests wait for the timer of TCP one after the other.
         None => {
@@ -149,8 +158,6 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_trial::spec::Workload;
-
     use super::*;
     use crate::events::LeastSilence;
 
