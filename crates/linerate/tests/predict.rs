@@ -106,7 +106,8 @@ fn loads_beyond_the_knee_of_a_shaped_link() {
     assert!(ours <= nulls / 2.0 && ours <= flat / 2.0, "off by {ours}, the nulls by {nulls} and {flat}");
 }
 
-/// Repeats of one size that differ by more say nothing of what a model does: the machine has other things to do.
+/// Repeats of one size, half of which differ from their median by more, say nothing of what a model does: the machine has other
+/// things to do.
 const QUIET: f64 = 0.05;
 
 /// Whether the repeats of each of these sizes in the newest campaign agree.
@@ -118,10 +119,14 @@ fn is_quiet(bench: &Bench, sizes: &[&str]) -> bool {
             record.campaign == newest && record.trial.factors.get("message_size").is_some_and(|level| level == size)
         });
         let values: Vec<f64> = of_size.filter_map(|record| record.result.as_ref()?.flow.throughput_bps).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let squares = values.iter().map(|value| (value / mean - 1.0).powi(2)).sum::<f64>();
-        (squares / (values.len() - 1) as f64).sqrt() <= QUIET
+        let middle = median(values.clone());
+        median(values.iter().map(|value| (value / middle - 1.0).abs()).collect()) <= QUIET
     })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// The plan packet-cost over a veth pair: each size in turns is kept from the fit, and predicted from the others within 10 %.
