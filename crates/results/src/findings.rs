@@ -324,6 +324,9 @@ impl Finding {
 mod tests {
     use std::collections::BTreeSet;
 
+    use linerate_machine::end::End;
+    use linerate_path::budget::{Chain, Seen, drops_seen};
+    use linerate_path::stage::Stage;
     use linerate_trial::doubt::Doubted;
     use linerate_trial::options;
     use linerate_trial::spec::{Spec, Workload};
@@ -414,6 +417,28 @@ mod tests {
         check(500, Limit::SenderCpu, 0.5, true);
         check(500, Limit::Path, 0.9, true);
         check(2_400, Limit::SenderCpu, 0.9, true);
+    }
+
+    #[test]
+    fn what_was_never_transmitted_is_found_without_a_retransmission() {
+        let check = |transmitted: u64, is_one: bool| {
+            let mut record = record_of("segments that a packet filter takes, until the timer runs out");
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.retransmissions, tcp.segments_sent) = (0, Some(3_332));
+            record.losses.clear();
+            record.events.clear();
+            let (sender, receiver) = (&mut record.host.counters, &mut record.target.counters);
+            sender.add(Stage::SenderStack, "Ip OutRequests", 904);
+            sender.add(Stage::SenderStack, "Ip OutTransmits", transmitted);
+            receiver.add(Stage::ReceiverStack, "Ip InDelivers", 520);
+            let [target, host] = [&record.target, &record.host].map(|machine| &machine.counters);
+            let (sender, receiver) = (Seen::new(End::Host, host, None), Seen::new(End::Target, target, None));
+            record.loss_budget = Some(drops_seen(false, Some(640), Chain::direct(&sender, &receiver)).lines);
+            let all = findings(&record);
+            assert_eq!(found(&all, "stack-drops").is_some(), is_one, "{transmitted}: {all:#?}");
+        };
+        check(727, true);
+        check(904, false);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
-use linerate_path::budget::{Chain, LossLine, PauseFrames, Seen, drops_seen};
+use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::event::{Event, Happening};
@@ -331,12 +331,23 @@ impl<'a> Case<'a> {
                 let tcp = self.tcp()?;
                 Some(tcp.segments_lost.filter(|lost| *lost > 0).unwrap_or(tcp.retransmissions))
             }
-            (None, None) if self.is(Workload::TcpStream) => self.tcp_loss().and_then(|_| of_segments()),
+            (None, None) if self.is(Workload::TcpStream) => {
+                self.tcp_loss().and_then(|_| of_segments()).or_else(|| self.untransmitted())
+            }
             // Each that is lost keeps the next waiting.
             (None, None) if self.waited_for_timer().is_none() => None,
             (None, None) if self.is(Workload::TcpRr) => of_segments().filter(|lost| *lost > 0),
             (None, None) => Some(self.retransmitted_by_any()).filter(|again| *again > 0),
         }
+    }
+
+    /// What TCP handed down and its own machine never transmitted, where that matters: it tries again, and counts it as no
+    /// retransmission.
+    fn untransmitted(&self) -> Option<u64> {
+        let lines = self.drops.iter().filter(|line| line.cause == Some(DropCause::Untransmitted));
+        let packets = lines.map(|line| line.packets).total();
+        let sent = self.tcp()?.segments_sent?;
+        (packets >= FEW && packets as f64 >= LOSS * sent as f64).then_some(packets)
     }
 
     /// Segments that either machine retransmitted, SYNs among them, other connections' too.
