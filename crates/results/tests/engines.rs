@@ -113,7 +113,9 @@ fn answers(store: &Store, ids: &[String]) -> Vec<String> {
     ] {
         say("observations", format!("{:?}", store.observations(&wanted).unwrap()));
         for metric in METRICS.iter() {
-            say("points", format!("{} {:?}", metric.name, store.points(metric, &wanted).unwrap()));
+            for last in [1, 3, usize::MAX] {
+                say("points", format!("{} {:?}", metric.name, store.points(metric, &wanted, last).unwrap()));
+            }
         }
     }
     for campaign in ["00CAMPAIGN", "03CAMPAIGN", "no"] {

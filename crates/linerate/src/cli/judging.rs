@@ -200,7 +200,7 @@ pub(crate) struct HistoryArgs {
     /// :plan=NAME is named, of the last plan that ran
     #[arg(value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) selection: Option<String>,
-    /// Only the last N campaigns of each configuration
+    /// Only the last N campaigns that have the metric
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=2000))]
     pub(crate) last: u16,
     #[command(flatten)]

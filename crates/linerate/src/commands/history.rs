@@ -37,7 +37,7 @@ pub(crate) fn series(store: &Store, metric: &Metric, words: Option<&str>, last: 
         None => Selection::default(),
     };
     let wanted = of_last_plan(store, wanted)?;
-    let points = store.points(metric, &wanted)?;
+    let points = store.points(metric, &wanted, last)?;
     if points.is_empty() {
         if let Some(words) = words.filter(|_| store.observations(&wanted).is_ok_and(|all| all.is_empty())) {
             why_none(store, words, &wanted)?;

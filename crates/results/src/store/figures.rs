@@ -159,17 +159,45 @@ impl Store {
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
-    /// One metric of the records that are wanted, in the order in which they were made. Those without it are left out, and
-    /// so is side b of A/A trials, as from every median.
-    pub fn points(&self, metric: &Metric, wanted: &Selection) -> Result<Vec<Point>, StoreError> {
-        let (clauses, values) = wanted.clauses();
-        let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, &metric.name);
-        let sql = format!(
-            "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
-             AND null_side IS DISTINCT FROM '{}' ORDER BY record",
-            NullSide::B.name()
-        );
+    /// One metric of the records that are wanted, of the last `last` campaigns that have it, the oldest campaign first. Records
+    /// without it are left out, and so is side b of A/A trials, as from every median.
+    ///
+    /// Campaign by campaign from the newest on, by their index: what is older is not read, however much there is of it.
+    pub fn points(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, StoreError> {
         let mut arounds = Arounds::of(self);
+        if wanted.record.is_some() {
+            return self.points_of_campaign(metric, wanted, &mut arounds);
+        }
+        let mut campaigns: Vec<Vec<Point>> = Vec::new();
+        let mut next = match &wanted.campaign {
+            Some(campaign) => Some(campaign.clone()),
+            None => self.campaign_before(None)?,
+        };
+        while let Some(campaign) = next.filter(|_| campaigns.len() < last) {
+            next = if wanted.campaign.is_some() { None } else { self.campaign_before(Some(&campaign))? };
+            let of_one = Selection { campaign: Some(campaign), ..wanted.clone() };
+            let points = self.points_of_campaign(metric, &of_one, &mut arounds)?;
+            campaigns.extend(Some(points).filter(|points| !points.is_empty()));
+        }
+        Ok(campaigns.into_iter().rev().flatten().collect())
+    }
+
+    /// The newest campaign of all that have records, or of those before another one. Identifiers sort by time.
+    fn campaign_before(&self, later: Option<&str>) -> Result<Option<String>, StoreError> {
+        let (sql, values) = match later {
+            None => (NEWEST, Vec::new()),
+            Some(later) => (BEFORE, vec![text(later)]),
+        };
+        Ok(self.rows(sql, values, |row| row.get::<Option<String>>(0))?.into_iter().flatten().next())
+    }
+
+    fn points_of_campaign(
+        &self,
+        metric: &Metric,
+        wanted: &Selection,
+        arounds: &mut Arounds<'_>,
+    ) -> Result<Vec<Point>, StoreError> {
+        let (sql, values) = points_query(metric, wanted);
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, SqlError> {
             let around = arounds.get(row.get(2)?, row.get(3)?)?;
             if !wanted.wants(&around) {
@@ -179,6 +207,20 @@ impl Store {
         };
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
+}
+
+pub(super) const NEWEST: &str = "SELECT max(campaign) FROM figures";
+pub(super) const BEFORE: &str = "SELECT max(campaign) FROM figures WHERE campaign < ?1";
+
+pub(super) fn points_query(metric: &Metric, wanted: &Selection) -> (String, Vec<Value>) {
+    let (clauses, values) = wanted.clauses();
+    let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, &metric.name);
+    let sql = format!(
+        "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
+         AND null_side IS DISTINCT FROM '{}' ORDER BY record",
+        NullSide::B.name()
+    );
+    (sql, values)
 }
 
 /// What stands around records, each part read once.

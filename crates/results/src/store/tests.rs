@@ -164,7 +164,11 @@ fn observations_are_selected() {
         assert_eq!(found, want, "{wanted:?}");
         let metric = crate::figure::Metric::find("throughput").unwrap();
         let points = want.iter().filter(|index| **index != 5).count();
-        assert_eq!(store.points(metric, &wanted).unwrap().len(), points, "side b of A/A trials is in no history");
+        assert_eq!(
+            store.points(metric, &wanted, usize::MAX).unwrap().len(),
+            points,
+            "side b of A/A trials is in no history"
+        );
     };
     let none = Selection::default;
     let level = |name: &str, value: &str| Selection { levels: vec![(name.to_owned(), value.to_owned())], ..none() };
@@ -283,4 +287,58 @@ fn many_may_make_and_write_a_store_at_the_same_time() {
         }
     });
     assert_eq!(Store::open(&path).unwrap().list(&Filter::default()).unwrap().len() as u32, writers * each);
+}
+
+/// A store whose figures are those of some records, again and again: so many campaigns of a hundred trials.
+fn of_campaigns(folder: &Folder, campaigns: u32) -> Store {
+    let mut store = Store::open(&folder.0.join("records.db")).unwrap();
+    for index in 0..100 {
+        store.insert(&sample::udp(index, Direction::Rx, 100, 90.0 + f64::from(index % 10))).unwrap();
+    }
+    let columns: Vec<String> = sqlite(&store)
+        .prepare("SELECT name FROM pragma_table_info('figures') WHERE name NOT IN ('record', 'campaign')")
+        .and_then(|mut names| names.query_map([], |row| row.get(0))?.collect())
+        .unwrap();
+    let columns: String = columns.iter().map(|name| format!(", \"{name}\"")).collect();
+    sqlite(&store)
+        .execute_batch(&format!(
+            "INSERT INTO figures (record, campaign{columns})
+                 WITH RECURSIVE nth(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM nth WHERE k < {campaigns})
+                 SELECT printf('0%04d%s', k, substr(record, 6)), printf('0%04d%s', k, substr(campaign, 6)){columns}
+                 FROM nth, (SELECT * FROM figures) ORDER BY 1"
+        ))
+        .unwrap();
+    store
+}
+
+#[test]
+fn a_history_reads_no_more_than_the_last_campaigns() {
+    // A million records: LINERATE_CAMPAIGNS_KEPT=10000 cargo test --release -p linerate-results --lib history_reads -- --nocapture
+    let campaigns = std::env::var("LINERATE_CAMPAIGNS_KEPT").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let folder = Folder::new("history");
+    let store = of_campaigns(&folder, campaigns);
+    let metric = crate::figure::Metric::find("throughput").unwrap();
+    let read = |last: usize| store.points(metric, &Selection::default(), last).unwrap();
+    let begun = std::time::Instant::now();
+    let points = read(1000);
+    println!("{} of {} records in {:?}", points.len(), 100 * (campaigns + 1), begun.elapsed());
+    let all = read(usize::MAX);
+    assert_eq!(all.len() as u32, 100 * (campaigns + 1));
+    assert!(all.is_sorted_by_key(|point| &point.campaign), "the oldest first");
+    assert_eq!(read(3), all[all.len() - 300..]);
+    assert_eq!(read(0), []);
+    // By the index, whatever is asked.
+    let (query, _) =
+        figures::points_query(metric, &Selection { campaign: Some(String::new()), ..Selection::default() });
+    for sql in [figures::NEWEST, figures::BEFORE, &query] {
+        let explained = format!("EXPLAIN QUERY PLAN {sql}");
+        let mut statement = sqlite(&store).prepare(&explained).unwrap();
+        if statement.parameter_count() > 0 {
+            statement.raw_bind_parameter(1, "x").unwrap();
+        }
+        let mut rows = statement.raw_query();
+        let plan: String = rows.next().unwrap().unwrap().get(3).unwrap();
+        assert!(plan.contains("INDEX figures_by_campaign"), "{sql}: {plan}");
+        assert!(rows.next().unwrap().is_none(), "nothing is sorted: {sql}");
+    }
 }
