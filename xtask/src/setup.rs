@@ -10,7 +10,7 @@ use crate::agents::{ZIG, compiler_with_sources, sources_manifest};
 use crate::program::{cargo, is_installed, must, no_more, program, root};
 
 /// Each program that the build or a test starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 15] = [
     ("busybox", "busybox-static"),
     ("c++", "g++"), // libFuzzer's
     ("cc", "gcc"),
@@ -21,6 +21,7 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("iperf3", "iperf3"),
     ("nft", "nftables"),
     ("nsenter", "util-linux"),
+    ("openssl", "openssl"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
     ("tmux", "tmux"),

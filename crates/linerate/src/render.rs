@@ -21,7 +21,7 @@ pub(crate) mod flame;
 mod forged;
 mod forms;
 pub(crate) mod history;
-mod html;
+pub(crate) mod html;
 pub(crate) mod json;
 mod layout;
 pub(crate) mod list;

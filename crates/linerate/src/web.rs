@@ -17,6 +17,7 @@ mod reply;
 mod runs;
 mod server;
 mod sessions;
+mod tls;
 mod views;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use linerate_results::store::Store;
 
 pub(crate) use server::{Door, serve};
 pub(crate) use sessions::Token;
+pub(crate) use tls::Tls;
 
 use self::gate::Gate;
 use self::runs::Runs;

@@ -4,19 +4,18 @@
 mod machines;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use linerate_machine::end::Direction;
 use linerate_results::record::{Counted, Interval, Losses, Record};
 use linerate_results::sample;
-use linerate_results::store::{Campaign, Store};
+use linerate_results::store::Store;
 
-use machines::audit::{audited, axe, out_of_reach, violations};
+use machines::audit::{OPEN, audited, axe, check, out_of_reach, violations};
 use machines::browser::Browser;
+use machines::kept::keep;
+use machines::served::served;
 use machines::{Bench, Running};
 
 const LONG: Duration = Duration::from_secs(120);
@@ -25,7 +24,8 @@ const WIDTHS: [u32; 2] = [1100, 320];
 /// A4 with margins of a centimetre, upright and across, in CSS pixels.
 const SHEET: [u32; 2] = [718, 1047];
 /// Jenkins' policy for what it serves of a workspace.
-const JENKINS: &str = "sandbox; default-src 'none'; img-src 'self'; style-src 'self'";
+const JENKINS: &str =
+    "Content-Security-Policy: sandbox; default-src 'none'; img-src 'self'; style-src 'self'\r\n";
 
 /// Every kind of record: sweeps, requests, streams, both directions at once, events, registers, settings, failed trials.
 fn examples(part: f64) -> Vec<Record> {
@@ -69,37 +69,16 @@ fn in_slices(mut record: Record) -> Record {
     record
 }
 
-/// The records as a campaign of their own, the `number`th of the store.
-fn keep(store: &mut Store, number: u64, mut records: Vec<Record>) {
-    let campaign = format!("{number:026}");
-    let begun = Campaign {
-        id: campaign.clone(),
-        plan: "example".to_owned(),
-        plan_text: String::new(),
-        target: "ssh:root@board".to_owned(),
-        host: "local".to_owned(),
-        started_at: format!("2026-11-2{number}T03:00:00Z"),
-        planned: records.len() as u32,
-        finished_at: None,
-    };
-    store.campaign_begin(&begun).unwrap();
-    for (index, record) in (0_u32..).zip(&mut records) {
-        record.id = format!("{number:013}{index:013}");
-        (record.campaign, record.trial.index) = (campaign.clone(), index);
-        store.insert(record).unwrap();
-    }
-}
-
 /// The pages of this test, in its folder.
 fn pages(bench: &Bench) -> Vec<String> {
     let path = bench.store_path();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut store = Store::open(&path).unwrap();
-    keep(&mut store, 1, examples(1.0));
-    keep(&mut store, 2, examples(0.8));
-    keep(&mut store, 3, vec![sample::failed(0), sample::examined(1)]);
+    keep(&mut store, 1, &mut examples(1.0));
+    keep(&mut store, 2, &mut examples(0.8));
+    keep(&mut store, 3, &mut [sample::failed(0), sample::examined(1)]);
     let hundred = (0..100).map(|at| sample::udp(at, Direction::Rx, 50 + at % 20 * 25, f64::from(at % 20 * 20 + 50)));
-    keep(&mut store, 4, hundred.collect());
+    keep(&mut store, 4, &mut hundred.collect::<Vec<_>>());
     let notes = bench.folder.path("notes.md");
     fs::write(&notes, "Does it help?\n\n- once\n- twice\n\n# Figures\nThe most: {{rx throughput max}}.\n").unwrap();
     let all: [(&str, &[&str]); 4] = [
@@ -118,14 +97,6 @@ fn pages(bench: &Bench) -> Vec<String> {
         made.iter().for_each(|file| drop(fs::copy(file, Path::new(&kept).join(Path::new(file).file_name().unwrap()))));
     }
     made.to_vec()
-}
-
-const OPEN: &str = "document.querySelectorAll('details').forEach(one => { one.open = true; });";
-
-#[track_caller]
-fn check(page: &str, found: &[String]) {
-    let shown: Vec<&String> = found.iter().take(12).collect();
-    assert!(found.is_empty(), "{page}: {} places, the first of which: {shown:#?}", found.len());
 }
 
 #[test]
@@ -255,8 +226,8 @@ fn jenkins_takes_nothing_away() {
         browser.open(file.as_ref());
         let opened = "return document.body.innerText";
         let whole = browser.run(&format!("{OPEN} {opened}"));
-        let address = served(fs::read(&file).unwrap());
-        browser.open_url(&address);
+        let port = served(fs::read(&file).unwrap(), JENKINS);
+        browser.open_url(&format!("http://127.0.0.1:{port}/report.html"));
         assert_eq!(
             browser.run("return getComputedStyle(document.body).marginTop"),
             "8px",
@@ -269,28 +240,4 @@ fn jenkins_takes_nothing_away() {
         let found: Vec<String> = found.into_iter().filter(|one| !one.starts_with("the page is ")).collect();
         check(&format!("{file} under Jenkins' policy"), &found);
     }
-}
-
-/// Serves a page under Jenkins' policy to whoever asks, a few times; its address.
-fn served(page: Vec<u8>) -> String {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = format!("http://{}/report.html", listener.local_addr().unwrap());
-    // Its thread ends with the test's process: nothing waits for it.
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let _ = stream.set_read_timeout(Some(LONG));
-            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
-            let asked = lines.next().unwrap_or_default();
-            lines.take_while(|line| !line.is_empty()).for_each(drop);
-            let (status, body) =
-                if asked.contains("/report.html") { ("200 OK", &page[..]) } else { ("404 Not Found", &[][..]) };
-            let head = format!(
-                "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
-                 Content-Security-Policy: {JENKINS}\r\nConnection: close\r\n\r\n",
-                body.len()
-            );
-            let _ = (&stream).write_all(head.as_bytes()).and_then(|()| (&stream).write_all(body));
-        }
-    });
-    address
 }

@@ -68,6 +68,20 @@ fn a_test_from_the_menu_is_a_record_with_its_settings() {
 }
 
 #[test]
+fn an_interface_can_be_chosen_where_there_are_several() {
+    let Some(bench) = Bench::new("an_interface_can_be_chosen_where_there_are_several") else { return };
+    // That of the target: first as usual, then the loopback, then one that is not there. The host's stays as it is.
+    let lines = ["13", "5", "", "11", "lo", "5", "", "11", "gone0", "5", "", "1", "5", "", "0", "4", "0", "0"];
+    let ran = console(&bench, &lines);
+    ran.check_done();
+    for part in ["[the first that is up]", "[lo]", "[gone0]", "65536", "no interface gone0", "Shown of gone0; tests go where"] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    assert_eq!(ran.stdout.matches("1500").count(), 2, "the target's first, and the host's: {}", ran.stdout);
+    bench.check_nothing_runs(Duration::from_secs(5));
+}
+
+#[test]
 fn screens_of_both_machines_are_shown() {
     let Some(bench) = Bench::new("screens_of_both_machines_are_shown") else { return };
     // Each screen, left with Enter; then the other machine's addresses.

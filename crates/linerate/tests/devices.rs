@@ -5,88 +5,40 @@
 mod machines;
 
 use std::io;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use linerate_host::xdp::attach::Pass;
 use linerate_host::xdp::double::{Double, DoubleOptions};
 use linerate_host::xdp::generator::Pace;
-use linerate_lab::{Between, Forwards, Privilege, privilege};
-use linerate_machine::end::Party;
+use linerate_lab::Forwards;
 use linerate_path::budget::DropCause;
 use linerate_path::stage::Stage;
 use linerate_results::findings::findings;
-use linerate_results::record::Record;
-use machines::{Bench, Ran, Running};
+use machines::row::{Row, lost_in_middle};
+use machines::{Ran, Running};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// A noisy machine spoils a search now and then.
 const TRIES: usize = 3;
 
-/// Three machines, and the program.
-struct Row {
-    bench: Bench,
-    lab: Between,
+fn linerate(row: &Row, words: &[&str]) -> Ran {
+    Running::start(row.command(words, &[])).wait(LIMIT)
 }
 
-impl Row {
-    fn of(name: &str, forwards: Forwards, tools: &[&str]) -> Option<Row> {
-        let has = |tool: &&str| Command::new(tool).arg("--version").output().is_ok();
-        if privilege() != Privilege::Root || !tools.iter().all(has) {
-            eprintln!("SKIPPED {name}: it needs root, {}", tools.join(", "));
-            return None;
+/// What a search says of its only configuration; a machine that others use, too, may spoil one.
+#[track_caller]
+fn searched(row: &Row, words: &[&str]) -> Value {
+    let mut said = Value::Null;
+    for _ in 0..TRIES {
+        let ran = linerate(row, &[&["search", "frames", "--set", "direction=rx"][..], words].concat());
+        assert!(matches!(ran.status.code(), Some(0 | 1)), "{}", ran.stderr);
+        said = ran.json()[0]["searches"][0].clone();
+        if said["found"][0]["regular"] == true || said["found"][0]["unlimited"] == true {
+            break;
         }
-        let lab = Between::up(forwards).expect("three machines");
-        Some(Row { bench: Bench::bare(name), lab })
     }
-
-    fn linerate(&self, words: &[&str]) -> Ran {
-        let endpoint = |path: PathBuf| format!("netns:{}", path.display());
-        let (target, host) = (endpoint(self.lab.target_netns()), endpoint(self.lab.host_netns()));
-        let mut command = self.bench.linerate(&[words[0], words[1], "--target", &target, "--host", &host, "--json"]);
-        command.args(&words[2..]);
-        Running::start(command).wait(LIMIT)
-    }
-
-    /// What a search says of its only configuration; a machine that others use, too, may spoil one.
-    #[track_caller]
-    fn searched(&self, words: &[&str]) -> Value {
-        let mut said = Value::Null;
-        for _ in 0..TRIES {
-            let ran = self.linerate(&[&["search", "frames", "--set", "direction=rx"][..], words].concat());
-            assert!(matches!(ran.status.code(), Some(0 | 1)), "{}", ran.stderr);
-            said = ran.json()[0]["searches"][0].clone();
-            if said["found"][0]["regular"] == true || said["found"][0]["unlimited"] == true {
-                break;
-            }
-        }
-        said
-    }
-
-    /// One trial through the middle, which an agent observes.
-    #[track_caller]
-    fn trial(&self, options: &[&str]) -> Record {
-        let middle = format!("netns:{}", self.lab.middle_netns().display());
-        let mut words = vec!["run", "frames", "--middle", &middle];
-        options.iter().for_each(|option| words.extend(["--set", option]));
-        let ran = self.linerate(&words);
-        assert!(ran.status.success(), "{options:?}: {}", ran.stderr);
-        let record: Record = serde_json::from_str(&ran.stdout).unwrap();
-        assert_eq!(record.error, None);
-        record
-    }
-
-    /// A command in the middle; what it says.
-    #[track_caller]
-    fn in_middle(&self, program: &str, arguments: &[&str]) -> String {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.lab.middle_netns().display())).arg(program).args(arguments);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
+    said
 }
 
 /// Forwards from the host to the target as told, and back all that comes. Both ends take what XDP sends them.
@@ -127,7 +79,7 @@ fn a_search_finds_the_limit_of_a_double() {
     let Some(double) = Doubled::of(&row, TEST, CAPACITY as u64, DEPTH as u64) else { return };
     let goal = ["--max-rate", "4kpps", "--min-rate", "1kpps", "--goal", "loss=0,trial=1s,width=1 %"];
     let found = (0..TRIES).any(|_| {
-        let said = row.searched(&goal);
+        let said = searched(&row, &goal);
         let found = &said["found"][0];
         let [lower, upper] = ["lower_bps", "upper_bps"].map(|name| number(found, name) / 8.0 / 64.0);
         println!("{lower} to {upper} frames/s");
@@ -165,7 +117,7 @@ fn the_longest_burst_tells_the_depth_of_a_double() {
     let words = ["--max-rate", "30kpps", "--min-rate", "29kpps", "--goal", "loss=10 %,trial=100ms,width=5 %"];
     let longest = 3_000.0 / (1.0 - 15_000.0 / 30_000.0);
     let found = (0..TRIES).any(|_| {
-        let said = row.searched(&[&words[..], &["--stage", "back-to-back"]].concat());
+        let said = searched(&row, &[&words[..], &["--stage", "back-to-back"]].concat());
         let bursts = &said["stages"]["back_to_back"];
         let [carried, lost] = ["carried_packets", "lost_packets"].map(|name| number(bursts, name));
         println!("{carried} to {lost} frames, {longest} by the closed form");
@@ -182,7 +134,7 @@ fn a_calibration_is_kept_and_held_against_what_is_found() {
     let words = ["--max-rate", "4kpps", "--min-rate", "500pps", "--goal", "loss=1 %,trial=200ms,width=20 %"];
     let limited = |fps, words: &[&str]| {
         let double = Doubled::of(&row, TEST, fps, 5)?;
-        let said = row.searched(words);
+        let said = searched(&row, words);
         drop(double);
         Some(said)
     };
@@ -232,7 +184,7 @@ fn a_device_recovers_from_an_overload_and_from_a_reset() {
     let goal = ["--max-rate", "4kpps", "--min-rate", "1kpps", "--goal", "loss=2 %,trial=200ms,width=5 %"];
     let Some(double) = Doubled::of(&row, TEST, 2_000, 10) else { return };
     let has_recovered = (0..TRIES).any(|_| {
-        let said = row.searched(&[&goal[..], &["--stage", "recovery", "--stage-time", "600ms"]].concat());
+        let said = searched(&row, &[&goal[..], &["--stage", "recovery", "--stage-time", "600ms"]].concat());
         let recovery = &said["stages"]["recovery"];
         let [seconds, lost] = ["recovery_s", "loss_ratio"].map(|name| number(recovery, name));
         println!("recovered after {seconds} s, {lost} lost");
@@ -243,25 +195,19 @@ fn a_device_recovers_from_an_overload_and_from_a_reset() {
     // The bridge itself, which carries all that is tried.
     let away = format!("nsenter --net={middle} sh -c 'ip link set p1 nomaster; sleep 0.3; ip link set p1 master br0'");
     let is_away = (0..TRIES).any(|_| {
-        let said = row.searched(&[&goal[..], &["--reset", &away, "--stage-time", "1500ms"]].concat());
+        let said = searched(&row, &[&goal[..], &["--reset", &away, "--stage-time", "1500ms"]].concat());
         let blocked = number(&said["stages"]["reset"], "blocked_s");
         println!("away for {blocked} s");
         (0.28..0.6).contains(&blocked)
     });
     assert!(is_away, "away for another time than 0.3 s, {TRIES} times");
     // A command that fails is the trial's error, and its words are the user's.
-    let ran = row.linerate(
+    let ran = linerate(&row, 
         &[&["search", "frames"][..], &goal, &["--reset", "echo no power >&2; exit 3", "--stage-time", "300ms"]]
             .concat(),
     );
     assert_eq!(ran.status.code(), Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("exit status: 3: no power"), "{}", ran.stderr);
-}
-
-/// What the record lost in the middle: where, and how many.
-fn lost_in_middle(record: &Record) -> Vec<(Stage, Option<DropCause>, u64)> {
-    let lines = record.loss_budget.iter().flatten().filter(|line| line.end == Party::Middle);
-    lines.map(|line| (line.stage, line.cause, line.packets)).collect()
 }
 
 /// A fifth of a second, 1000 frames.
@@ -271,13 +217,12 @@ const FRAMES: [&str; 4] = ["frame_size=1000", "rate=5kpps", "duration=200ms", "w
 fn frames_that_a_bridge_drops_are_found_in_it_both_ways() {
     let Some(row) = Row::of("frames-bridge", Forwards::Bridge, &["nsenter", "tc"]) else { return };
     for (direction, port, kind) in [("rx", "p1", "raw"), ("tx", "p0", "udp4")] {
-        let queue = format!("qdisc add dev {port} root tbf rate 6mbit burst 5k limit 10k");
-        row.in_middle("tc", &queue.split(' ').collect::<Vec<_>>());
+        row.tc(&format!("qdisc add dev {port} root tbf rate 6mbit burst 5k limit 10k"));
         let kind = format!("frame_kind={kind}");
-        let record = row.trial(&[&FRAMES[..], &[&format!("direction={direction}"), &kind]].concat());
-        let counted = row.in_middle("tc", &["-s", "qdisc", "show", "dev", port]);
+        let record = row.trial("frames", &[&FRAMES[..], &[&format!("direction={direction}"), &kind]].concat(), &[]);
+        let counted = row.tc(&format!("-s qdisc show dev {port}"));
         let dropped = counted.split("dropped ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
-        row.in_middle("tc", &["qdisc", "del", "dev", port, "root"]);
+        row.tc(&format!("qdisc del dev {port} root"));
         let lost = record.losses[0].lost();
         assert!(lost > 100, "{lost}");
         let want = [(Stage::Qdisc, Some(DropCause::Qdisc), lost)];
@@ -294,7 +239,7 @@ fn frames_with_ip_pass_a_router_that_counts_what_it_drops() {
     let Some(row) = Row::of("frames-router", Forwards::Router, &["nsenter", "nft"]) else { return };
     for direction in ["rx", "tx"] {
         let way = format!("direction={direction}");
-        let record = row.trial(&[&FRAMES[..], &["frame_kind=udp4", "flows=16", &way]].concat());
+        let record = row.trial("frames", &[&FRAMES[..], &["frame_kind=udp4", "flows=16", &way]].concat(), &[]);
         let losses = &record.losses[0];
         assert!(losses.sent >= 900 && losses.lost() == 0, "{} sent: {:#?}", losses.sent, record.loss_budget);
     }
@@ -304,7 +249,7 @@ fn frames_with_ip_pass_a_router_that_counts_what_it_drops() {
         &["add table ip f; add chain ip f c { type filter hook forward priority 0; }; \
            add rule ip f c ip length 982 numgen inc mod 4 0 counter drop"],
     );
-    let record = row.trial(&[&FRAMES[..], &["frame_kind=udp4", "direction=rx"]].concat());
+    let record = row.trial("frames", &[&FRAMES[..], &["frame_kind=udp4", "direction=rx"]].concat(), &[]);
     let rules = row.in_middle("nft", &["list", "table", "ip", "f"]);
     let words: Vec<&str> = rules.split_whitespace().collect();
     let dropped: u64 = words.windows(2).find(|pair| pair[0] == "packets").unwrap()[1].parse().unwrap();
@@ -313,7 +258,6 @@ fn frames_with_ip_pass_a_router_that_counts_what_it_drops() {
     assert_eq!(lost_in_middle(&record), [want], "{:#?}", record.loss_budget);
     assert_eq!((record.losses[0].lost(), record.unaccounted), (dropped, Some(0)));
     // Frames without IP are nothing that a router forwards.
-    let middle = format!("netns:{}", row.lab.middle_netns().display());
-    let ran = row.linerate(&["run", "frames", "--middle", &middle, "--set", "duration=100ms"]);
+    let ran = linerate(&row, &["run", "frames", "--middle", &row.middle(), "--set", "duration=100ms"]);
     assert!(ran.stderr.contains("raw frames pass no router"), "{}", ran.stderr);
 }

@@ -4,17 +4,16 @@
 mod machines;
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
-use linerate_lab::{Between, Forwards, Privilege, privilege};
+use linerate_lab::Forwards;
 use linerate_machine::end::Party;
 use linerate_path::budget::DropCause;
 use linerate_path::stage::Stage;
 use linerate_results::findings::{Sureness, findings};
-use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
-use machines::{Bench, Running, signal};
+use machines::row::{Row, lost_in_middle};
+use machines::{Running, signal};
 
 const IN_TIME: Duration = Duration::from_secs(30);
 /// A queue of ten packets, and less than a third of the load passes.
@@ -23,74 +22,14 @@ const SHORT_QUEUE: &str = "root tbf rate 6mbit burst 5k limit 10k";
 const FILTER: &str = "add table ip f; add chain ip f c { type filter hook forward priority 0; }; \
                       add rule ip f c udp length 1008 numgen inc mod 4 0 counter drop";
 
-/// Three machines, and what a test needs beside them.
-struct Row {
-    bench: Bench,
-    lab: Between,
-}
-
-impl Row {
-    fn of(name: &str, forwards: Forwards) -> Option<Row> {
-        let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
-        if privilege() != Privilege::Root || !has("tc") || !has("nft") || !has("nsenter") {
-            eprintln!("SKIPPED {name}: it needs root, tc, nft and nsenter");
-            return None;
-        }
-        let lab = Between::up(forwards).expect("three machines");
-        Some(Row { bench: Bench::bare(name), lab })
-    }
-
-    /// A command in the middle; what it says.
-    #[track_caller]
-    fn in_middle(&self, program: &str, arguments: &[&str]) -> String {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.lab.middle_netns().display())).arg(program).args(arguments);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn tc(&self, line: &str) -> String {
-        self.in_middle("tc", &line.split(' ').collect::<Vec<_>>())
-    }
-
-    fn run_command(&self, plan: &str, options: &[&str], more: &[&str]) -> Command {
-        let endpoint = |path: std::path::PathBuf| format!("netns:{}", path.display());
-        let (target, host) = (endpoint(self.lab.target_netns()), endpoint(self.lab.host_netns()));
-        let mut command = self.bench.linerate(&["run", plan, "--json", "--target", &target, "--host", &host]);
-        for option in options {
-            command.args(["--set", option]);
-        }
-        command.args(more);
-        command
-    }
-
-    /// One trial through the middle.
-    #[track_caller]
-    fn trial(&self, plan: &str, options: &[&str], more: &[&str]) -> Record {
-        let middle = format!("netns:{}", self.lab.middle_netns().display());
-        let mut command = self.run_command(plan, options, more);
-        command.args(["--middle", &middle]);
-        let ran = Running::start(command).wait(IN_TIME);
-        assert!(ran.status.success(), "{options:?}: {}", ran.stderr);
-        let record: Record = serde_json::from_str(&ran.stdout).unwrap();
-        assert_eq!(record.error, None);
-        record
-    }
-}
+const TOOLS: [&str; 3] = ["tc", "nft", "nsenter"];
 
 /// 1000 octets each, for a third of a second.
 const DATAGRAMS: [&str; 4] = ["message_size=1000", "rate=20M", "duration=300ms", "warmup=0s"];
 
-/// What the record lost in the middle: where, and how many.
-fn lost_in_middle(record: &Record) -> Vec<(Stage, Option<DropCause>, u64)> {
-    let lines = record.loss_budget.iter().flatten().filter(|line| line.end == Party::Middle);
-    lines.map(|line| (line.stage, line.cause, line.packets)).collect()
-}
-
 #[test]
 fn a_bridge_s_full_queue_is_found_there_both_ways() {
-    let Some(row) = Row::of("bridge", Forwards::Bridge) else { return };
+    let Some(row) = Row::of("bridge", Forwards::Bridge, &TOOLS) else { return };
     for (direction, port) in [("rx", "p1"), ("tx", "p0")] {
         row.tc(&format!("qdisc add dev {port} {SHORT_QUEUE}"));
         let way = format!("direction={direction}");
@@ -122,7 +61,7 @@ fn a_bridge_s_full_queue_is_found_there_both_ways() {
 #[test]
 fn what_a_router_and_a_nat_filter_is_what_they_did_not_forward() {
     for (forwards, direction) in [(Forwards::Router, "tx"), (Forwards::Nat, "rx")] {
-        let Some(row) = Row::of(forwards.name(), forwards) else { return };
+        let Some(row) = Row::of(forwards.name(), forwards, &TOOLS) else { return };
         row.in_middle("nft", &[FILTER]);
         let record = row.trial("udp-stream", &[&DATAGRAMS[..], &[&format!("direction={direction}")]].concat(), &[]);
         let rules = row.in_middle("nft", &["list", "table", "ip", "f"]);
@@ -138,7 +77,7 @@ fn what_a_router_and_a_nat_filter_is_what_they_did_not_forward() {
 
 #[test]
 fn segments_that_a_bridge_drops_are_accounted_for() {
-    let Some(row) = Row::of("segments", Forwards::Bridge) else { return };
+    let Some(row) = Row::of("segments", Forwards::Bridge, &TOOLS) else { return };
     row.tc(&format!("qdisc add dev p1 {SHORT_QUEUE}"));
     // Each segment by itself: a buffer is one packet to whoever drops it.
     let set =
@@ -151,7 +90,7 @@ fn segments_that_a_bridge_drops_are_accounted_for() {
 
 #[test]
 fn a_machine_that_is_not_on_the_way_loses_nothing() {
-    let Some(row) = Row::of("elsewhere", Forwards::Bridge) else { return };
+    let Some(row) = Row::of("elsewhere", Forwards::Bridge, &TOOLS) else { return };
     let record = row.trial("udp-stream", &DATAGRAMS, &["--middle-interfaces", "lo,lo"]);
     assert!(record.has_doubt(DoubtKind::MiddleNotOnPath), "{:?}", record.doubts);
     assert_eq!(lost_in_middle(&record), []);
@@ -160,20 +99,20 @@ fn a_machine_that_is_not_on_the_way_loses_nothing() {
 
 #[test]
 fn a_middle_that_cannot_be_reached_is_one_sentence() {
-    let Some(row) = Row::of("nowhere", Forwards::Bridge) else { return };
-    let ran =
-        Running::start(row.run_command("udp-stream", &DATAGRAMS, &["--middle", "netns:no-such-one"])).wait(IN_TIME);
+    let Some(row) = Row::of("nowhere", Forwards::Bridge, &TOOLS) else { return };
+    let words = ["run", "udp-stream", "--middle", "netns:no-such-one"];
+    let ran = Running::start(row.command(&words, &DATAGRAMS)).wait(IN_TIME);
     assert_eq!(ran.status.code(), Some(2));
     assert!(ran.stderr.contains("the middle (netns:no-such-one)"), "{}", ran.stderr);
     assert_eq!(ran.stderr.trim().lines().count(), 1, "{}", ran.stderr);
     // And a setting of a machine that nobody named.
-    let ran = Running::start(row.run_command("udp-stream", &["middle.mtu=1400"], &[])).wait(IN_TIME);
+    let ran = Running::start(row.command(&["run", "udp-stream"], &["middle.mtu=1400"])).wait(IN_TIME);
     assert!(ran.status.code() == Some(2) && ran.stderr.contains("give --middle ENDPOINT"), "{}", ran.stderr);
 }
 
 #[test]
 fn the_middle_s_settings_are_put_back_when_its_agent_is_killed() {
-    let Some(row) = Row::of("killed", Forwards::Router) else { return };
+    let Some(row) = Row::of("killed", Forwards::Router, &TOOLS) else { return };
     let state = || {
         let read = || {
             let mtu = fs::read_to_string("/proc/thread-self/net/route")?;
@@ -186,11 +125,8 @@ fn the_middle_s_settings_are_put_back_when_its_agent_is_killed() {
     };
     let before = state();
     assert_eq!((before.0, before.1), (false, false));
-    let middle = format!("netns:{}", row.lab.middle_netns().display());
     let set = ["duration=20s", "rate=1M", "middle.mtu=1400", "middle.sysctl.net.ipv4.ip_default_ttl=70"];
-    let mut command = row.run_command("udp-stream", &set, &[]);
-    command.args(["--middle", &middle]);
-    let running = Running::start(command);
+    let running = Running::start(row.command(&["run", "udp-stream", "--middle", &row.middle()], &set));
     row.bench.wait_until("the middle is set", IN_TIME, || state() == (true, true, "70".to_owned()));
     signal(row.bench.agent_of(&row.lab.middle_netns()), "KILL");
     row.bench.wait_until("its settings are put back", IN_TIME, || state() == before);

@@ -2,7 +2,9 @@
 //! Knows no store and no statistics; the record itself stays the truth.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use linerate_machine::change::Changed;
 use linerate_machine::end::End;
@@ -49,7 +51,55 @@ pub struct TrialContext {
     /// What was asked.
     pub asked: Arc<Asked>,
     /// What is known of the machines by name, such as `target.kernel` or `host.nic.mtu`.
-    pub machines: Arc<BTreeMap<String, String>>,
+    pub machines: Arc<Facts>,
+}
+
+/// Facts by name. Those that come from a store are a text, and taken apart when somebody asks for one: of a thousand campaigns a
+/// history asks two.
+#[derive(Debug, Default)]
+pub struct Facts {
+    text: String,
+    by_name: OnceLock<BTreeMap<String, String>>,
+}
+
+impl Facts {
+    /// As [`Facts::text`] has them; of what is no such text there are none.
+    pub(crate) fn of_text(text: String) -> Facts {
+        Facts { text, by_name: OnceLock::new() }
+    }
+
+    /// A JSON object.
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(&**self).unwrap_or_default()
+    }
+}
+
+impl From<BTreeMap<String, String>> for Facts {
+    fn from(by_name: BTreeMap<String, String>) -> Facts {
+        Facts { text: String::new(), by_name: by_name.into() }
+    }
+}
+
+impl Deref for Facts {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &BTreeMap<String, String> {
+        self.by_name.get_or_init(|| serde_json::from_str(&self.text).unwrap_or_default())
+    }
+}
+
+impl PartialEq for Facts {
+    fn eq(&self, other: &Facts) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Facts {}
+
+impl Hash for Facts {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
 }
 
 /// What was asked of a trial, and between which ends.
@@ -111,11 +161,11 @@ impl TrialContext {
 
     /// Everything by name; of a setting that is a factor too, both.
     pub(crate) fn facts(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.asked.factors.iter().chain(&self.asked.facts).chain(&*self.machines)
+        self.asked.factors.iter().chain(&self.asked.facts).chain(&**self.machines)
     }
 
     /// Where the two parts are: alike for those that share them.
-    pub(crate) fn place(&self) -> (*const Asked, *const BTreeMap<String, String>) {
+    pub(crate) fn place(&self) -> (*const Asked, *const Facts) {
         (Arc::as_ptr(&self.asked), Arc::as_ptr(&self.machines))
     }
 }
@@ -159,7 +209,7 @@ impl Observation {
             failed: record.result.is_none(),
             around: TrialContext {
                 asked: Arc::new(Asked { factors: record.trial.factors.clone(), facts }),
-                machines: Arc::new(machines),
+                machines: Arc::new(machines.into()),
             },
             values: METRICS.iter().map(|metric| metric.of(record)).collect(),
         }

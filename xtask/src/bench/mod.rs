@@ -14,6 +14,7 @@ mod process;
 mod sleeps;
 mod slices;
 mod statistics;
+mod web;
 
 use std::ffi::OsString;
 use std::fs;
@@ -63,6 +64,12 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/README.md", "bench-slices", &part)
         }
+        ["web"] => web::run().map(|part| println!("{part}")),
+        ["web", "--write"] => {
+            let part = web::run()?;
+            println!("{part}");
+            write_part("docs/web.md", "bench-web", &part)
+        }
         ["sleeps"] => sleeps::run().map(|part| println!("{part}")),
         ["sleeps", "--write"] => {
             let part = sleeps::run()?;
@@ -70,7 +77,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             write_part("docs/benchmarks/peers.md", "bench-sleeps", &part)
         }
         _ => Err(
-            "it is: cargo xtask bench peers|counts|overhead|judging|profile|drops|slices|sleeps; see cargo xtask help"
+            "it is: cargo xtask bench peers|counts|overhead|judging|profile|drops|slices|sleeps|web; see cargo xtask help"
                 .to_owned(),
         ),
     }
@@ -91,27 +98,32 @@ struct Bench {
 impl Bench {
     /// Builds the program and makes the lab. Must come before the first thread.
     fn start() -> Result<Bench, String> {
+        Bench::shaped(&Shape::unshaped())
+    }
+
+    /// The same with a link of this shape.
+    fn shaped(shape: &Shape) -> Result<Bench, String> {
         must(&mut cargo(&["build", "--release", "--package", "linerate"]))?;
         match privilege() {
             Privilege::None { why } => return Err(why),
             Privilege::UserNamespace => enter_user_namespace().map_err(|error| error.to_string())?,
             Privilege::Root => {}
         }
-        let lab = Lab::up(&Shape::unshaped()).map_err(|error| error.to_string())?;
+        let lab = Lab::up(shape).map_err(|error| error.to_string())?;
         let store = std::env::temp_dir().join(format!("linerate-bench-{}.sqlite", std::process::id()));
         Ok(Bench { lab, program: target_folder().join("release/linerate"), store })
     }
 
     /// A run of a plan, ready to be started; it prints its records.
     fn command(&self, plan: &str, options: &[(&str, &str)]) -> Command {
-        self.command_against(&format!("netns:{}", self.lab.target_netns().display()), plan, options)
+        self.command_against(&self.target(), plan, options)
     }
 
     /// The same against any target.
     fn command_against(&self, target: &str, plan: &str, options: &[(&str, &str)]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["run", plan, "--json", "--quiet"]).arg("--store").arg(&self.store);
-        command.args(["--target", target, "--host", &format!("netns:{}", self.lab.host_netns().display())]);
+        command.args(["--target", target, "--host", &self.host()]);
         for (name, value) in options {
             command.args(["--set", &format!("{name}={value}")]);
         }
@@ -126,6 +138,16 @@ impl Bench {
             return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
         }
         records(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// `netns:PATH` of the target.
+    fn target(&self) -> String {
+        format!("netns:{}", self.lab.target_netns().display())
+    }
+
+    /// `netns:PATH` of the host.
+    fn host(&self) -> String {
+        format!("netns:{}", self.lab.host_netns().display())
     }
 
     /// The host's network namespace as /proc names it; the host sends, or asks.

@@ -24,6 +24,12 @@ pub(crate) struct WebArgs {
     /// Listen on an address that others reach too, because a proxy that you trust stands before it and speaks TLS
     #[arg(long)]
     pub(crate) behind_proxy: bool,
+    /// Speak TLS with the certificate in this file (PEM, the server's own first): others may reach the address then
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key", conflicts_with_all = ["behind_proxy", "socket"])]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// A machine that may be looked at, and measured where that is allowed; may be given several times
     /// [default: target, host and middle of LINERATE_TARGET and the like, and of linerate.toml]
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
@@ -37,7 +43,7 @@ pub(crate) struct WebArgs {
     /// Let machines' settings be changed, by plans and by hand
     #[arg(long)]
     pub(crate) allow_settings: bool,
-    /// Let programs be run that an endpoint (exec:) or a plan ([boot], custom settings) names
+    /// Let programs be run that an endpoint (exec:) or a plan ([boot], custom settings) names, and plans be posted as text
     #[arg(long)]
     pub(crate) allow_commands: bool,
 }

@@ -172,5 +172,8 @@ pub(super) fn of_last_plan(store: &Store, selection: Selection) -> Result<Select
     let Some(last) = store.latest_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
     let mut narrowed = selection.clone();
     narrowed.levels.push(("plan".to_owned(), last.plan));
-    Ok(if store.observations(&narrowed)?.is_empty() { selection } else { narrowed })
+    // The plan's last campaign mostly has some, and is read at once where all records are not.
+    let of_last = Selection { campaign: Some(last.id), ..narrowed.clone() };
+    let has_some = !store.observations(&of_last)?.is_empty() || !store.observations(&narrowed)?.is_empty();
+    Ok(if has_some { narrowed } else { selection })
 }

@@ -2,6 +2,7 @@
 //! Knows the command line, and where the token is kept; what is served, `web` knows.
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,17 +16,24 @@ use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::output::{out, say};
 use crate::usual_store;
-use crate::web::{self, Allowed, Door, Lab, Setup, Token};
+use crate::web::{self, Allowed, Door, Lab, Setup, Tls, Token};
 
 /// Serves until Ctrl-C.
 pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> {
-    if arguments.socket.is_none() && !arguments.listen.ip().is_loopback() && !arguments.behind_proxy {
+    let ip = arguments.listen.ip();
+    let is_encrypted = arguments.tls_cert.is_some() || arguments.behind_proxy;
+    if arguments.socket.is_none() && !ip.is_loopback() && !is_encrypted {
         bail!(
-            "{} is reached by others too, and what passes there is in the clear: listen on 127.0.0.1 and let ssh -L lead there, or \
-             give --behind-proxy where a proxy of yours stands before it and speaks TLS",
+            "{} is reached by others too, and what passes there is in the clear: listen on 127.0.0.1 and let ssh -L lead there, \
+             give --tls-cert and --tls-key, or --behind-proxy where a proxy of yours stands before it and speaks TLS",
             arguments.listen
         );
     }
+    if arguments.tls_cert.is_some() && ip.is_unspecified() && arguments.name.is_empty() {
+        bail!("{} is no address that a browser can be told: give --name NAME, the one that the certificate has", ip);
+    }
+    let files = arguments.tls_cert.as_ref().zip(arguments.tls_key.as_ref());
+    let tls = files.map(|(certificate, key)| Tls::read(certificate, key)).transpose()?;
     if let Some(name) = arguments.name.iter().find(|name| !is_name(name)) {
         bail!("--name: '{name}' is no host's name; write it without a scheme and a port, like lab.example.org");
     }
@@ -55,7 +63,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     interrupt::listen();
     let door = match &arguments.socket {
         Some(path) => Door::unix(path)?,
-        None => Door::tcp(arguments.listen)?,
+        None => Door::tcp(arguments.listen, tls)?,
     };
     let file = token_file(&door)?;
     let token = Token::make(&file)?;
@@ -65,7 +73,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         plans: arguments.plans.clone(),
         connect,
         allowed,
-        names: arguments.name.clone(),
+        names: names(arguments),
         reach: reach(&shared),
     };
     let lab = Lab::new(setup, &token);
@@ -77,12 +85,12 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
             token.text()
         ),
         (None, port) => {
-            let host = match arguments.listen.ip() {
-                ip if arguments.behind_proxy => arguments.name.first().cloned().unwrap_or_else(|| ip.to_string()),
-                ip if ip.is_ipv6() => format!("[{ip}]"),
-                ip => ip.to_string(),
+            let scheme = if arguments.tls_cert.is_some() { "https" } else { "http" };
+            let host = match arguments.name.first().filter(|_| arguments.behind_proxy || !ip.is_loopback()) {
+                Some(name) => name.clone(),
+                None => bracketed(ip),
             };
-            out!("linerate web: http://{host}:{}/#{}\n", port.unwrap_or(0), token.text());
+            out!("linerate web: {scheme}://{host}:{}/#{}\n", port.unwrap_or(0), token.text());
         }
     }
     say(format_args!(
@@ -91,6 +99,18 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     ));
     web::serve(lab, door, &|sentence| say(format_args!("{sentence}")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Under which browsers reach it. An address where it listens is one too: no name that is made to point there is that address.
+fn names(arguments: &WebArgs) -> Vec<String> {
+    let ip = arguments.listen.ip();
+    let own = (!ip.is_unspecified()).then(|| bracketed(ip));
+    arguments.name.iter().cloned().chain(own).collect()
+}
+
+/// An address as it stands in a URL.
+fn bracketed(ip: IpAddr) -> String {
+    if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }
 }
 
 fn is_name(name: &str) -> bool {

@@ -42,6 +42,17 @@ impl Answer {
         Answer::of(vec![Piece::Text(text.into())])
     }
 
+    /// This one, and the other below it.
+    pub(crate) fn followed_by(mut self, other: Answer) -> Answer {
+        self.pieces.extend(other.pieces);
+        self
+    }
+
+    /// How many tables it has.
+    pub(crate) fn tables(&self) -> usize {
+        forms::unfolded(&self.pieces).iter().filter(|piece| matches!(piece, Piece::Table(_))).count()
+    }
+
     /// As a part of a page; `forms` is what the address of each table and picture begins with.
     pub(crate) fn html(&self, forms: &str) -> Markup {
         html::part(&self.pieces, forms)

@@ -69,6 +69,34 @@ pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
     };
     let inner = body(pieces, &called, &Count::default());
     let sets = called.sets.into_inner();
+    let head = html! {
+        meta name=(name) content=(content);
+        style { (PreEscaped(STYLE)) }
+    };
+    let body = html! {
+        main {
+            h1 { (title) }
+            (inner)
+            @if !sets.is_empty() {
+                details {
+                    summary { "Sets of records" }
+                    @for (set, number) in sets.iter().zip(1..) {
+                        p { "Set " (number) ": " (set) }
+                    }
+                }
+            }
+            @if let Some([words, file, url]) = page.attached {
+                p { a id="records-attached" download=(file) href=(url) { (words) } }
+            }
+        }
+    };
+    let mut text = frame(&title, &head, &body);
+    text.push('\n');
+    text
+}
+
+/// The frame of every page: its title, what stands in its head beside that, and its body.
+pub(crate) fn frame(title: &str, head: &Markup, body: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -76,31 +104,12 @@ pub(super) fn document(page: &Page<'_>, pieces: &[Piece]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
-                meta name=(name) content=(content);
-                style { (PreEscaped(STYLE)) }
+                (head)
             }
-            body {
-                main {
-                    h1 { (title) }
-                    (inner)
-                    @if !sets.is_empty() {
-                        details {
-                            summary { "Sets of records" }
-                            @for (set, number) in sets.iter().zip(1..) {
-                                p { "Set " (number) ": " (set) }
-                            }
-                        }
-                    }
-                    @if let Some([words, file, url]) = page.attached {
-                        p { a id="records-attached" download=(file) href=(url) { (words) } }
-                    }
-                }
-            }
+            body { (body) }
         }
     };
-    let mut text = markup.into_string();
-    text.push('\n');
-    text
+    markup.into_string()
 }
 
 /// The pieces as a part of a page, whose tables and pictures can be had by themselves at addresses that begin with `forms`.

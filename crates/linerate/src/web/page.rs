@@ -1,10 +1,11 @@
 //! The frame around an answer: where one is, where else one can go, in which forms the page can be had.
 //! Knows no view.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 
 use super::Lab;
 use super::asked::Asked;
+use crate::render::html::frame;
 
 /// The pages that every page leads to: address, title, and the letter that goes there.
 const PAGES: [(&str, &str, char); 7] = [
@@ -30,100 +31,84 @@ pub(super) struct Page<'a> {
 pub(super) fn page(lab: &Lab, asked: &Asked, page: &Page<'_>) -> String {
     let open = asked.open_address();
     let here = asked.path().first().map_or("/".to_owned(), |first| format!("/{first}"));
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (page.title) " – linerate" }
-                link rel="stylesheet" href="/asset/style.css";
-                link rel="icon" href="data:,";
-                script type="module" src="/asset/page.js" {}
-            }
-            body {
-                a class="skip" href="#main" { "To the page itself" }
-                header {
-                    nav aria-label="Pages" {
-                        ul {
-                            @for (address, title, letter) in PAGES {
-                                @let is_here = address == here || address.strip_suffix('s') == Some(&here);
-                                li { a href=(address) data-key=(letter) aria-current=[is_here.then_some("page")] { (title) } }
-                            }
-                        }
-                    }
-                }
-                main id="main" tabindex="-1" {
-                    h1 { (page.title) }
-                    (page.above)
-                    (page.inner)
-                    @if !page.forms.is_empty() {
-                        p class="forms" {
-                            "This page as "
-                            @for (at, (form, name)) in page.forms.iter().enumerate() {
-                                @if at > 0 { " · " }
-                                a href=(format!("{open}form={form}")) { (name) }
-                            }
-                        }
-                    }
-                }
-                footer {
-                    p {
-                        "Records: " code { (lab.store.display()) } ". "
-                        @if lab.allowed.run { "Campaigns can be started here" } @else { "Looking only: --allow-run lets campaigns be started here" }
-                        @if lab.allowed.settings { "; settings can be changed" }
-                        @if lab.allowed.commands { "; programs can be run" }
-                        "."
-                    }
-                    form method="post" action="/session/end" { button type="submit" { "Sign out" } }
-                }
-                dialog id="keys" aria-labelledby="keys-title" {
-                    h2 id="keys-title" { "Keys" }
-                    dl {
-                        dt { kbd { "?" } } dd { "these keys" }
-                        dt { kbd { "/" } } dd { "the first field of the page" }
-                        @for (_, title, letter) in PAGES {
-                            dt { kbd { "g" } " " kbd { (letter) } } dd { (title) }
-                        }
-                    }
-                    form method="dialog" {
-                        p { label { input type="checkbox" id="keys-on" checked; " Keys of one letter do something" } }
-                        button type="submit" { "Close" }
+    let body = html! {
+        a class="skip" href="#main" { "To the page itself" }
+        header {
+            nav aria-label="Pages" {
+                ul {
+                    @for (address, title, letter) in PAGES {
+                        @let is_here = address == here || address.strip_suffix('s') == Some(&here);
+                        li { a href=(address) data-key=(letter) aria-current=[is_here.then_some("page")] { (title) } }
                     }
                 }
             }
         }
+        main id="main" tabindex="-1" {
+            h1 { (page.title) }
+            (page.above)
+            (page.inner)
+            @if !page.forms.is_empty() {
+                p class="forms" {
+                    "This page as "
+                    @for (at, (form, name)) in page.forms.iter().enumerate() {
+                        @if at > 0 { " · " }
+                        a href=(format!("{open}form={form}")) { (name) }
+                    }
+                }
+            }
+        }
+        footer {
+            p {
+                "Records: " code { (lab.store.display()) } ". "
+                @if lab.allowed.run { "Campaigns can be started here" } @else { "Looking only: --allow-run lets campaigns be started here" }
+                @if lab.allowed.settings { "; settings can be changed" }
+                @if lab.allowed.commands { "; programs can be run" }
+                "."
+            }
+            form method="post" action="/session/end" { button type="submit" { "Sign out" } }
+        }
+        dialog id="keys" aria-labelledby="keys-title" {
+            h2 id="keys-title" { "Keys" }
+            dl {
+                dt { kbd { "?" } } dd { "these keys" }
+                dt { kbd { "/" } } dd { "the first field of the page" }
+                @for (_, title, letter) in PAGES {
+                    dt { kbd { "g" } " " kbd { (letter) } } dd { (title) }
+                }
+            }
+            form method="dialog" {
+                p { label { input type="checkbox" id="keys-on" checked; " Keys of one letter do something" } }
+                button type="submit" { "Close" }
+            }
+        }
     };
-    markup.into_string()
+    framed(page.title, "page.js", &body)
 }
 
 /// For whoever is not known: how to become so.
 pub(super) fn sign_in() -> String {
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Sign in – linerate" }
-                link rel="stylesheet" href="/asset/style.css";
-                link rel="icon" href="data:,";
-                script type="module" src="/asset/sign_in.js" {}
+    let body = html! {
+        main id="main" {
+            h1 { "Sign in" }
+            p id="said" role="status" {
+                "Open the whole address that linerate web printed, with what stands behind #; or copy the token from there."
             }
-            body {
-                main id="main" {
-                    h1 { "Sign in" }
-                    p id="said" role="status" {
-                        "Open the whole address that linerate web printed, with what stands behind #; or copy the token from there."
-                    }
-                    form id="sign-in" method="post" action="/session" {
-                        label for="token" { "Token" }
-                        input id="token" name="token" type="password" autocomplete="off" required;
-                        button type="submit" { "Sign in" }
-                    }
-                }
+            form id="sign-in" method="post" action="/session" {
+                label for="token" { "Token" }
+                input id="token" name="token" type="password" autocomplete="off" required;
+                button type="submit" { "Sign in" }
             }
         }
     };
-    markup.into_string()
+    framed("Sign in", "sign_in.js", &body)
+}
+
+/// With the style sheet and a script of the server's own.
+fn framed(title: &str, script: &str, body: &Markup) -> String {
+    let head = html! {
+        link rel="stylesheet" href="/asset/style.css";
+        link rel="icon" href="data:,";
+        script type="module" src=(format!("/asset/{script}")) {}
+    };
+    frame(&format!("{title} – linerate"), &head, body)
 }

@@ -5,7 +5,7 @@
 //! killed it goes on to its end. It is asked to end with SIGINT, once: then settings are put back and records are kept.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,8 @@ pub(super) struct Run {
     /// As it can be typed.
     pub(super) command: String,
     words: Vec<String>,
+    /// What it reads on standard input: a plan that was posted.
+    input: Option<String>,
     /// Who started it.
     pub(super) by: String,
     pub(super) state: State,
@@ -89,8 +91,15 @@ impl Runs {
         Runs { table: Arc::default(), shared }
     }
 
-    /// Puts a campaign at the end of the queue: words of `linerate`, like `run tcp --target x`. Its number, or why not.
-    pub(super) fn add(&self, plan: &str, words: Vec<String>, by: &str) -> Result<u64, String> {
+    /// Puts a campaign at the end of the queue: words of `linerate`, like `run tcp --target x`, and what it reads on standard
+    /// input. Its number, or why not.
+    pub(super) fn add(
+        &self,
+        plan: &str,
+        words: Vec<String>,
+        input: Option<String>,
+        by: &str,
+    ) -> Result<u64, String> {
         let mut table = self.lock();
         if table.is_over {
             return Err("the server ends; nothing is started any more".to_owned());
@@ -108,6 +117,7 @@ impl Runs {
             plan: plan.to_owned(),
             command: typed(&words),
             words: all,
+            input,
             by: by.to_owned(),
             state: State::Waiting,
             watched: Watched::default(),
@@ -203,7 +213,7 @@ fn start_next(shared: &Shared, table: &mut Table) {
     }
     while let Some(run) = table.runs.iter_mut().find(|run| run.state == State::Waiting) {
         run.version += 1;
-        match started(&run.words) {
+        match started(&run.words, run.input.take()) {
             Ok(child) => {
                 run.state = State::Running(child.id());
                 let (shared, number) = (Arc::clone(shared), run.number);
@@ -215,12 +225,18 @@ fn start_next(shared: &Shared, table: &mut Table) {
     }
 }
 
-fn started(words: &[String]) -> std::io::Result<Child> {
+fn started(words: &[String], input: Option<String>) -> std::io::Result<Child> {
     // The program that runs, also when its file was replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("linerate").args(words).args(["--events", "-"]);
     // A group of its own: Ctrl-C at the server's terminal comes through the server, and once.
-    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() }).spawn()?;
+    if let Some((text, mut stdin)) = input.zip(child.stdin.take()) {
+        // A thread of its own: a pipe may hold less than a plan. A campaign that does not read it says why itself.
+        thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
+    }
+    Ok(child)
 }
 
 /// Hears a campaign to its end.
@@ -260,8 +276,17 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
             });
         }
     });
-    let status = child.wait();
-    let mut table = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+    // Its number may be another process's as soon as it is reaped: so nobody may ask it to end between that and the table.
+    let (mut table, status) = loop {
+        let table = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match child.try_wait() {
+            Ok(Some(status)) => break (table, Ok(status)),
+            Ok(None) => drop(table),
+            Err(error) => break (table, Err(error)),
+        }
+        // Both its pipes are closed: it ends now.
+        thread::sleep(Duration::from_millis(5));
+    };
     if let Some(run) = table.runs.iter_mut().find(|run| run.number == number) {
         // 1 is a judgement: what was measured is whole.
         let is_done = status.as_ref().is_ok_and(|status| matches!(status.code(), Some(0 | 1)));

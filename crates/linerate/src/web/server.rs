@@ -31,6 +31,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use super::asked::Asked;
 use super::gate::{Head, Passed};
 use super::reply::{Reply, kind};
+use super::tls::Tls;
 use super::{Lab, assets, views};
 
 /// So many connections at once; one more is closed unheard.
@@ -57,18 +58,19 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Where browsers come in.
 pub(crate) enum Door {
-    Tcp(TcpListener),
+    Tcp(TcpListener, Option<Tls>),
     /// The socket's file goes with the server.
     Unix(UnixListener, PathBuf),
 }
 
 impl Door {
-    pub(crate) fn tcp(address: SocketAddr) -> Result<Door> {
+    /// A port; with a certificate what passes there is encrypted.
+    pub(crate) fn tcp(address: SocketAddr, tls: Option<Tls>) -> Result<Door> {
         let listener = TcpListener::bind(address).map_err(|error| {
             anyhow!("cannot listen at {address}: {error}; --listen {}:0 takes any free port", address.ip())
         })?;
         listener.set_nonblocking(true)?;
-        Ok(Door::Tcp(listener))
+        Ok(Door::Tcp(listener, tls))
     }
 
     /// A socket that only this user can connect to.
@@ -94,14 +96,14 @@ impl Door {
     /// What tells its cookie from that of another server of this host: cookies are not kept apart by port.
     fn cookie(&self) -> String {
         match self {
-            Door::Tcp(listener) => format!("linerate-{}", listener.local_addr().map_or(0, |address| address.port())),
+            Door::Tcp(listener, _) => format!("linerate-{}", listener.local_addr().map_or(0, |address| address.port())),
             Door::Unix(..) => "linerate-socket".to_owned(),
         }
     }
 
     pub(crate) fn port(&self) -> Option<u16> {
         match self {
-            Door::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
+            Door::Tcp(listener, _) => listener.local_addr().ok().map(|address| address.port()),
             Door::Unix(..) => None,
         }
     }
@@ -117,7 +119,7 @@ impl Drop for Door {
 
 /// Serves until Ctrl-C, in a thread of its own. Campaigns that were started here are asked to end, and waited for; `say` hears
 /// of that.
-pub(crate) fn serve(lab: Lab, door: Door, say: &(dyn Fn(&str) + Sync)) -> Result<()> {
+pub(crate) fn serve(lab: Lab, mut door: Door, say: &(dyn Fn(&str) + Sync)) -> Result<()> {
     let lab = Arc::new(lab);
     let served = thread::scope(|scope| {
         let lab = Arc::clone(&lab);
@@ -128,7 +130,7 @@ pub(crate) fn serve(lab: Lab, door: Door, say: &(dyn Fn(&str) + Sync)) -> Result
                 .thread_keep_alive(Duration::from_secs(5))
                 .build()
                 .context("this machine has no room for a server's thread")?;
-            let ended = runtime.block_on(accept_all(&lab, &door));
+            let ended = runtime.block_on(accept_all(&lab, &mut door));
             runtime.shutdown_timeout(END);
             ended
         });
@@ -138,22 +140,35 @@ pub(crate) fn serve(lab: Lab, door: Door, say: &(dyn Fn(&str) + Sync)) -> Result
     served
 }
 
-async fn accept_all(lab: &Arc<Lab>, door: &Door) -> Result<()> {
+/// What all connections have in common.
+struct Entrance {
+    lab: Arc<Lab>,
+    cookie: String,
+    tls: Option<Tls>,
+    /// So many are open.
+    open: AtomicUsize,
+}
+
+async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
         .map(signal)
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
-    let open = Arc::new(AtomicUsize::new(0));
-    let cookie: Arc<str> = door.cookie().into();
+    let cookie = door.cookie();
+    let tls = match door {
+        Door::Tcp(_, tls) => tls.take(),
+        Door::Unix(..) => None,
+    };
+    let entrance = Arc::new(Entrance { lab: Arc::clone(lab), cookie, tls, open: AtomicUsize::new(0) });
     let accepts = async {
         match door {
-            Door::Tcp(listener) => {
+            Door::Tcp(listener, _) => {
                 let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
                 loop {
                     match listener.accept().await {
                         Ok((stream, peer)) => {
                             let _ = stream.set_nodelay(true);
-                            begin(lab, &open, &cookie, stream, peer.ip().to_string());
+                            begin(&entrance, stream, peer.ip().to_string());
                         }
                         // There are no descriptors left; some connection will end.
                         Err(_) => sleep(Duration::from_millis(100)).await,
@@ -164,7 +179,7 @@ async fn accept_all(lab: &Arc<Lab>, door: &Door) -> Result<()> {
                 let listener = tokio::net::UnixListener::from_std(listener.try_clone()?)?;
                 loop {
                     match listener.accept().await {
-                        Ok((stream, _)) => begin(lab, &open, &cookie, stream, "the socket".to_owned()),
+                        Ok((stream, _)) => begin(&entrance, stream, "the socket".to_owned()),
                         Err(_) => sleep(Duration::from_millis(100)).await,
                     }
                 }
@@ -190,43 +205,57 @@ async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>)
 }
 
 /// One of the connections that are open.
-struct Place(Arc<AtomicUsize>);
+struct Place(Arc<Entrance>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn begin<S>(lab: &Arc<Lab>, open: &Arc<AtomicUsize>, cookie: &Arc<str>, stream: S, peer: String)
+fn begin<S>(entrance: &Arc<Entrance>, stream: S, peer: String)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let place = Place(Arc::clone(open));
-    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+    let place = Place(Arc::clone(entrance));
+    if entrance.open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
         return;
     }
-    let (lab, cookie) = (Arc::clone(lab), Arc::clone(cookie));
     tokio::spawn(async move {
-        let _place = place;
-        let answer = service_fn(move |request| {
-            let (lab, cookie, peer) = (Arc::clone(&lab), Arc::clone(&cookie), peer.clone());
-            async move { Ok::<_, Infallible>(response(answered(&lab, &cookie, peer, request).await)) }
-        });
-        let io = Patient { io: TokioIo::new(stream), stall: Box::pin(sleep(STALL)), is_stalled: false };
-        let mut connection = std::pin::pin!(
-            http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIME)
-                .max_buf_size(HEAD)
-                .max_headers(64)
-                .serve_connection(io, answer)
-        );
-        if first(connection.as_mut(), sleep(LIFE)).await.is_none() {
-            connection.as_mut().graceful_shutdown();
-            let _ = timeout(STALL, connection).await;
+        let entrance = Arc::clone(&place.0);
+        match &entrance.tls {
+            None => converse(&entrance, stream, peer).await,
+            Some(tls) => {
+                if let Ok(Ok(stream)) = timeout(HEAD_TIME, tls.accept(stream)).await {
+                    converse(&entrance, stream, peer).await;
+                }
+            }
         }
     });
+}
+
+/// Answers one browser until it goes, or for as long as a connection lives.
+async fn converse<S>(entrance: &Arc<Entrance>, stream: S, peer: String)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(move |request| {
+        let (entrance, peer) = (Arc::clone(entrance), peer.clone());
+        async move { Ok::<_, Infallible>(response(answered(&entrance, peer, request).await)) }
+    });
+    let io = Patient { io: TokioIo::new(stream), stall: Box::pin(sleep(STALL)), is_stalled: false };
+    let mut connection = std::pin::pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .max_buf_size(HEAD)
+            .max_headers(64)
+            .serve_connection(io, answer)
+    );
+    if first(connection.as_mut(), sleep(LIFE)).await.is_none() {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(STALL, connection).await;
+    }
 }
 
 /// A stream whose reader has to read.
@@ -285,7 +314,8 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
     }
 }
 
-async fn answered(lab: &Arc<Lab>, cookie: &str, peer: String, request: Request<Incoming>) -> Reply {
+async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>) -> Reply {
+    let Entrance { lab, cookie, tls, .. } = entrance;
     let headers = request.headers();
     let given = cookie_of(headers, cookie).map(str::to_owned);
     let token = one(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
@@ -304,7 +334,7 @@ async fn answered(lab: &Arc<Lab>, cookie: &str, peer: String, request: Request<I
         Ok(passed) => passed,
         Err((status, sentence)) => return Reply::said(status, sentence),
     };
-    let is_secure = head.origin.is_some_and(|origin| origin.starts_with("https:"));
+    let is_secure = tls.is_some() || head.origin.is_some_and(|origin| origin.starts_with("https:"));
     let is_post = request.method() == Method::POST;
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
     let Some(asked) = Asked::new(path, query) else {

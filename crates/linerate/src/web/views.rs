@@ -47,7 +47,8 @@ const LOOKING: [(&[&str], Handler); 19] = [
 ];
 
 /// What can be done.
-const DOING: [(&[&str], Handler); 5] = [
+const DOING: [(&[&str], Handler); 6] = [
+    (&["plans", "try"], plans::tried),
     (&["runs"], actions::start),
     (&["run", "*", "stop"], actions::stop),
     (&["campaign", "*", "resume"], actions::resume),
@@ -86,6 +87,10 @@ impl View {
         View { forms, ..self }
     }
 
+    fn status(self, status: u16) -> View {
+        View { status, ..self }
+    }
+
     fn shown(self) -> Result<Shown> {
         Ok(Shown::Page(self))
     }
@@ -108,6 +113,14 @@ impl std::error::Error for Refused {}
 
 fn refused(status: u16, sentence: impl Into<String>) -> anyhow::Error {
     Refused { status, sentence: sentence.into() }.into()
+}
+
+/// What is not allowed names the flag that would allow it.
+fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
+    if is_allowed {
+        return Ok(());
+    }
+    Err(refused(403, format!("{why}; {flag}, where linerate web was started, allows it")))
 }
 
 /// Answers a request.

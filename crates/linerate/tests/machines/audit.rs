@@ -19,6 +19,16 @@ const RUN: &str = "const done = arguments[arguments.length - 1];
         `${rule.id} (${rule.help}): ${node.target.join(' ')}: ${node.html.slice(0, 200)}: ${node.failureSummary}`))),
         error => done([`axe-core cannot run: ${error}`]));";
 
+/// Opens whatever is folded.
+pub const OPEN: &str = "document.querySelectorAll('details').forEach(one => { one.open = true; });";
+
+/// That nothing was found on this page.
+#[track_caller]
+pub fn check(page: &str, found: &[String]) {
+    let shown: Vec<&String> = found.iter().take(12).collect();
+    assert!(found.is_empty(), "{page}: {} places, the first of which: {shown:#?}", found.len());
+}
+
 /// axe-core's text; `None`, and a line that says so, where it is not.
 pub fn axe(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(AXE)).ok();

@@ -183,6 +183,13 @@ impl Browser {
         self.tell("Emulation.setEmulatedMedia", &json!({"media": medium, "features": colours}));
     }
 
+    /// Stops all that the tab does, as with one that was left for long, and lets it go on.
+    #[track_caller]
+    pub fn freeze(&self, is_frozen: bool) {
+        let state = if is_frozen { "frozen" } else { "active" };
+        self.tell("Page.setWebLifecycleState", &json!({ "state": state }));
+    }
+
     /// Presses and releases a key, by the name and the number that the DOM has for it.
     #[track_caller]
     pub fn press(&self, key: &str, number: u32) {

@@ -7,6 +7,9 @@ pub mod browser;
 pub mod case_forms;
 pub mod chance;
 pub mod cookbook;
+pub mod kept;
+pub mod row;
+pub mod served;
 
 use std::fs;
 use std::io::Read;

@@ -6,6 +6,7 @@
 mod machines;
 
 mod browsers;
+mod encrypted;
 mod forms;
 mod large;
 mod runs;

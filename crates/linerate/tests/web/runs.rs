@@ -99,6 +99,44 @@ fn a_campaign_that_is_stopped_puts_settings_back() {
 }
 
 #[test]
+fn a_plan_that_is_posted_is_tried_out_and_carried_out() {
+    let Some(bench) = Bench::new("web-posted") else { return };
+    let (server, ends) = started(&bench, &["--allow-commands"]);
+    let text = "format = 'linerate.plan/1'\r\nname = 'mine'\r\nworkload = 'udp-stream'\r\n[options]\r\nduration = '300ms'\r\n\
+                warmup = '0s'\r\n[factors]\r\nrate = ['10M', '20M']\r\n";
+    let form = |text: &str, set: &str| format!("text={}&{ends}&set={}", encoded(text), encoded(set));
+    let tried = server.post("/plans/try", &form(text, "direction=rx"));
+    tried.check(200, &["Its trials", "10M", "20M", "No machine was asked", "name = 'mine'", "direction=rx"]);
+    // What is wrong stands above the text, which is kept.
+    let wrong = text.replace("rate = ", "rat = ");
+    server.post("/plans/try", &form(&wrong, "")).check(400, &["plan:8:1", "rat", "name = 'mine'"]);
+    server.post("/plans/try", &form("", "")).check(400, &["Write its text"]);
+    server.post("/runs", &form(&wrong, "")).check(400, &["plan:8:1"]);
+    server.post("/runs", &form("</textarea><script>alert(1)</script>", "")).check(400, &[]);
+    let begun = server.post("/runs", &form(text, "direction=rx"));
+    assert_eq!(begun.check(303, &[]).field("location"), Some("/run/1"));
+    bench.wait_until("the campaign's end", LONG, || server.get("/run/1/live").field("x-over").is_some());
+    server.get("/run/1").check(200, &["is done", "Campaign of mine"]);
+    let campaign = Store::open(&bench.store_path()).unwrap().latest_campaign().unwrap().unwrap();
+    assert_eq!((campaign.plan.as_str(), campaign.planned, bench.finished()), ("mine", 2, 2));
+    // One that changes settings needs to be allowed that, too.
+    let sets = text.replace("rate = ", "target.mtu = [1400]\r\nrate = ");
+    server.post("/runs", &form(&sets, "")).check(403, &["--allow-settings", "target.mtu"]);
+    // Stopped, it is carried on by its text.
+    server.post("/runs", &form(&text.replace("300ms", "20s"), "")).check(303, &[]);
+    bench.wait_for_traffic(bench.packets() + 50);
+    server.post("/run/2/stop", "").check(303, &[]);
+    bench.wait_until("the campaign's end", LONG, || server.get("/run/2/live").field("x-over").is_some());
+    let campaign = Store::open(&bench.store_path()).unwrap().latest_campaign().unwrap().unwrap();
+    let resumed = server.post(&format!("/campaign/{}/resume", campaign.id), "");
+    assert_eq!(resumed.check(303, &[]).field("location"), Some("/run/3"));
+    bench.wait_for_traffic(bench.packets() + 50);
+    server.get("/run/3").check(200, &["Campaign of mine", "--resume"]);
+    server.post("/run/3/stop", "").check(303, &[]);
+    bench.wait_until("the campaign's end", LONG, || server.get("/run/3/live").field("x-over").is_some());
+}
+
+#[test]
 fn settings_by_hand_and_machines() {
     let Some(bench) = Bench::new("web-machines") else { return };
     let (server, ends) = started(&bench, &["--allow-settings"]);

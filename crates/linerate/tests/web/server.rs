@@ -9,8 +9,9 @@ use std::time::Duration;
 use linerate_machine::end::Direction;
 use linerate_results::record::Record;
 use linerate_results::sample;
-use linerate_results::store::{Campaign, Store};
+use linerate_results::store::Store;
 
+use crate::machines::kept::keep;
 use crate::machines::{Bench, Running};
 
 pub const LONG: Duration = Duration::from_secs(60);
@@ -25,7 +26,11 @@ pub struct Server {
 
 impl Server {
     pub fn start(bench: &Bench, more: &[&str]) -> Server {
-        let mut command = bench.linerate(&[&["web", "--listen", "127.0.0.1:0"], more].concat());
+        Server::start_at(bench, "127.0.0.1:0", more)
+    }
+
+    pub fn start_at(bench: &Bench, listen: &str, more: &[&str]) -> Server {
+        let mut command = bench.linerate(&[&["web", "--listen", listen], more].concat());
         command.env("XDG_RUNTIME_DIR", &bench.folder.0);
         let folder = bench.folder.0.join("linerate");
         // One that a killed server left.
@@ -111,7 +116,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn of(told: &[u8]) -> Option<Answer> {
+    pub fn of(told: &[u8]) -> Option<Answer> {
         let text = String::from_utf8_lossy(told).into_owned();
         let (head, body) = text.split_once("\r\n\r\n")?;
         let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
@@ -153,24 +158,7 @@ pub fn keep_examples(bench: &Bench) -> Vec<Record> {
             }));
         }
         records.extend([sample::both(10), sample::full(), sample::failed(11), sample::examined(12)]);
-        let campaign = format!("{number:026}");
-        store
-            .campaign_begin(&Campaign {
-                id: campaign.clone(),
-                plan: "example".to_owned(),
-                plan_text: String::new(),
-                target: "ssh:root@board".to_owned(),
-                host: "local".to_owned(),
-                started_at: format!("2026-11-2{number}T03:00:00Z"),
-                planned: records.len() as u32,
-                finished_at: None,
-            })
-            .unwrap();
-        for (index, record) in (0_u32..).zip(&mut records) {
-            record.id = format!("{number:013}{index:013}");
-            (record.campaign, record.trial.index) = (campaign.clone(), index);
-            store.insert(record).unwrap();
-        }
+        keep(&mut store, number, &mut records);
         all.extend(records);
     }
     all

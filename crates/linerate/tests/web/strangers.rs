@@ -11,8 +11,9 @@ use crate::server::{LONG, Server, keep_examples, pages};
 const EVIL: &str = "evil.example";
 
 /// Every address that there is, and whether it does something.
-const DOING: [&str; 6] = [
+const DOING: [&str; 7] = [
     "/runs",
+    "/plans/try",
     "/run/1/stop",
     "/campaign/00000000000000000000000001/resume",
     "/machine/local/set",
@@ -167,6 +168,11 @@ fn what_is_not_allowed_names_its_flag() {
     ] {
         server.post("/runs", body).check(400, &[sentence]);
     }
+    // A text that is posted is a plan only where programs may run.
+    for page in ["/runs", "/plans/try"] {
+        server.post(page, "text=workload%3D%27tcp-rr%27&target=local").check(403, &["--allow-commands"]);
+    }
+    server.get("/plans").check(200, &["--allow-commands"]);
     server.get("/runs").check(200, &["Nothing was started here"]);
     server.get("/campaigns?form=json").check(200, &["\"planned\""]);
     server.post("/runs", &"x".repeat(65 << 10)).check(413, &["64 KiB"]);
@@ -177,7 +183,7 @@ fn what_others_reach_needs_a_proxy() {
     let bench = Bench::bare("web-listen");
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
         let ran = Running::start(bench.linerate(&["web", "--listen", address])).wait(LONG);
-        ran.check_sentence(&["reached by others", "ssh -L", "--behind-proxy"]);
+        ran.check_sentence(&["reached by others", "ssh -L", "--tls-cert", "--behind-proxy"]);
     }
     let ran = Running::start(bench.linerate(&["web", "--name", "http://lab:80"])).wait(LONG);
     ran.check_sentence(&["--name", "without a scheme"]);

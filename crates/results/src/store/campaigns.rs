@@ -112,16 +112,28 @@ impl Store {
 
     /// How many digits of these campaigns' identifiers tell each from every other campaign, so that a list can be short.
     pub fn digits_of_campaigns(&self, ids: &[&str]) -> Result<usize, StoreError> {
-        self.digits("SELECT id FROM campaigns ORDER BY id", ids)
+        self.digits(&["campaigns"], ids)
     }
 
     /// How many digits of these records' identifiers tell each from every other record, and from every campaign.
     pub fn digits_of_records(&self, ids: &[&str]) -> Result<usize, StoreError> {
-        self.digits("SELECT id FROM campaigns UNION SELECT id FROM records ORDER BY id", ids)
+        self.digits(&["campaigns", "records"], ids)
     }
 
-    fn digits(&self, sql: &str, ids: &[&str]) -> Result<usize, StoreError> {
-        let all = self.rows(sql, Vec::new(), |row| row.get::<String>(0))?;
+    /// Of all identifiers only an identifier's neighbours matter, which an index has at hand.
+    fn digits(&self, tables: &[&str], ids: &[&str]) -> Result<usize, StoreError> {
+        let mut all: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+        for table in tables {
+            let sql = format!(
+                "SELECT (SELECT max(id) FROM {table} WHERE id < value), (SELECT min(id) FROM {table} WHERE id > value)
+                 FROM json_each(?1)"
+            );
+            let wanted = vec![Value::Text(serde_json::json!(ids).to_string())];
+            let found = self.rows(&sql, wanted, |row| Ok([row.get::<Option<String>>(0)?, row.get(1)?]))?;
+            all.extend(found.into_iter().flatten().flatten());
+        }
+        all.sort_unstable();
+        all.dedup();
         Ok(digits_to_tell(&all.iter().map(String::as_str).collect::<Vec<_>>(), ids))
     }
 
@@ -244,6 +256,19 @@ mod tests {
         };
         assert_eq!((plans(Some("udp"), None), plans(None, Some(1))), (vec!["02B".to_owned()], vec!["02B".to_owned()]));
         assert!(plans(Some("nothing"), None).is_empty());
+    }
+
+    #[test]
+    fn neighbours_tell_as_much_as_all_identifiers() {
+        let store = store(&[("01M7Y0", "tcp", 40), ("01M7Y1", "udp", 3), ("01M7Z0", "tcp", 0)]);
+        let records = store.list(&Default::default()).unwrap();
+        let of_records: Vec<&str> = records.iter().map(|one| one.id.as_str()).collect();
+        let mut all = [&of_records[..], &["01M7Y0", "01M7Y1", "01M7Z0"]].concat();
+        all.sort_unstable();
+        for ids in [&of_records[..], &of_records[7..9], &of_records[42..], &[]] {
+            assert_eq!(store.digits_of_records(ids).unwrap(), digits_to_tell(&all, ids), "{ids:?}");
+        }
+        assert_eq!(store.digits_of_campaigns(&["01M7Y0"]).unwrap(), LEAST_DIGITS);
     }
 
     #[test]

@@ -2,17 +2,16 @@
 //! records that share it. For comparisons and histories, which read a hundred thousand records at once.
 //! Everything here is derived: it can be thrown away and made again from the records.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::types::Value;
-use serde::de::DeserializeOwned;
 
 use super::database::{Database, Row};
 use super::sql_error::SqlError;
 use super::{SCHEMA, Store, StoreError, dictionary, read, text, unpacked};
 use crate::figure::{METRICS, Metric};
-use crate::observation::{Asked, Observation, TrialContext};
+use crate::observation::{Asked, Facts, Observation, TrialContext};
 use crate::record::{NullSide, Record, digest};
 use crate::select::Selection;
 
@@ -98,7 +97,7 @@ pub(super) fn insert(database: &Database, record: &Record, json: &str) -> Result
         values,
     } = Observation::of(record);
     let asked = kept(database, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
-    let machines = kept(database, &serde_json::to_string(&*around.machines).unwrap_or_default())?;
+    let machines = kept(database, &around.machines.text())?;
     let mut row: Vec<Value> = [id, digest(json), campaign, started_at].map(Value::Text).into();
     row.extend([Value::Integer(index.into()), Value::Integer(repeat.into())]);
     row.push(configuration.map_or(Value::Null, |number| Value::Integer(number.into())));
@@ -227,7 +226,7 @@ pub(super) fn points_query(metric: &Metric, wanted: &Selection) -> (String, Vec<
 pub(super) struct Arounds<'a> {
     database: &'a Database,
     asked: HashMap<i64, Arc<Asked>>,
-    machines: HashMap<i64, Arc<BTreeMap<String, String>>>,
+    machines: HashMap<i64, Arc<Facts>>,
 }
 
 impl Arounds<'_> {
@@ -237,25 +236,27 @@ impl Arounds<'_> {
 
     /// What was asked, by its number.
     pub(super) fn asked(&mut self, number: i64) -> Result<Arc<Asked>, SqlError> {
-        part(self.database, &mut self.asked, number)
+        part(self.database, &mut self.asked, number, |text| serde_json::from_str(&text).unwrap_or_default())
     }
 
     fn get(&mut self, asked: i64, machines: i64) -> Result<TrialContext, SqlError> {
-        Ok(TrialContext { asked: self.asked(asked)?, machines: part(self.database, &mut self.machines, machines)? })
+        let machines = part(self.database, &mut self.machines, machines, Facts::of_text)?;
+        Ok(TrialContext { asked: self.asked(asked)?, machines })
     }
 }
 
-fn part<T: DeserializeOwned + Default>(
+fn part<T>(
     database: &Database,
     known: &mut HashMap<i64, Arc<T>>,
     id: i64,
+    of_text: impl FnOnce(String) -> T,
 ) -> Result<Arc<T>, SqlError> {
     if let Some(known) = known.get(&id) {
         return Ok(Arc::clone(known));
     }
     let sql = "SELECT text FROM around WHERE id = ?1";
     let text: Option<String> = database.first(sql, vec![Value::Integer(id)], |row| row.get(0))?;
-    let part: Arc<T> = Arc::new(serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default());
+    let part = Arc::new(of_text(text.unwrap_or_default()));
     known.insert(id, Arc::clone(&part));
     Ok(part)
 }

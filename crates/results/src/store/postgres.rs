@@ -18,7 +18,8 @@ use crate::error::{StoreError, said};
 mod connect;
 
 /// The layouts that there have been, the latest last; a store of an earlier one is brought on step by step.
-const MIGRATIONS: [&str; 1] = [r#"
+const MIGRATIONS: [&str; 2] = [
+    r#"
     CREATE TABLE campaigns (
         id text COLLATE "C" PRIMARY KEY,
         plan text COLLATE "C" NOT NULL,
@@ -59,7 +60,14 @@ const MIGRATIONS: [&str; 1] = [r#"
     CREATE TRIGGER written_once BEFORE UPDATE OR DELETE ON dictionary
         FOR EACH ROW EXECUTE FUNCTION linerate_is_written_once();
     CREATE TRIGGER never_emptied BEFORE TRUNCATE ON dictionary EXECUTE FUNCTION linerate_is_written_once();
-"#];
+"#,
+    // By what lists are sorted.
+    "
+    CREATE INDEX records_by_throughput ON records (throughput_bps DESC NULLS LAST, id DESC);
+    CREATE INDEX records_by_loss ON records (loss_ratio DESC NULLS LAST, id DESC);
+    CREATE INDEX records_by_transactions ON records (transactions_per_s DESC NULLS LAST, id DESC);
+    ",
+];
 
 /// `line` in ASCII: who makes or changes tables holds this advisory lock.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1818848869)";

@@ -64,6 +64,15 @@ const TABLES: &str = "
         BEGIN SELECT RAISE(ABORT, 'records are packed against it, so it is never deleted'); END;
 ";
 
+/// By what lists are sorted. A store of before gets them when it is opened; one that cannot be written does without.
+const INDEXES: &str = "
+    CREATE INDEX IF NOT EXISTS records_by_throughput ON records (throughput_bps, id);
+    CREATE INDEX IF NOT EXISTS records_by_loss ON records (loss_ratio, id);
+    CREATE INDEX IF NOT EXISTS records_by_transactions ON records (transactions_per_s, id);
+";
+const INDEXED: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
+    ('records_by_throughput', 'records_by_loss', 'records_by_transactions')";
+
 /// Opens the file; makes the tables in a new one, where `more` permits that. Its folder must exist.
 pub(super) fn open(path: &Path, more: OpenFlags) -> Result<Database, StoreError> {
     // Without SQLITE_OPEN_URI, so that a file may be called `file:x?mode=memory`.
@@ -93,6 +102,11 @@ fn ready(connection: Connection, path: &Path) -> Result<Database, StoreError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(said)?;
     if new {
         make_tables(&connection, path)?;
+    }
+    let indexes: i64 = connection.query_row(INDEXED, [], |row| row.get(0)).map_err(said)?;
+    if indexes < 3 && connection.execute_batch(&format!("BEGIN IMMEDIATE; {INDEXES} COMMIT")).is_err() {
+        // Lists are slower then, and the same.
+        let _ = connection.execute_batch("ROLLBACK");
     }
     Ok(Database::Sqlite(connection))
 }

@@ -40,6 +40,7 @@ pub(super) fn fields(action: Action, state: &State, remote_is_on: bool) -> Vec<F
         || state.field("sets", "Options", "options like duration=5s target.mtu=9000, or - for none", Check::Sets);
     match action {
         Action::Machine(end) => vec![state.machine_field(end)],
+        Action::Interface(end) => vec![state.interface_field(end)],
         Action::Setting(name, label) => vec![state.setting_field(name, label)],
         Action::Api(workload, option) => vec![state.option_field(workload, option, "Socket API")],
         Action::Test(workload, _) => {
@@ -69,7 +70,7 @@ pub(super) fn fields(action: Action, state: &State, remote_is_on: bool) -> Vec<F
 pub(super) fn deed(action: Action, state: &State) -> Deed {
     match action {
         Action::Go(place) => Deed::Go(place),
-        Action::Machine(_) | Action::Setting(..) | Action::Api(..) => Deed::Nothing,
+        Action::Machine(_) | Action::Interface(_) | Action::Setting(..) | Action::Api(..) => Deed::Nothing,
         Action::Check => measuring(state, &["check"], Vec::new()),
         Action::Test(workload, direction) => {
             let sets = test_sets(state, workload, direction);
@@ -84,7 +85,12 @@ pub(super) fn deed(action: Action, state: &State) -> Deed {
         Action::Screen(end, screen) => with_machine(state, end, |_| Deed::Screen(end, screen)),
         Action::Statistics(end) => with_machine(state, end, |_| Deed::Statistics(end)),
         Action::Stages(end) => {
-            with_machine(state, end, |endpoint| command(&["target", &endpoint, "watch", "--interval", "5s"]))
+            with_machine(state, end, |endpoint| {
+                let mut words = vec!["target", &endpoint, "watch", "--interval", "5s"];
+                let interface = state.interface(end);
+                words.extend(interface.iter().flat_map(|name| ["--interface", name]));
+                command(&words)
+            })
         }
         Action::ListPlans => command(&["plans"]),
         Action::ReadPlan => command(&["plans", state.value("plan")]),

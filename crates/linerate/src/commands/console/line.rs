@@ -135,7 +135,7 @@ impl LineConsole<'_> {
     fn read_settings(&mut self, at: usize) {
         let Some(endpoint) = self.state.endpoint(End::Target) else { return };
         let names: Vec<String> = GROUPS[at].rows.iter().map(|(name, _)| (*name).to_owned()).collect();
-        match self.machines.settings(&endpoint, &names) {
+        match self.machines.settings(&endpoint, &names, self.state.interface(End::Target)) {
             Ok(readings) => {
                 self.state.unread = None;
                 self.state.readings.extend(readings.into_iter().map(|one| (one.name.clone(), one)));
@@ -163,7 +163,7 @@ impl LineConsole<'_> {
         let Some(endpoint) = self.state.endpoint(end) else { return Next::Goes };
         let mut before: Option<(View, Instant)> = None;
         loop {
-            match self.look(&endpoint, screen) {
+            match self.look(&endpoint, end, screen) {
                 Ok((now, at)) => {
                     let then = before.as_ref().map(|(view, then)| (view, (at - *then).as_secs_f64()));
                     show(&self.dialogue, &now, then);
@@ -185,7 +185,7 @@ impl LineConsole<'_> {
         }
     }
 
-    fn look(&mut self, endpoint: &Endpoint, screen: Screen) -> Result<(View, Instant)> {
-        Ok((self.machines.view(endpoint, screen)?, Instant::now()))
+    fn look(&mut self, endpoint: &Endpoint, end: End, screen: Screen) -> Result<(View, Instant)> {
+        Ok((self.machines.view(endpoint, screen, self.state.interface(end))?, Instant::now()))
     }
 }

@@ -20,27 +20,32 @@ impl Machines {
         Machines { options, open: None }
     }
 
-    /// A screen of the machine, now.
-    pub(super) fn view(&mut self, endpoint: &Endpoint, screen: Screen) -> Result<View> {
+    /// A screen of the machine, now; of this interface, or of the first that is up.
+    pub(super) fn view(&mut self, endpoint: &Endpoint, screen: Screen, interface: Option<String>) -> Result<View> {
         let client = self.reach(endpoint)?;
         if !client.hello().capabilities.iter().any(|one| one == SCREENS) {
             bail!("the agent of {} shows no screens; install this version of linerate there", client.machine());
         }
-        match client.request(Request::Screen { screen, interface: None }, ANSWER_TIME)? {
+        match client.request(Request::Screen { screen, interface }, ANSWER_TIME)? {
             Reply::Screen(view) => Ok(*view),
             _ => bail!("{} answered something else; install the same version of linerate there", client.machine()),
         }
     }
 
-    /// Its settings of these names.
-    pub(super) fn settings(&mut self, endpoint: &Endpoint, names: &[String]) -> Result<Vec<Reading>> {
+    /// Its settings of these names, of this interface or of the first that is up.
+    pub(super) fn settings(
+        &mut self,
+        endpoint: &Endpoint,
+        names: &[String],
+        interface: Option<String>,
+    ) -> Result<Vec<Reading>> {
         let client = self.reach(endpoint)?;
         let Reply::Addresses { addresses, .. } = client.request(Request::Addresses, ANSWER_TIME)? else {
             bail!("{} did not tell its addresses; install the same version of linerate there", client.machine());
         };
         let up = addresses.into_iter().filter(|one| one.up).min_by_key(|one| one.loopback);
         let request = Request::Get {
-            interface: up.map(|one| one.interface),
+            interface: interface.or(up.map(|one| one.interface)),
             names: names.to_vec(),
             custom: Vec::new(),
             values: Vec::new(),

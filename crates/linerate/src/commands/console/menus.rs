@@ -30,6 +30,7 @@ pub(super) enum Place {
 pub(super) enum Action {
     Go(Place),
     Machine(End),
+    Interface(End),
     Check,
     Setting(&'static str, &'static str),
     Api(Workload, &'static str),
@@ -152,6 +153,9 @@ fn settings(at: usize, state: &State) -> Menu<Action> {
     let group = &GROUPS[at];
     let mut menu = Menu::new(format!("{} of the target, {}", group.title, machine(End::Target, state)), "Back");
     menu.note("What is set here holds in tests, and is put back after each.");
+    if let Some(interface) = state.interface(End::Target) {
+        menu.note(format!("Shown of {interface}; tests go where their addresses are: --target-address."));
+    }
     if let Some(sentence) = &state.unread {
         menu.note(sentence);
     }
@@ -199,6 +203,12 @@ fn screens(end: End, state: &State) -> Menu<Action> {
     for screen in Screen::listed() {
         menu.item(screen.title(), None, "again every 5 s, with rates", Action::Screen(end, screen));
     }
+    menu.item(
+        "Interface that is looked at",
+        Some(state.interface(end).unwrap_or_else(|| "the first that is up".to_owned())),
+        "where a machine has several; here, in Watch and in settings",
+        Action::Interface(end),
+    );
     menu
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Endpoint,
+    /// A name, or `auto`.
+    Interface,
     Option(Workload, &'static str),
     /// Of the target, or `as it is`.
     Setting(&'static str),
@@ -50,6 +52,10 @@ pub(super) enum Check {
 pub(super) const AS_IT_IS: &str = "as it is";
 /// An answer that says: none.
 pub(super) const NONE: &str = "-";
+/// The interface that an agent takes where none is named: the first that is up, and not the loopback.
+const AUTO: &str = "auto";
+/// IFNAMSIZ less the zero at its end (linux/if.h).
+const LONGEST_INTERFACE: usize = 15;
 
 /// What is usual where nothing was asked for yet. The text behind the last full stop is the option.
 const USUAL: [(&str, &str); 15] = [
@@ -112,7 +118,14 @@ impl State {
                         // They are another machine's.
                         self.readings.clear();
                     }
+                    self.values.remove(&interface_key(end));
                 }
+            }
+            (Check::Interface, key) => {
+                if key == interface_key(End::Target) && self.value(key) != answer {
+                    self.readings.clear();
+                }
+                self.values.insert(key.to_owned(), answer.to_owned());
             }
             (Check::Setting(name), key) => {
                 // Where it stands already there is nothing to set.
@@ -158,6 +171,19 @@ impl State {
         field(end.name().to_owned(), prompt, last, allowed, Check::Endpoint)
     }
 
+    /// The interface of this machine that is looked at; `None`: the first that is up.
+    pub(super) fn interface(&self, end: End) -> Option<String> {
+        let name = self.values.get(&interface_key(end))?;
+        (name != AUTO).then(|| name.clone())
+    }
+
+    /// The question for it.
+    pub(super) fn interface_field(&self, end: End) -> Field {
+        let allowed = format!("a name like eth0, as 'Addresses' lists them, or {AUTO} for the first that is up");
+        let last = self.interface(end).unwrap_or_else(|| AUTO.to_owned());
+        field(interface_key(end), "Interface that is looked at", last, allowed, Check::Interface)
+    }
+
     /// The question for an option of tests of this workload.
     pub(super) fn option_field(&self, workload: Workload, name: &'static str, prompt: &str) -> Field {
         self.option_field_at(&option_key(workload, name), workload, name, prompt)
@@ -188,6 +214,10 @@ pub(super) fn option_key(workload: Workload, name: &str) -> String {
     format!("{}.{name}", workload.name())
 }
 
+fn interface_key(end: End) -> String {
+    format!("interface.{}", end.name())
+}
+
 /// Where the value of a setting in tests is kept.
 pub(super) fn setting_key(name: &str) -> String {
     format!("setting.{name}")
@@ -202,6 +232,13 @@ impl Field {
     pub(super) fn check(&self, answer: &str) -> Result<(), String> {
         match self.check {
             Check::Endpoint => answer.parse::<Endpoint>().map(|_| ()).map_err(|error| error.to_string()),
+            Check::Interface => {
+                let is_name = |c: char| !c.is_whitespace() && !c.is_control() && !"/:".contains(c);
+                match (1..=LONGEST_INTERFACE).contains(&answer.len()) && answer.chars().all(is_name) && !answer.starts_with('-') {
+                    true => Ok(()),
+                    false => Err(format!("'{answer}' is no interface's name; write one like eth0, or {AUTO}")),
+                }
+            }
             Check::Option(workload, name) => {
                 let mut spec = Spec::new(workload);
                 spec.set(name, answer).map_err(|error| error.to_string())?;
@@ -260,6 +297,22 @@ mod tests {
             state.keep(&mtu, answer);
             assert_eq!(state.changes().count(), want, "{answer}");
         }
+    }
+
+    #[test]
+    fn an_interface_is_of_one_machine() {
+        let mut state = State::default();
+        let field = state.interface_field(End::Target);
+        assert_eq!((field.question.last.as_str(), state.interface(End::Target)), ("auto", None));
+        for (name, is_good) in [("eth0.100", true), ("auto", true), ("", false), ("--store", false), ("a b", false)] {
+            assert_eq!(field.check(name).is_ok(), is_good, "{name}");
+        }
+        assert!(field.check("sixteen_letters_").is_err());
+        state.keep(&field, "eth1");
+        assert_eq!((state.interface(End::Target).as_deref(), state.interface(End::Host)), (Some("eth1"), None));
+        let machine = state.machine_field(End::Target);
+        state.keep(&machine, "netns:c");
+        assert_eq!(state.interface(End::Target), None, "another machine has others");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use linerate_machine::end::{Direction, Party};
 use linerate_results::figure::Source;
 use linerate_results::findings::{findings, limit, trouble};
-use linerate_results::observation::{Asked, Observation};
+use linerate_results::observation::{Asked, Facts, Observation};
 use linerate_results::record::{FlowFigures, Record, digest};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
@@ -46,7 +46,7 @@ pub(crate) struct Material {
     /// Their lines, where they are to be attached.
     pub(super) attachment: Option<Attachment>,
     asked: HashSet<Arc<Asked>>,
-    machines: HashSet<Arc<BTreeMap<String, String>>>,
+    machines: HashSet<Arc<Facts>>,
 }
 
 /// How often which time was counted, nanoseconds.
@@ -112,7 +112,7 @@ impl Material {
 
     /// What is known of machines, each different account once.
     pub(super) fn machines(&self) -> impl Iterator<Item = &BTreeMap<String, String>> {
-        self.machines.iter().map(Arc::as_ref)
+        self.machines.iter().map(|facts| &***facts)
     }
 
     /// The place of one of its records.

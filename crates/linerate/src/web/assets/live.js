@@ -12,6 +12,7 @@ export function follow() {
   const news = document.getElementById('news');
   let version = root.dataset.version;
   let isAsking = false;
+  let failed = 0;
   let timer = 0;
   let said = 0;
 
@@ -26,6 +27,7 @@ export function follow() {
     let next = BUSY;
     try {
       const answer = await fetch(`${root.dataset.live}?v=${version}`, { credentials: 'same-origin' });
+      failed = 0;
       if (answer.status === 200) {
         version = answer.headers.get('x-version');
         put(new DOMParser().parseFromString(await answer.text(), 'text/html'));
@@ -38,9 +40,13 @@ export function follow() {
         next = IDLE;
       }
     } catch {
-      root.setAttribute('data-lost', '');
-      tell('The server does not answer.');
-      next = IDLE;
+      // Once may be a connection that was closed while this tab slept.
+      failed += 1;
+      if (failed > 1) {
+        root.setAttribute('data-lost', '');
+        tell('The server does not answer.');
+        next = IDLE;
+      }
     } finally {
       isAsking = false;
     }
@@ -69,6 +75,7 @@ export function follow() {
     news.textContent = words;
   }
 
+  document.addEventListener('resume', () => later(0));
   document.addEventListener('visibilitychange', () => { if (!document.hidden) later(0); });
   later(BUSY);
 }

@@ -13,19 +13,12 @@ use maud::html;
 use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::Reply;
-use super::{Shown, View, plans, refused};
+use super::{Shown, View, need, plans, refused};
 use crate::commands::report::measured_by;
 use crate::render::answer::Answer;
 
 /// A command that looks at a machine or sets it takes no longer.
 const TIME: Duration = Duration::from_secs(60);
-
-fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
-    if is_allowed {
-        return Ok(());
-    }
-    Err(refused(403, format!("{why}; {flag}, where linerate web was started, allows it")))
-}
 
 /// The machine of this name, which the server was told of.
 pub(super) fn machine<'a>(lab: &'a Lab, name: &str) -> Result<&'a Endpoint> {
@@ -45,8 +38,19 @@ pub(super) fn machine<'a>(lab: &'a Lab, name: &str) -> Result<&'a Endpoint> {
 /// Puts a campaign into the queue.
 pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
     need(lab.allowed.run, "--allow-run", "here one only looks")?;
-    let name = asked.field("plan").ok_or_else(|| refused(400, "which plan?"))?;
-    let plan = plans::find(lab, name)?;
+    if asked.field("text").is_some() {
+        plans::need_to_post(lab)?;
+    }
+    let (plan, name, input) = match plans::posted(asked)? {
+        Some(plan) => {
+            let text = plan.source.clone();
+            (plan, plans::INPUT, Some(text))
+        }
+        None => {
+            let name = asked.field("plan").ok_or_else(|| refused(400, "which plan?"))?;
+            (plans::find(lab, name)?, name, None)
+        }
+    };
     let target = asked.field("target").ok_or_else(|| refused(400, "which machine is the target?"))?;
     let ends = [Some(machine(lab, target)?), asked.field("host").map(|host| machine(lab, host)).transpose()?];
     let changes = plans::changes(asked)?;
@@ -59,7 +63,7 @@ pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
     words.extend(changes.overrides.iter().map(|(name, value)| format!("--set={name}={value}")));
     words.extend(changes.repeat.map(|repeat| format!("--repeat={repeat}")));
     words.extend(asked.field("precision").map(|precision| format!("--precision={precision}")));
-    let number = lab.runs.add(&plan.name, words, &asked.who).map_err(|why| refused(503, why))?;
+    let number = lab.runs.add(&plan.name, words, input, &asked.who).map_err(|why| refused(503, why))?;
     Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
 }
 
@@ -108,7 +112,6 @@ pub(super) fn resume(lab: &Lab, asked: &Asked) -> Result<Shown> {
             format!("{} is none of the machines that linerate web was told of; --machine {0} tells it", campaign.host),
         ));
     }
-    let plan = plans::find(lab, &campaign.plan)?;
     let wanted =
         crate::commands::order::Wanted::read(&campaign.plan_text).context("the campaign's plan cannot be read")?;
     if wanted.is_search() {
@@ -117,14 +120,23 @@ pub(super) fn resume(lab: &Lab, asked: &Asked) -> Result<Shown> {
             "it is a search; linerate search --resume with the words that began it carries it on",
         ));
     }
+    let (name, input) = match plans::of_source(lab, &campaign.plan, &wanted.source) {
+        Some(name) => (name, None),
+        // It was posted, or its file is gone.
+        None => {
+            plans::need_to_post(lab)?;
+            (plans::INPUT.to_owned(), Some(wanted.source.clone()))
+        }
+    };
     let order = wanted.begin()?;
     allowed(lab, &order.plan, order.trials())?;
-    let mut words = vec!["run".to_owned(), campaign.plan.clone(), format!("--target={target}")];
+    let mut words = vec!["run".to_owned(), name, format!("--target={target}")];
     words.push(format!("--host={}", campaign.host));
     words.push("--resume".to_owned());
+    let plan = campaign.plan.clone();
     let (command, _) = measured_by(campaign);
     let number =
-        lab.runs.add(&plan.name, words, &asked.who).map_err(|why| refused(503, format!("{why} ({command})")))?;
+        lab.runs.add(&plan, words, input, &asked.who).map_err(|why| refused(503, format!("{why} ({command})")))?;
     Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
 }
 

@@ -167,7 +167,7 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
 pub(super) fn part(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let [_, name, part] = asked.path()[..] else { bail!("three parts") };
     match part {
-        "counters" => counted(lab, name),
+        "counters" => counted(lab, asked, name),
         "settings" => set(lab, name),
         "registers" => registers(lab, name),
         _ => Err(refused(404, format!("a machine has no page '{part}'"))),
@@ -186,10 +186,15 @@ fn grown(client: &Client) -> Result<(Answer, Answer)> {
     Ok((rates, render::machine::answer_of_counters(&now, None)))
 }
 
-fn counted(lab: &Lab, name: &str) -> Result<Shown> {
+fn counted(lab: &Lab, asked: &Asked, name: &str) -> Result<Shown> {
     let client = reached(lab, name)?;
     free(&client)?;
     let (rates, all) = grown(&client)?;
+    let title = format!("Counters of {name}");
+    if asked.value("form").is_some() {
+        return View::new(title, all.followed_by(rates)).shown();
+    }
+    let (open, behind) = (asked.open_address(), all.tables() + 1);
     let above = html! {
         (around(lab, name))
         p id="news" class="news" role="status" aria-live="polite" {}
@@ -197,9 +202,17 @@ fn counted(lab: &Lab, name: &str) -> Result<Shown> {
         div data-live=(format!("/machine/{}/counters/live", segment(name))) data-version="" {
             section data-part="rates" data-mark="" { (rates.inner()) }
         }
+        @if rates.tables() > 0 {
+            p class="forms" {
+                "Within another second, as "
+                @for (form, name) in [("csv", "CSV"), ("json", "JSON"), ("markdown", "Markdown")] {
+                    a href=(format!("{open}table={behind}&form={form}")) { (name) } " "
+                }
+            }
+        }
         h2 { "Since the machine started" }
     };
-    View::new(format!("Counters of {name}"), all).above(above).shown()
+    View::new(title, all).above(above).shown()
 }
 
 /// What moved in the last second.

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use linerate_machine::printable::printable;
 use linerate_plan::{Changes, Plan, PlannedTrial};
-use maud::html;
+use maud::{Markup, html};
 
 use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::kind;
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, raw, refused};
+use super::{Shown, View, choice, field, is_form, need, plain, raw, refused};
 use crate::commands::dry_run;
 use crate::render;
 use crate::render::answer::Answer;
@@ -39,11 +40,26 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<Plan> {
     linerate_plan::find(name).map_err(|error| refused(404, error.to_string()))
 }
 
+/// What a plan of this name and text is called here: as built in, or by its file.
+pub(super) fn of_source(lab: &Lab, name: &str, source: &str) -> Option<String> {
+    let is_same = |found: &str| linerate_plan::find(found).is_ok_and(|plan| plan.source == source);
+    let built_in = linerate_plan::builtin_names().filter(|other| *other == name).map(str::to_owned);
+    let files = files(lab).into_iter().map(|file| file.display().to_string());
+    built_in.chain(files).find(|found| is_same(found))
+}
+
 /// All that can be measured.
-pub(super) fn list(lab: &Lab, _: &Asked) -> Result<Shown> {
+pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let answer = render::plans::answer(&linerate_plan::builtins())?;
     let files = files(lab);
     let above = html! {
+        details {
+            summary { "A plan of your own" }
+            @if lab.allowed.run && lab.allowed.commands { (editor(lab, asked)) }
+            @else {
+                p { "Folders that --plans names are shown here; --allow-run and --allow-commands, where linerate web was started, let one be written here." }
+            }
+        }
         @if !files.is_empty() {
             h2 { "Plan files" }
             ul { @for file in &files { @let name = file.display().to_string(); li { a href=(format!("/plan/{}", segment(&name))) { (name) } } } }
@@ -51,6 +67,80 @@ pub(super) fn list(lab: &Lab, _: &Asked) -> Result<Shown> {
         }
     };
     View::new("Plans", answer).above(above).shown()
+}
+
+/// What `linerate run` calls a plan that says no name, read from where a posted one comes.
+const UNNAMED: &str = "stdin";
+/// How `linerate run` is told to read it from there.
+pub(super) const INPUT: &str = "/dev/stdin";
+/// What there is before anything is written.
+const BEGUN: &str = r#"format = "linerate.plan/1"
+name = "mine"
+workload = "tcp-stream"
+
+[options]
+duration = "5s"
+
+[factors]
+direction = ["tx", "rx"]
+"#;
+
+/// Where a plan is written, tried out and started.
+fn editor(lab: &Lab, asked: &Asked) -> Markup {
+    let machines = || lab.machines.iter().map(|(name, _)| (name.as_str(), name.as_str()));
+    let now = |name: &str| asked.field(name);
+    html! {
+        form class="fields" method="post" action="/plans/try" {
+            label class="whole" {
+                "Its file"
+                textarea name="text" rows="14" cols="90" spellcheck="false" { (printable(now("text").unwrap_or(BEGUN))) }
+            }
+            (choice("Target", "target", now("target"), machines()))
+            (choice("Host", "host", now("host"), std::iter::once(("", "as usual")).chain(machines())))
+            label { "Options, one a line" textarea name="set" rows="3" cols="30" { (asked.lines("set").join("\n")) } }
+            (field("Repeats", "repeat", now("repeat"), "as the plan says"))
+            button type="submit" { "Show its trials" }
+            @if !lab.machines.is_empty() { button type="submit" formaction="/runs" { "Start" } }
+        }
+        @if lab.machines.is_empty() {
+            p class="said" { "No machine is named, so nothing can be started; --machine ENDPOINT, where linerate web was started, names one." }
+        }
+    }
+}
+
+/// The plan that was posted.
+pub(super) fn posted(asked: &Asked) -> Result<Option<Plan>> {
+    let Some(text) = asked.field("text") else { return Ok(None) };
+    // A form's lines end as those of mail do.
+    let text = format!("{}\n", text.replace("\r\n", "\n"));
+    Ok(Some(Plan::parse(&text, "plan", UNNAMED)?))
+}
+
+/// The trials of a plan that was posted; nothing is kept of it, and no machine is asked.
+pub(super) fn tried(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    need_to_post(lab)?;
+    let told = || -> Result<Answer> {
+        let plan = posted(asked)?.ok_or_else(|| refused(400, "which plan? Write its text"))?;
+        let changes = changes(asked)?;
+        let trials = plan.trials_of(&changes)?;
+        Ok(render::matrix::answer(&dry_run::matrix(&plan, &changes, &trials, &[])))
+    };
+    let (told, status) = match told() {
+        Ok(answer) => (html! { h2 { "Its trials" } (answer.inner()) }, 200),
+        Err(error) => (html! { p class="refused" role="alert" { (plain(&format!("{error:#}"))) } }, 400),
+    };
+    let above = html! {
+        @if status == 200 { p { "No machine was asked: what one does not have is told when the plan is started." } }
+        (editor(lab, asked))
+        (told)
+    };
+    View::new("A plan of your own", Answer::default()).above(above).status(status).shown()
+}
+
+/// A text that is posted may run programs, whatever it says.
+pub(super) fn need_to_post(lab: &Lab) -> Result<()> {
+    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    need(lab.allowed.commands, "--allow-commands", "plans are those that --plans names, and the built-in ones")
 }
 
 /// A text as one part of a path.

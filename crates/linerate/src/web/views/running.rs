@@ -14,9 +14,18 @@ use crate::render::answer::Answer;
 use crate::render::watched;
 
 /// The campaigns that were started here.
-pub(super) fn list(lab: &Lab, _: &Asked) -> Result<Shown> {
-    View::new("What runs", Answer::default()).above(table(lab)).shown()
+pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    if asked.value("form").is_some() {
+        let row = |run: &Run| [run.plan.clone(), words(run), run.by.clone(), run.command.clone()];
+        let answer = lab.runs.look(|runs| watched::answer_of_runs(runs.iter().rev().map(row)));
+        return View::new("What runs", answer).shown();
+    }
+    View::new("What runs", Answer::default()).above(table(lab)).forms(&TABLE).shown()
 }
+
+/// Of a page whose only table has buttons in it.
+const TABLE: [(&str, &str); 4] =
+    [("csv&table=1", "CSV"), ("json&table=1", "JSON"), ("markdown", "Markdown"), ("text", "plain text")];
 
 fn words(run: &Run) -> String {
     match &run.state {
@@ -81,22 +90,31 @@ fn gone(number: u64) -> anyhow::Error {
     )
 }
 
-/// One of them, live.
+/// One of them, live while it runs.
 pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let number = number(asked)?;
     let now = Instant::now();
+    let is_form = asked.value("form").is_some();
     let made = lab.runs.of_number(number, |run| {
-        let above = html! {
+        let title = format!("Campaign of {}", run.plan);
+        let command = html! {
             p { "Started by " (run.by) ": " code id="command" { (run.command) } " " button type="button" data-copy="command" hidden { "Copy" } }
-            @if run.is_alive() && lab.allowed.run { (stop(run)) }
+        };
+        if is_form || !run.is_alive() {
+            let parts = watched::parts(&run.watched, now);
+            let answer = parts.into_iter().fold(Answer::default(), |all, (_, part)| all.followed_by(part));
+            return View::new(title, answer).above(html! { (command) (state(run)) (log(run)) });
+        }
+        let above = html! {
+            (command)
+            @if lab.allowed.run { (stop(run)) }
             p id="news" class="news" role="status" aria-live="polite" {}
             noscript { p { a href=(format!("/run/{number}")) { "Look again" } } }
             div data-live=(format!("/run/{number}/live")) data-version=(version(run, now)) { (parts(run, now)) }
         };
-        (format!("Campaign of {}", run.plan), above)
+        View::new(title, Answer::default()).above(above).forms(&[("markdown", "Markdown, as it is now"), ("text", "plain text")])
     });
-    let (title, above) = made.ok_or_else(|| gone(number))?;
-    View::new(title, Answer::default()).above(above).shown()
+    made.ok_or_else(|| gone(number))?.shown()
 }
 
 /// It changes with everything that happens, and while a trial runs with every second.
@@ -131,23 +149,29 @@ pub(super) fn live(lab: &Lab, asked: &Asked) -> Result<Shown> {
 }
 
 fn parts(run: &Run, now: Instant) -> Markup {
-    let base = match &run.watched.campaign {
-        Some(campaign) => format!("/campaign/{campaign}"),
-        None => "/campaigns".to_owned(),
-    };
     html! {
-        (part("state", &html! {
-            p {
-                "It " (words(run)) "."
-                @if run.watched.campaign.is_some() { " " a href=(base) { "Its campaign in the store" } }
-            }
-        }))
+        (part("state", &state(run)))
         @for (name, answer) in watched::parts(&run.watched, now) { (part(name, &answer.inner())) }
-        (part("log", &html! {
-            @if !run.log.is_empty() {
-                details { summary { "What it says on standard error" } pre tabindex="0" { @for line in &run.log { (line) "\n" } } }
+        (part("log", &log(run)))
+    }
+}
+
+fn state(run: &Run) -> Markup {
+    html! {
+        p {
+            "It " (words(run)) "."
+            @if let Some(campaign) = &run.watched.campaign {
+                " " a href=(format!("/campaign/{campaign}")) { "Its campaign in the store" }
             }
-        }))
+        }
+    }
+}
+
+fn log(run: &Run) -> Markup {
+    html! {
+        @if !run.log.is_empty() {
+            details { summary { "What it says on standard error" } pre tabindex="0" { @for line in &run.log { (line) "\n" } } }
+        }
     }
 }
 

@@ -16,8 +16,8 @@ const CLOSE: Duration = Duration::from_secs(2);
 
 /// What is asked.
 enum Job {
-    View(Endpoint, Screen),
-    Settings(Endpoint, Vec<String>),
+    View(Endpoint, Screen, Option<String>),
+    Settings(Endpoint, Vec<String>, Option<String>),
     Close(Sender<()>),
 }
 
@@ -31,12 +31,12 @@ impl Looker {
         Ok(Looker(asked))
     }
 
-    pub(super) fn view(&self, endpoint: Endpoint, screen: Screen) {
-        let _ = self.0.send(Job::View(endpoint, screen));
+    pub(super) fn view(&self, endpoint: Endpoint, screen: Screen, interface: Option<String>) {
+        let _ = self.0.send(Job::View(endpoint, screen, interface));
     }
 
-    pub(super) fn settings(&self, endpoint: Endpoint, names: Vec<String>) {
-        let _ = self.0.send(Job::Settings(endpoint, names));
+    pub(super) fn settings(&self, endpoint: Endpoint, names: Vec<String>, interface: Option<String>) {
+        let _ = self.0.send(Job::Settings(endpoint, names, interface));
     }
 
     /// Ends the conversation that is open, and waits for that.
@@ -51,12 +51,12 @@ impl Looker {
 fn work(mut machines: Machines, jobs: &Receiver<Job>, events: &Sender<Event>) {
     for job in jobs {
         let event = match job {
-            Job::View(endpoint, screen) => {
-                let view = machines.view(&endpoint, screen).map_err(|error| format!("{error:#}"));
+            Job::View(endpoint, screen, interface) => {
+                let view = machines.view(&endpoint, screen, interface).map_err(|error| format!("{error:#}"));
                 Event::Viewed(view, Instant::now())
             }
-            Job::Settings(endpoint, names) => {
-                Event::Settings(machines.settings(&endpoint, &names).map_err(|error| format!("{error:#}")))
+            Job::Settings(endpoint, names, interface) => {
+                Event::Settings(machines.settings(&endpoint, &names, interface).map_err(|error| format!("{error:#}")))
             }
             Job::Close(done) => {
                 machines.close();

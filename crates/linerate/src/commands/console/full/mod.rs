@@ -164,13 +164,13 @@ impl FullConsole<'_> {
             Effect::DrawAnew => return if self.screen.draw_anew().is_ok() { Next::Goes } else { Next::Ends },
             Effect::Look(end, screen) => {
                 if let Some(endpoint) = self.app.state.endpoint(end) {
-                    self.looker.view(endpoint, screen);
+                    self.looker.view(endpoint, screen, self.app.state.interface(end));
                 }
             }
             Effect::ReadSettings(at) => {
                 if let Some(endpoint) = self.app.state.endpoint(End::Target) {
                     let names = GROUPS[at].rows.iter().map(|(name, _)| (*name).to_owned()).collect();
-                    self.looker.settings(endpoint, names);
+                    self.looker.settings(endpoint, names, self.app.state.interface(End::Target));
                 }
             }
             Effect::Command(words) => self.start(&words),
