@@ -24,8 +24,7 @@ const WIDTHS: [u32; 2] = [1100, 320];
 /// A4 with margins of a centimetre, upright and across, in CSS pixels.
 const SHEET: [u32; 2] = [718, 1047];
 /// Jenkins' policy for what it serves of a workspace.
-const JENKINS: &str =
-    "Content-Security-Policy: sandbox; default-src 'none'; img-src 'self'; style-src 'self'\r\n";
+const JENKINS: &str = "Content-Security-Policy: sandbox; default-src 'none'; img-src 'self'; style-src 'self'\r\n";
 
 /// Every kind of record: sweeps, requests, streams, both directions at once, events, registers, settings, failed trials.
 fn examples(part: f64) -> Vec<Record> {

@@ -74,7 +74,9 @@ fn an_interface_can_be_chosen_where_there_are_several() {
     let lines = ["13", "5", "", "11", "lo", "5", "", "11", "gone0", "5", "", "1", "5", "", "0", "4", "0", "0"];
     let ran = console(&bench, &lines);
     ran.check_done();
-    for part in ["[the first that is up]", "[lo]", "[gone0]", "65536", "no interface gone0", "Shown of gone0; tests go where"] {
+    for part in
+        ["[the first that is up]", "[lo]", "[gone0]", "65536", "no interface gone0", "Shown of gone0; tests go where"]
+    {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
     assert_eq!(ran.stdout.matches("1500").count(), 2, "the target's first, and the host's: {}", ran.stdout);

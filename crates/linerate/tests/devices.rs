@@ -5,6 +5,7 @@
 mod machines;
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use linerate_host::xdp::attach::Pass;
@@ -202,7 +203,8 @@ fn a_device_recovers_from_an_overload_and_from_a_reset() {
     });
     assert!(is_away, "away for another time than 0.3 s, {TRIES} times");
     // A command that fails is the trial's error, and its words are the user's.
-    let ran = linerate(&row, 
+    let ran = linerate(
+        &row,
         &[&["search", "frames"][..], &goal, &["--reset", "echo no power >&2; exit 3", "--stage-time", "300ms"]]
             .concat(),
     );

@@ -74,7 +74,11 @@ fn pages(bench: &Bench) -> Result<String, String> {
         for _ in 0..ROUNDS {
             let answer = client.get(&page)?;
             if answer.status != 200 {
-                return Err(format!("{page}: {}: {}", answer.status, answer.body.chars().take(300).collect::<String>()));
+                return Err(format!(
+                    "{page}: {}: {}",
+                    answer.status,
+                    answer.body.chars().take(300).collect::<String>()
+                ));
             }
             times.push(answer.first_byte_ms);
             octets = answer.body.len();
@@ -393,7 +397,8 @@ mod tests {
 
     #[test]
     fn figures_have_four_digits() {
-        for (value, want) in [(429_600_000.0, "429600000"), (12.3456, "12.35"), (0.0123, "0.01230"), (0.0, "0.000000")] {
+        for (value, want) in [(429_600_000.0, "429600000"), (12.3456, "12.35"), (0.0123, "0.01230"), (0.0, "0.000000")]
+        {
             assert_eq!(short(value), want);
         }
     }

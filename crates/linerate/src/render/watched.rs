@@ -37,7 +37,9 @@ pub(crate) fn parts(watched: &Watched, now: Instant) -> [(&'static str, Answer);
 /// Campaigns that were started from a page: plan, how it goes, by whom, and the command.
 pub(crate) fn answer_of_runs(rows: impl Iterator<Item = [String; 4]>) -> Answer {
     let rows: Vec<_> = rows.map(|row| row.map(Cell::long).to_vec()).collect();
-    Answer::of(vec![Piece::Table(Table::new(["plan", "how it goes", "started by", "command"], rows))])
+    let none = rows.is_empty().then(|| Piece::Lines(vec!["Nothing was started here.".to_owned()]));
+    let table = Piece::Table(Table::new(["plan", "how it goes", "started by", "command"], rows));
+    Answer::of(none.into_iter().chain([table]).collect())
 }
 
 /// What a screen reader is told when a trial ends.

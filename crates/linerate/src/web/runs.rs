@@ -93,13 +93,7 @@ impl Runs {
 
     /// Puts a campaign at the end of the queue: words of `linerate`, like `run tcp --target x`, and what it reads on standard
     /// input. Its number, or why not.
-    pub(super) fn add(
-        &self,
-        plan: &str,
-        words: Vec<String>,
-        input: Option<String>,
-        by: &str,
-    ) -> Result<u64, String> {
+    pub(super) fn add(&self, plan: &str, words: Vec<String>, input: Option<String>, by: &str) -> Result<u64, String> {
         let mut table = self.lock();
         if table.is_over {
             return Err("the server ends; nothing is started any more".to_owned());

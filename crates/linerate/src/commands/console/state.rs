@@ -234,7 +234,10 @@ impl Field {
             Check::Endpoint => answer.parse::<Endpoint>().map(|_| ()).map_err(|error| error.to_string()),
             Check::Interface => {
                 let is_name = |c: char| !c.is_whitespace() && !c.is_control() && !"/:".contains(c);
-                match (1..=LONGEST_INTERFACE).contains(&answer.len()) && answer.chars().all(is_name) && !answer.starts_with('-') {
+                match (1..=LONGEST_INTERFACE).contains(&answer.len())
+                    && answer.chars().all(is_name)
+                    && !answer.starts_with('-')
+                {
                     true => Ok(()),
                     false => Err(format!("'{answer}' is no interface's name; write one like eth0, or {AUTO}")),
                 }
