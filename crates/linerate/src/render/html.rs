@@ -269,12 +269,27 @@ fn figure(cell: &Cell, called: &Called<'_>) -> Markup {
     told
 }
 
+/// On a narrow screen a page of ours scrolls a picture by itself: as small as the screen nobody could read it. A report's reader
+/// can enlarge it.
+#[cfg(feature = "web")]
+fn scrolled(chart: &Chart, called: &Called<'_>, picture: PreEscaped<String>) -> Markup {
+    if !called.is_linked {
+        return picture;
+    }
+    html! { div class="wide picture" role="region" tabindex="0" aria-label=(sentence(&chart.title)) { (picture) } }
+}
+
+#[cfg(not(feature = "web"))]
+fn scrolled(_: &Chart, _: &Called<'_>, picture: PreEscaped<String>) -> Markup {
+    picture
+}
+
 /// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
 fn chart(chart: &Chart, called: &Called<'_>, drawn: &Count) -> Markup {
     let number = next(&drawn.figures);
     html! {
         figure {
-            (PreEscaped(linerate_chart::svg::drawn(chart, &format!("figure-{number}"))))
+            (scrolled(chart, called, PreEscaped(linerate_chart::svg::drawn(chart, &format!("figure-{number}")))))
             @if let Some(forms) = called.forms {
                 (downloads(forms, &format!("figure={number}"), &["svg"], &chart.title))
             }
