@@ -111,8 +111,9 @@ fn the_interval_holds_the_truth_as_often_as_it_says() {
         all.nearer += tally.nearer;
     }
     println!("in all {all:?}");
-    // Few do not tell; and an interval that is too wide is no harm, one that is too narrow is.
+    // Few do not tell. Eight of ten are to be inside; of a hundred that depend on each other by tens, 72 to 90 may be.
     let tells = all.predicted >= 100;
-    assert!(!tells || 100 * all.inside >= 72 * all.predicted, "{} of {} inside", all.inside, all.predicted);
+    let is_honest = (72 * all.predicted..=90 * all.predicted).contains(&(100 * all.inside));
+    assert!(!tells || is_honest, "{} of {} inside", all.inside, all.predicted);
     assert!(!tells || 4 * all.nearer >= 3 * all.predicted, "{} of {} nearer than the null", all.nearer, all.predicted);
 }
