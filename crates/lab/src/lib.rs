@@ -4,6 +4,7 @@
 mod between;
 pub mod boards;
 mod lab;
+mod lacks;
 mod link;
 mod port;
 mod privilege;
@@ -16,6 +17,7 @@ pub use lab::{
     HOST_IPV4, HOST_IPV6, IPV4_PREFIX, IPV6_PREFIX, LINK_NAME, Lab, LabError, QueueCounts, RECEIVE_QUEUE_NAME,
 };
 pub use lab::{TARGET_IPV4, TARGET_IPV6};
+pub use lacks::Lack;
 pub use port::Port;
 pub use privilege::{Privilege, enter_user_namespace, privilege};
 pub use shape::Shape;

@@ -88,6 +88,49 @@ impl Namespace {
     }
 }
 
+/// A system call that is refused: its number, what the lower half of some of its arguments must be, and the error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) call: libc::c_long,
+    pub(crate) arguments: &'static [(u32, u32)],
+    pub(crate) errno: i32,
+}
+
+/// Has a program, and all that it starts, be refused these system calls (seccomp(2), SECCOMP_MODE_FILTER). Needs root.
+pub(crate) fn refuse(command: &mut Command, refused: &[Refused]) {
+    let program = refusing(refused);
+    let install = move || {
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+        // SAFETY: the filter is the closure's own, as long as is said, and only read; a system call, which may be made between
+        // fork and exec.
+        check(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) })
+    };
+    // SAFETY: `install` takes no lock and allocates nothing (an `io::Error` of a number needs no memory).
+    unsafe { command.pre_exec(install) };
+}
+
+/// A filter over struct seccomp_data (linux/seccomp.h): the first rule whose numbers are all there answers.
+fn refusing(refused: &[Refused]) -> Vec<libc::sock_filter> {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    // Behind the number, the architecture and an address, six arguments of eight octets.
+    let lower_half = |nth: u32| 16 + 8 * nth + if cfg!(target_endian = "big") { 4 } else { 0 };
+    let one = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut program = Vec::new();
+    for Refused { call, arguments, errno } in refused {
+        let mut left = 2 * arguments.len() as u8 + 1;
+        program.extend([one(LOAD, 0, 0), one(EQUAL, left, *call as u32)]);
+        for (nth, value) in *arguments {
+            left -= 2;
+            program.extend([one(LOAD, 0, lower_half(*nth)), one(EQUAL, left, *value)]);
+        }
+        program.push(one(ANSWER, 0, libc::SECCOMP_RET_ERRNO | *errno as u32));
+    }
+    program.push(one(ANSWER, 0, libc::SECCOMP_RET_ALLOW));
+    program
+}
+
 /// A socket that has every frame which arrives at an interface, and sends frames as they are (packet(7)).
 pub(crate) fn packet_socket(interface: &CStr) -> io::Result<OwnedFd> {
     const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();

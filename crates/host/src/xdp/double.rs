@@ -5,11 +5,12 @@
 //!   tester's port ── veth ── from │ rate c, depth B │ to ── veth ── tester's other port
 //! ```
 //! What is due is decided by the clock and not by being run in time, so the rate has no error however busy the machine is.
-//! At an even load above c, the frames before the first loss are B ÷ (1 − c ÷ load).
+//! At an even load above c, the frames before the first loss are B ÷ (1 − c ÷ load). A frame may be held: the program looks at
+//! the clock until the frame is due, so the CPU that receives is busy meanwhile, and the load has to leave it the time.
 
 use std::io;
 
-use super::assembler::Reg::{R0, R1, R2, R3, R4, R7, R8, R9};
+use super::assembler::Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use super::assembler::Width::W64;
 use super::assembler::{Alu, Assembler, Helper, If};
 use super::attach::{Place, attach, number};
@@ -25,7 +26,14 @@ pub struct DoubleOptions {
     pub capacity: Pace,
     /// Tokens that it may save up, one a frame; it begins with as many. At least 1, and times [`Pace::in_ns`] below 2^62.
     pub depth: u64,
+    /// From a frame's arrival until it leaves, nanoseconds, [`MOST_HELD_NS`] at most; 0: at once.
+    pub hold_ns: u64,
 }
+
+/// The longest that a frame is held. The verifier goes through every look at the clock.
+pub const MOST_HELD_NS: u64 = 50_000;
+/// Looks at the clock, each some 20 ns and more: enough for the longest.
+const LOOKS: i32 = 4096;
 
 /// What came and what became of it: the truth that a tester's figures are held against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +50,8 @@ pub struct DoubleCounts {
     pub spilt: u64,
     /// Whole tokens that it had when the last frame had come.
     pub saved: u64,
+    /// The least and the most that a frame was held, by the clock, nanoseconds; where frames are held.
+    pub held_ns: Option<(u64, u64)>,
     /// When the first and the last frame came.
     pub first_ns: Option<u64>,
     /// See [`DoubleCounts::first_ns`].
@@ -69,13 +79,19 @@ impl State {
     const BEFORE_FIRST_DROP: usize = 5;
     /// In parts, as the credit.
     const SPILT: usize = 6;
-    const WORDS: usize = 7;
+    /// Beyond every time, before there is one.
+    const HELD_LEAST: usize = 7;
+    const HELD_MOST: usize = 8;
+    const WORDS: usize = 9;
 }
 
 impl Double {
     /// Forwards what arrives at `from`, in its driver, to `to`. On a veth the other end of `to` must have an XDP program.
     pub fn attach(from: &str, to: &str, options: DoubleOptions) -> Result<Double, XdpError> {
         let state = Array::new(1, State::WORDS).map_err(XdpError::map)?;
+        let mut words = [0; State::WORDS];
+        words[State::HELD_LEAST] = u64::MAX;
+        state.write(0, &words).map_err(XdpError::map)?;
         let code = program(number(to)?, options, state.number());
         let program = Program::load(ProgramKind::Xdp, &code).map_err(XdpError::load)?;
         let (attached, _) = attach(&program, from, Some(Place::Driver))?;
@@ -94,6 +110,7 @@ impl Double {
             before_first_drop: if dropped > 0 { state[State::BEFORE_FIRST_DROP] } else { forwarded },
             spilt: state[State::SPILT] / self.in_ns,
             saved: state[State::CREDIT] / self.in_ns,
+            held_ns: (state[State::HELD_MOST] > 0).then(|| (state[State::HELD_LEAST], state[State::HELD_MOST])),
             first_ns: time(State::FIRST),
             last_ns: time(State::LAST),
         })
@@ -102,6 +119,30 @@ impl Double {
 
 const fn at(word: usize) -> i16 {
     8 * word as i16
+}
+
+/// Looks at the clock until so long has passed since the time in r8, and notes how long it was; r9 is the state. Uses all others.
+fn hold(a: &mut Assembler, ns: u64) {
+    let (again, due, no_less, no_more) = (a.label(), a.label(), a.label(), a.label());
+    a.copy(R6, R8);
+    a.alu_number(Alu::Add, R6, ns as i32);
+    a.set(R7, LOOKS);
+    a.place(again);
+    a.call(Helper::MonotonicNs);
+    a.alu_number(Alu::Subtract, R7, 1);
+    a.jump_if_number(If::Equal, R7, 0, due);
+    // Backwards where it goes on: the verifier, which follows the other way first, then keeps one place in mind at a time.
+    a.jump_if(If::Below, R0, R6, again);
+    a.place(due);
+    a.alu(Alu::Subtract, R0, R8);
+    a.load(W64, R1, R9, at(State::HELD_LEAST));
+    a.jump_if(If::AtLeast, R0, R1, no_less);
+    a.store(W64, R9, at(State::HELD_LEAST), R0);
+    a.place(no_less);
+    a.load(W64, R1, R9, at(State::HELD_MOST));
+    a.jump_if(If::AtMost, R0, R1, no_more);
+    a.store(W64, R9, at(State::HELD_MOST), R0);
+    a.place(no_more);
 }
 
 /// The sum of two of these fits 64 bits.
@@ -148,6 +189,9 @@ fn program(to: u32, options: DoubleOptions, state: i32) -> Vec<Instruction> {
     a.alu(Alu::Subtract, R7, R4);
     a.store(W64, R9, at(State::CREDIT), R7);
     count_one(a, R9, at(State::FORWARDED), R1);
+    if options.hold_ns > 0 {
+        hold(a, options.hold_ns.min(MOST_HELD_NS));
+    }
     a.set(R1, to as i32);
     a.set(R2, 0);
     a.call(Helper::Redirect);

@@ -2,6 +2,7 @@
 //! Knows no other command.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
@@ -149,6 +150,9 @@ pub(crate) enum LabArgs {
         /// Of a double: frames that it may save up, and pass at once
         #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 64)]
         depth: u32,
+        /// Of a double: how long it holds each frame, up to 50us
+        #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration, default_value = "0s")]
+        delay: Duration,
         /// Ask for newer packages, instead of using what is in the cache
         #[arg(long)]
         update: bool,

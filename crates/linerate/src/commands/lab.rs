@@ -25,7 +25,9 @@ use crate::render;
 pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
     match arguments {
         LabArgs::List => list()?,
-        LabArgs::Up { name, capacity, depth, .. } if name == double::NAME => double::up(*capacity, *depth)?,
+        LabArgs::Up { name, capacity, depth, delay, .. } if name == double::NAME => {
+            double::up(*capacity, *depth, *delay)?;
+        }
         LabArgs::Up { name, update, agent, .. } => {
             up(name, &Start { update: *update, agent: agent.clone() })?;
         }

@@ -2,13 +2,14 @@
 //! Knows what to show; `host::xdp::double` forwards.
 
 use std::io;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use linerate_host::xdp::attach::Pass;
-use linerate_host::xdp::double::{Double, DoubleCounts, DoubleOptions};
+use linerate_host::xdp::double::{Double, DoubleCounts, DoubleOptions, MOST_HELD_NS};
 use linerate_host::xdp::generator::Pace;
 use linerate_lab::{Between, Forwards, PORTS};
-use linerate_machine::units::OfferedLoad;
+use linerate_machine::units::{OfferedLoad, format_duration};
 
 use super::stay;
 use crate::output::out;
@@ -18,13 +19,17 @@ use crate::render;
 pub(super) const NAME: &str = "double";
 
 /// Makes it, and stays with it.
-pub(super) fn up(capacity: OfferedLoad, depth: u32) -> Result<()> {
+pub(super) fn up(capacity: OfferedLoad, depth: u32, delay: Duration) -> Result<()> {
     stay::who_may(NAME)?;
     let OfferedLoad::PacketsPerSecond(frames) = capacity else {
         bail!("a double forwards so many frames a second, of whatever size; write --capacity 100kpps");
     };
+    let hold_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+    if hold_ns > MOST_HELD_NS {
+        bail!("a double holds a frame for {} µs at most; write --delay 20us", MOST_HELD_NS / 1000);
+    }
     let lab = Between::up(Forwards::Bridge)?;
-    let options = DoubleOptions { capacity: Pace::per_second(frames), depth: depth.into() };
+    let options = DoubleOptions { capacity: Pace::per_second(frames), depth: depth.into(), hold_ns };
     let pass = || Pass::attach("eth0").map_err(io::Error::other);
     let forward = |from: &str, to: &str| Double::attach(from, to, options).map_err(io::Error::other);
     let lacking = "this kernel makes no double";
@@ -35,18 +40,25 @@ pub(super) fn up(capacity: OfferedLoad, depth: u32) -> Result<()> {
     let [target, host, middle] =
         [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| path.display().to_string());
     out!(
-        "A double forwards {frames} frames a second each way between two machines, and may save up {depth}. To find that:\n\n\
+        "A double forwards {frames} frames a second each way between two machines, and may save up {depth}.{held} To find that:\n\n\
          linerate search frames --target netns:{target} --host netns:{host} --max-rate {most}\n\n\
          It forwards below the stack, where an agent in its namespace (netns:{middle}) counts no drop.\n\
          Ctrl-C ends it, and says what it dropped.\n",
+        held = if hold_ns > 0 { format!(" It holds each for {}.", format_duration(delay)) } else { String::new() },
         most = OfferedLoad::PacketsPerSecond(frames.saturating_mul(2)),
     );
     stay::to_the_end();
     let counts: Vec<DoubleCounts> = doubles.iter().map(Double::counts).collect::<io::Result<_>>()?;
+    let held = |counts: &DoubleCounts| {
+        let us = |ns: u64| format!("{:.2}", ns as f64 / 1000.0);
+        counts.held_ns.map_or_else(|| "–".to_owned(), |(least, most)| format!("{} to {}", us(least), us(most)))
+    };
     let row = |(way, counts): (&str, &DoubleCounts)| {
-        [way.to_owned(), counts.received.to_string(), counts.forwarded.to_string(), counts.dropped.to_string()]
+        let frames = [counts.received, counts.forwarded, counts.dropped].map(|count| count.to_string());
+        let [received, forwarded, dropped] = frames;
+        [way.to_owned(), received, forwarded, dropped, held(counts)]
     };
     let rows = ["host to target", "target to host"].into_iter().zip(&counts).map(row);
-    out!("{}", render::words(["", "received", "forwarded", "dropped"], rows, super::super::width()));
+    out!("{}", render::words(["", "received", "forwarded", "dropped", "held, µs"], rows, super::super::width()));
     Ok(())
 }
