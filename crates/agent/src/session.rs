@@ -250,6 +250,11 @@ impl Session {
         }
         self.end_trial();
         prepare.spec.validate().map_err(|error| Refusal(RefusalKind::BadRequest, error.to_string()))?;
+        if prepare.spec.is_of_line() {
+            let sentence =
+                "a rate in per cent and the frame size z are for the controller to make numbers of; update it";
+            return Err(Refusal(RefusalKind::BadRequest, sentence.to_owned()));
+        }
         if let Some(wanted) = &prepare.registers {
             registers::allow(wanted, self.memory)?;
         }

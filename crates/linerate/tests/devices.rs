@@ -52,7 +52,7 @@ struct Doubled {
 impl Doubled {
     fn of(row: &Row, test: &str, frames_per_s: u64, depth: u64) -> Option<Doubled> {
         let attach = |from: &str, to: &str, capacity, depth| {
-            Double::attach(from, to, DoubleOptions { capacity, depth }).map_err(io::Error::other)
+            Double::attach(from, to, DoubleOptions { capacity, depth, hold_ns: 0 }).map_err(io::Error::other)
         };
         let made = || -> io::Result<Doubled> {
             let pass = || Pass::attach("eth0").map_err(io::Error::other);
@@ -234,6 +234,34 @@ fn frames_that_a_bridge_drops_are_found_in_it_both_ways() {
         assert_eq!((line.interface.as_deref(), &*line.counters[0].value.to_string()), (Some(port), dropped));
         assert_eq!(findings(&record)[0].name, "middle-drops");
     }
+}
+
+/// In short what takes hours in long: a bridge that forgets an address after a second, where others do after 300, and an end that
+/// shows its own each 300 ms, where it else does each 100 s.
+#[test]
+fn an_end_that_only_receives_is_not_forgotten_by_a_bridge() {
+    let Some(row) = Row::of("frames-learning", Forwards::Bridge, &["nsenter", "ip"]) else { return };
+    let ip = |words: &str| row.in_middle("ip", &words.split(' ').collect::<Vec<_>>());
+    ip("link set br0 type bridge ageing_time 100");
+    // A third port, to which goes what the bridge knows no way for.
+    ip("link add p2 type veth peer name p3");
+    ip("link set p2 master br0 up");
+    ip("link set p3 up");
+    let flooded = || -> u64 {
+        let said = ip("-s link show p2");
+        said.lines().last().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let run = |learning: &str| {
+        let before = flooded();
+        let learning = format!("learning={learning}");
+        let record = row.trial(&["rate=200pps", "duration=3500ms", "frame_size=200", "direction=rx", &learning]);
+        assert_eq!(record.losses[0].lost(), 0, "{:#?}", record.loss_budget);
+        (flooded() - before, record.losses[0].sent)
+    };
+    let (forgotten, sent) = run("1h");
+    assert!(forgotten > sent / 10, "of {sent} frames {forgotten} went to all ports");
+    let (known, sent) = run("300ms");
+    assert!(known < 50, "of {sent} frames {known} went to all ports");
 }
 
 #[test]

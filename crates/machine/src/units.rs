@@ -22,13 +22,18 @@ pub enum OfferedLoad {
     BitsPerSecond(u64),
     /// Datagrams, or requests, per second.
     PacketsPerSecond(u64),
+    /// A part of the line rate, millionths. What sends knows no line: it is bits per second before it is sent.
+    OfLine(u32),
 }
 
 impl OfferedLoad {
-    /// Nanoseconds between the starts of two messages of `message_octets`; `None` when unlimited.
+    /// The whole line rate, in the parts of [`OfferedLoad::OfLine`].
+    pub const WHOLE_LINE: u32 = 1_000_000;
+
+    /// Nanoseconds between the starts of two messages of `message_octets`; `None` when unlimited, or of a line that is not known.
     pub fn gap_ns(self, message_octets: u64) -> Option<f64> {
         match self {
-            OfferedLoad::Unlimited => None,
+            OfferedLoad::Unlimited | OfferedLoad::OfLine(_) => None,
             OfferedLoad::BitsPerSecond(bits) => Some(message_octets as f64 * 8e9 / bits as f64),
             OfferedLoad::PacketsPerSecond(packets) => Some(1e9 / packets as f64),
         }
@@ -46,12 +51,19 @@ impl FromStr for OfferedLoad {
     fn from_str(text: &str) -> Result<Self, BadQuantity> {
         let bad = || {
             BadQuantity(format!(
-                "'{text}' is no rate; write bits per second like 100M, 1.5G or 64K, packets per second like 10kpps, \
-                 or 'unlimited'"
+                "'{text}' is no rate; write bits per second like 100M, 1.5G or 64K, packets per second like 10kpps, a part of \
+                 the line rate like 95%, or 'unlimited'"
             ))
         };
         if text == "unlimited" {
             return Ok(OfferedLoad::Unlimited);
+        }
+        if let Some(per_cent) = text.strip_suffix('%') {
+            let parts =
+                scaled(per_cent, 1000.0).filter(|_| !per_cent.ends_with(|last: char| last.is_ascii_alphabetic()));
+            let parts = parts.map(|per_cent| (per_cent * f64::from(OfferedLoad::WHOLE_LINE) / 100.0).round());
+            let allowed = parts.filter(|parts| (1.0..=f64::from(OfferedLoad::WHOLE_LINE)).contains(parts));
+            return allowed.map(|parts| OfferedLoad::OfLine(parts as u32)).ok_or_else(bad);
         }
         let lower = text.to_ascii_lowercase();
         let (number, per) = match lower.strip_suffix("pps") {
@@ -77,6 +89,11 @@ impl fmt::Display for OfferedLoad {
             OfferedLoad::BitsPerSecond(bits) => f.write_str(&with_suffix(bits, 1000, ["", "K", "M", "G"])),
             OfferedLoad::PacketsPerSecond(packets) => {
                 write!(f, "{}pps", with_suffix(packets, 1000, ["", "k", "M", "G"]))
+            }
+            OfferedLoad::OfLine(parts) => {
+                // Four digits behind the point, those that are zero left out.
+                let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);
+                write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
             }
         }
     }
@@ -179,11 +196,18 @@ mod tests {
         check_load("10kpps", OfferedLoad::PacketsPerSecond(10_000), "10kpps");
         check_load("100pps", OfferedLoad::PacketsPerSecond(100), "100pps");
         check_load("unlimited", OfferedLoad::Unlimited, "unlimited");
+        check_load("95%", OfferedLoad::OfLine(950_000), "95%");
+        check_load("0.0001%", OfferedLoad::OfLine(1), "0.0001%");
+        check_load("99.5%", OfferedLoad::OfLine(995_000), "99.5%");
+        check_load("100%", OfferedLoad::OfLine(1_000_000), "100%");
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["", "fast", "-5M", "0", "0.0M", "1e9", "inf", "nan", "10X", "M", "99999T", "1..2", "5M ", "pps"] {
+        for text in [
+            "", "fast", "-5M", "0", "0.0M", "1e9", "inf", "nan", "10X", "M", "99999T", "1..2", "5M ", "pps", "%", "0%",
+            "101%", "5K%", "-1%", "1e1%",
+        ] {
             assert!(text.parse::<OfferedLoad>().is_err(), "{text:?}");
         }
         for text in ["", "-1", "1.x", "ten", "5 K", "9999999999T"] {

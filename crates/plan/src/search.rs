@@ -112,7 +112,9 @@ impl<'t> Reader<'t> {
     }
 
     fn rate(&self, entry: &Entry<'t>) -> Result<OfferedLoad, PlanError> {
-        let known = self.string(entry)?.parse().ok().filter(|rate| *rate != OfferedLoad::Unlimited);
+        let is_known =
+            |rate: &OfferedLoad| matches!(rate, OfferedLoad::BitsPerSecond(_) | OfferedLoad::PacketsPerSecond(_));
+        let known = self.string(entry)?.parse().ok().filter(is_known);
         known.ok_or_else(|| {
             let sentence = format!("{}: write bits of payload per second, like \"900M\", or \"10kpps\"", entry.key);
             self.complaint(&entry.value.span(), sentence)

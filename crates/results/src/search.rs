@@ -293,7 +293,7 @@ impl FromStr for SearchExpectation {
         let (goal, rate) = text.rsplit_once(sign).ok_or_else(bad)?;
         let goal: Goal = goal.trim().parse().map_err(|error: BadGoal| error.to_string())?;
         match rate.trim().parse() {
-            Ok(OfferedLoad::Unlimited) | Err(_) => Err(bad()),
+            Ok(OfferedLoad::Unlimited | OfferedLoad::OfLine(_)) | Err(_) => Err(bad()),
             Ok(rate) => Ok(SearchExpectation { goal: goal.name, is_least, rate }),
         }
     }

@@ -39,6 +39,9 @@ words! {
         /// Frames: an XDP program makes each and hands it to the driver, past the queueing discipline, in the kernel alone
         /// (BPF_PROG_TEST_RUN with live frames, Documentation/bpf/bpf_prog_run.rst).
         LiveFrames = "live-frames",
+        /// Frames: an AF_XDP socket, from whose memory the driver sends, or the kernel copies, past the queueing discipline
+        /// (Documentation/networking/af_xdp.rst).
+        AfXdp = "af-xdp",
     }
 }
 
@@ -69,6 +72,9 @@ words! {
         PacketRing = "packet-ring",
         /// Frames: an XDP program counts them where the driver has them; none comes to this process.
         Xdp = "xdp",
+        /// Frames: an XDP program hands them to AF_XDP sockets, in whose memory this process reads them
+        /// (Documentation/networking/af_xdp.rst).
+        AfXdp = "af-xdp",
     }
 }
 
@@ -87,13 +93,13 @@ words! {
 impl SenderApi {
     /// Whether this can carry the workload's data.
     pub const fn suits(self, workload: Workload) -> bool {
+        use SenderApi::{AfXdp, LiveFrames, PacketBypass, PacketSendmmsg, UdpSegment, Zerocopy};
         use SenderApi::{IoUring, IoUringZerocopy, Plain, Sendfile, Sendmmsg, SendmmsgUdpSegment, Splice};
-        use SenderApi::{LiveFrames, PacketBypass, PacketSendmmsg, UdpSegment, Zerocopy};
         match workload {
             Workload::TcpStream => matches!(self, Plain | Sendfile | Zerocopy | Splice | IoUring | IoUringZerocopy),
             Workload::UdpStream => matches!(self, Plain | Sendmmsg | UdpSegment | SendmmsgUdpSegment | IoUring),
             Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain),
-            Workload::Frames => matches!(self, PacketSendmmsg | PacketBypass | LiveFrames),
+            Workload::Frames => matches!(self, PacketSendmmsg | PacketBypass | LiveFrames | AfXdp),
         }
     }
 }
@@ -101,13 +107,13 @@ impl SenderApi {
 impl ReceiverApi {
     /// Whether this can carry the workload's data.
     pub const fn suits(self, workload: Workload) -> bool {
+        use ReceiverApi::{AfXdp, PacketRecvmmsg, PacketRing, Xdp};
         use ReceiverApi::{BusyPoll, IoUring, Plain, Recvmmsg, Splice, Trunc, UdpGro, Zerocopy};
-        use ReceiverApi::{PacketRecvmmsg, PacketRing, Xdp};
         match workload {
             Workload::TcpStream => matches!(self, Plain | Trunc | Splice | Zerocopy | IoUring | BusyPoll),
             Workload::UdpStream => matches!(self, Plain | Recvmmsg | UdpGro | BusyPoll),
             Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => matches!(self, Plain | BusyPoll),
-            Workload::Frames => matches!(self, PacketRecvmmsg | PacketRing | Xdp),
+            Workload::Frames => matches!(self, PacketRecvmmsg | PacketRing | Xdp | AfXdp),
         }
     }
 }
@@ -210,6 +216,10 @@ pub struct ApiUse {
     /// The queueing discipline at the root of the sender's interface that the frames jumped over, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumped_over: Option<String>,
+    /// Whether the driver sends or receives frames where they stand in this process's memory, rather than the kernel copying
+    /// them; of `af-xdp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_copy: Option<bool>,
     /// Octets that arrived as whole pages and were not copied; a zero-copy receiver has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets_mapped: Option<u64>,
@@ -237,6 +247,10 @@ impl ApiUse {
             completions_copied: sum(all.completions_copied, one.completions_copied),
             octets_mapped: sum(all.octets_mapped, one.octets_mapped),
             jumped_over: all.jumped_over.or(one.jumped_over),
+            zero_copy: match (all.zero_copy, one.zero_copy) {
+                (Some(all), Some(one)) => Some(all && one),
+                (all, one) => all.or(one),
+            },
         })
     }
 }

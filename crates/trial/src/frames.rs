@@ -50,7 +50,7 @@ pub struct FrameSizes {
     sizes: Vec<u32>,
 }
 
-/// Sizes by their letters (RFC 6985, section 4). `z`, the link's MTU, is not known here.
+/// Sizes by their letters (RFC 6985, section 4).
 const GENOME: [(char, u32); 10] = [
     ('a', 64),
     ('b', 128),
@@ -64,6 +64,9 @@ const GENOME: [(char, u32); 10] = [
     ('j', 16_000),
 ];
 
+/// The letter for the link's MTU, and what it counts as until that is known.
+const MTU: (char, u32) = ('z', 1518);
+
 /// What most testers mean by IMIX: of twelve frames seven small, four medium, one large.
 const IMIX: &str = "7x64+4x594+1x1518";
 
@@ -76,6 +79,21 @@ impl FrameSizes {
     /// The sizes, in the order in which they are sent.
     pub fn sizes(&self) -> &[u32] {
         &self.sizes
+    }
+
+    /// Whether some are as large as the link's MTU, which was not known when they were asked for.
+    pub fn has_mtu(&self) -> bool {
+        is_genome(&self.text) && self.text.contains(MTU.0)
+    }
+
+    /// The same with frames of this size, FCS counted, where the link's MTU is meant; as large as a test frame is, at most.
+    pub(crate) fn at_mtu(&self, size: u32) -> FrameSizes {
+        let size = size.clamp(MIN_FRAME, MAX_FRAME);
+        let letters = self.text.chars();
+        let sizes = letters.zip(&self.sizes).map(|(letter, known)| if letter == MTU.0 { size } else { *known });
+        let sizes: Vec<u32> = if self.has_mtu() { sizes.collect() } else { self.sizes.clone() };
+        let text = sizes.iter().map(u32::to_string).collect::<Vec<_>>().join("+");
+        FrameSizes { text, sizes }
     }
 
     /// The size of a frame by its number in the stream.
@@ -148,13 +166,17 @@ impl FromStr for FrameSizes {
 pub(crate) fn allowed_text() -> String {
     format!(
         "{MIN_FRAME} to {MAX_FRAME} bytes with FCS, imix (which is {IMIX}), a mix like 3x64+1x1518, or a genome of RFC 6985 \
-         like aaag; {MAX_MIX} frames at most"
+         like aaag, in which z is the link's MTU; {MAX_MIX} frames at most"
     )
 }
 
+fn is_genome(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_lowercase()) && text != "imix"
+}
+
 fn read(text: &str) -> Option<Vec<u32>> {
-    if text.chars().all(|letter| letter.is_ascii_lowercase()) {
-        let size = |letter| GENOME.iter().find(|(known, _)| *known == letter).map(|(_, size)| *size);
+    if is_genome(text) {
+        let size = |letter| GENOME.iter().chain([&MTU]).find(|(known, _)| *known == letter).map(|(_, size)| *size);
         return text.chars().map(size).collect();
     }
     let mut parts = Vec::new();
@@ -272,8 +294,9 @@ mod tests {
         check("aaag", &[64, 64, 64, 1518]);
         check("3x64+1x1518", &[64, 64, 1518, 64]);
         check("64+1518", &[64, 1518]);
+        check("az", &[64, 1518]);
         check("imix", &[64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64]);
-        for bad in ["", "63", "16385", "z", "aZ", "0x64", "65x64", "1x", "x64", "+64", "64+", "1e3", "64x64+1"] {
+        for bad in ["", "63", "16385", "k", "aZ", "0x64", "65x64", "1x", "x64", "+64", "64+", "1e3", "64x64+1"] {
             assert!(bad.parse::<FrameSizes>().is_err(), "{bad}");
         }
     }

@@ -180,8 +180,11 @@ options! {
     /// Length of the time slices in the record.
     interval: Duration = Duration::from_secs(1), in All, time(10);
     /// Offered load of each stream, or rate of requests.
-    /// Bits per second for streams, packets per second for UDP streams and requests.
+    /// Bits per second for streams, packets per second for UDP streams and requests. A part of the line rate, like `95%`, is
+    /// for frames and UDP streams, which share it: of frames with preamble and gap, of datagrams with all their headers.
     rate: OfferedLoad = OfferedLoad::Unlimited, in All, Load;
+    /// The line rate of which a `rate` in per cent is a part, bits per second; `auto`: what the slower end's link says.
+    line_rate: Option<OfferedLoad> = None, in Numbered, Auto(Load);
     /// Offered load of each stream for the first `first_time` of the measured part (and the warm-up), in place of `rate`: an
     /// overload, say, that the path recovers from. `auto`: `rate` all the time.
     first_rate: Option<OfferedLoad> = None, in Numbered, Auto(Load);
@@ -210,6 +213,9 @@ options! {
     vlan: VlanTags = VlanTags::default(), in Frames, Tags;
     /// Flows that each stream is made of: IP addresses and UDP ports that take turns.
     flows: u16 = 1, in Frames, within(1, MAX_FLOWS as u64);
+    /// How often an end that receives shows its Ethernet address, so that no bridge on the way forgets it and sends its frames to
+    /// all ports. `auto`: every 100 s; bridges forget after 300 s.
+    learning: Option<Duration> = None, in Frames, Auto(time(100));
     /// Parallel streams in each direction, each with a thread of its own.
     streams: u16 = 1, in All, within(1, MAX_STREAMS as u64);
     /// The Internet Protocol; `auto`: whichever both ends share, IPv4 first.
@@ -238,11 +244,11 @@ options! {
     /// How data goes to the socket, at whichever end sends.
     /// `auto` is *plain* at the target, of frames the fastest; docs/method.md, *Who uses which API*. TCP: `plain`,
     /// `sendfile`, `zerocopy`, `splice`, `io-uring`, `io-uring-zerocopy`; UDP: `plain`, `sendmmsg`, `udp-segment`,
-    /// `sendmmsg-udp-segment`, `io-uring`; frames: `packet-sendmmsg`, `packet-bypass`, `live-frames`.
+    /// `sendmmsg-udp-segment`, `io-uring`; frames: `packet-sendmmsg`, `packet-bypass`, `live-frames`, `af-xdp`.
     sender_api: Option<SenderApi> = None, in Streams, Auto(Words);
     /// How data comes from the socket, at whichever end receives.
     /// `auto` likewise. TCP: `plain`, `trunc`, `splice`, `zerocopy`, `io-uring`, `busy-poll`; UDP: `plain`, `recvmmsg`,
-    /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`; frames: `packet-recvmmsg`, `packet-ring`, `xdp`.
+    /// `udp-gro`, `busy-poll`; requests: `plain`, `busy-poll`; frames: `packet-recvmmsg`, `packet-ring`, `xdp`, `af-xdp`.
     receiver_api: Option<ReceiverApi> = None, in All, Auto(Words);
     /// Most messages to one system call, where the API takes many.
     batch: Option<u32> = None, in Streams, Auto(within(1, MAX_BATCH as u64));
@@ -451,6 +457,16 @@ const RULES: &[Broken] = &[
         &["first_rate", "rate", "spacing", "pacing", "bytes"],
         "first_rate and rate follow each other evenly: both are limited, of a duration, with spacing even, pacing \
          application, and a sender_api other than live-frames",
+    ),
+    rule(
+        |s| !s.workload.is_numbered() && matches!(s.rate, OfferedLoad::OfLine(_)),
+        &["rate", "workload"],
+        "a rate in per cent is a part of the line rate, for frames and udp-stream; give bits per second, like 100M",
+    ),
+    rule(
+        |s| s.line_rate.is_some_and(|rate| !matches!(rate, OfferedLoad::BitsPerSecond(_))),
+        &["line_rate"],
+        "line_rate is in bits per second, like 1G",
     ),
     rule(
         |s| s.workload == Workload::TcpStream && matches!(s.rate, OfferedLoad::PacketsPerSecond(_)),

@@ -154,6 +154,10 @@ impl Tests {
             OfferedLoad::PacketsPerSecond(packets) => {
                 spec += &format!(",\"rate\":{{\"packets_per_second\":{packets}}}")
             }
+            // The menu asks no link.
+            OfferedLoad::OfLine(_) => {
+                return Err("this menu takes bits or packets per second, like 100M or 10kpps".to_owned());
+            }
         }
         Ok(spec + "}")
     }

@@ -41,7 +41,12 @@ impl Mapping {
     /// Memory of a socket's that the kernel writes to as well, `len` octets of it (packet(7), PACKET_RX_RING): there are no
     /// slices of it here, only its beginning.
     pub fn shared(socket: &impl AsRawFd, len: usize) -> io::Result<Mapping> {
-        let base = map(len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, socket.as_raw_fd())?;
+        Mapping::shared_at(socket, len, 0)
+    }
+
+    /// The same of a socket that has several such memories, by the offset that tells which (linux/if_xdp.h).
+    pub fn shared_at(socket: &impl AsRawFd, len: usize, offset: u64) -> io::Result<Mapping> {
+        let base = map_at(len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, socket.as_raw_fd(), offset)?;
         Ok(Mapping { base, whole: len, first: 0, len: 0 })
     }
 
@@ -112,8 +117,18 @@ impl GuardedBuffer {
 }
 
 fn map(len: usize, access: libc::c_int, flags: libc::c_int, fd: libc::c_int) -> io::Result<*mut libc::c_void> {
+    map_at(len, access, flags, fd, 0)
+}
+
+fn map_at(
+    len: usize,
+    access: libc::c_int,
+    flags: libc::c_int,
+    fd: libc::c_int,
+    offset: u64,
+) -> io::Result<*mut libc::c_void> {
     // SAFETY: no address is asked for, so nothing that is mapped already changes.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
+    let base = unsafe { libc::mmap64(std::ptr::null_mut(), len, access, flags, fd, offset.cast_signed()) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base) }
 }
 

@@ -37,4 +37,5 @@ pub mod thread;
     path = "uring_absent.rs"
 )]
 pub mod uring;
+pub mod xdp_socket;
 pub mod zero_copy;

@@ -34,6 +34,8 @@ unsafe impl Plain for u64 {}
 unsafe impl<const N: usize> Plain for [u8; N] {}
 // SAFETY: as above.
 unsafe impl<const N: usize> Plain for [u32; N] {}
+// SAFETY: as above.
+unsafe impl<const N: usize> Plain for [u64; N] {}
 // SAFETY: an int and a u32, both of four octets.
 unsafe impl Plain for SockTxtime {}
 // SAFETY: three integers of four octets each.
@@ -166,6 +168,22 @@ pub const PACKET_VERSION: Int = SocketOption::new(libc::SOL_PACKET, libc::PACKET
 pub const PACKET_RX_RING: SocketOption<[u32; 7]> = SocketOption::new(libc::SOL_PACKET, libc::PACKET_RX_RING);
 /// Beside each frame stands what the kernel took out of it, such as its outer VLAN tag (packet(7)).
 pub const PACKET_AUXDATA: Int = SocketOption::new(libc::SOL_PACKET, libc::PACKET_AUXDATA);
+/// Entries of an AF_XDP socket's rings (linux/if_xdp.h).
+pub const XDP_RX_RING: Int = SocketOption::new(libc::SOL_XDP, 2);
+/// The same.
+pub const XDP_TX_RING: Int = SocketOption::new(libc::SOL_XDP, 3);
+/// The same.
+pub const XDP_FILL_RING: Int = SocketOption::new(libc::SOL_XDP, 5);
+/// The same.
+pub const XDP_COMPLETION_RING: Int = SocketOption::new(libc::SOL_XDP, 6);
+/// Where in their mappings the rings' words are: struct xdp_mmap_offsets, of twelve words before Linux 5.4.
+pub const XDP_MMAP_OFFSETS: SocketOption<[u64; 16]> = SocketOption::new(libc::SOL_XDP, 1);
+/// struct xdp_statistics, of three words before Linux 5.9.
+pub const XDP_STATISTICS: SocketOption<[u64; 6]> = SocketOption::new(libc::SOL_XDP, 7);
+/// Whether frames are copied (Linux 5.3).
+pub const XDP_OPTIONS: SocketOption<u32> = SocketOption::new(libc::SOL_XDP, 8);
+/// Frames to a system call (Linux 6.17).
+pub const XDP_MAX_TX_SKB_BUDGET: SocketOption<u32> = SocketOption::new(libc::SOL_XDP, 9);
 /// Who is at the other end of a local socket.
 const PEERCRED: SocketOption<libc::ucred> = SocketOption::new(libc::SOL_SOCKET, libc::SO_PEERCRED);
 

@@ -89,10 +89,20 @@ const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_XDP_ACT_NDO_XMIT: u64 = 1 << 2;
+const NETDEV_XDP_ACT_XSK_ZEROCOPY: u64 = 1 << 3;
 
 /// Whether the driver sends frames that a program redirects to the interface; `None`: the kernel does not tell (before
 /// Linux 6.3). Of a veth it depends on its other end, and changes with it.
 pub(super) fn sends_frames(index: u32) -> Option<bool> {
+    features(index).map(|features| features & NETDEV_XDP_ACT_NDO_XMIT != 0)
+}
+
+/// Whether the driver says that AF_XDP sockets need no copy (from Linux 6.3 on).
+pub(crate) fn has_zero_copy(index: u32) -> bool {
+    features(index).is_some_and(|features| features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0)
+}
+
+fn features(index: u32) -> Option<u64> {
     let mut request = vec![NETDEV_CMD_DEV_GET, 1, 0, 0];
     push_attribute(&mut request, NETDEV_A_DEV_IFINDEX, &index.to_ne_bytes());
     let mut features = None;
@@ -105,5 +115,5 @@ pub(super) fn sends_frames(index: u32) -> Option<bool> {
         })
     });
     asked.ok()?;
-    features.map(|features| features & NETDEV_XDP_ACT_NDO_XMIT != 0)
+    features
 }

@@ -3,8 +3,8 @@
 //! information (BTF), and is gone with the process.
 //!
 //! [`generator`] sends ([`Generator::run`](generator::Generator::run) takes a thread whole), [`checker`] counts at the
-//! receiving interface, [`double`] is a device whose limit is known, for tests. A veth hands over what programs send only where its other end has a program too: the checker,
-//! or a [`Pass`](attach::Pass).
+//! receiving interface, [`redirect`] hands frames to AF_XDP sockets, [`double`] is a device whose limit is known, for tests. A
+//! veth hands over what programs send only where its other end has a program too: one of these, or a [`Pass`](attach::Pass).
 
 pub mod assembler;
 pub mod attach;
@@ -13,3 +13,4 @@ pub mod double;
 pub mod error;
 pub mod generator;
 pub(crate) mod program;
+pub mod redirect;

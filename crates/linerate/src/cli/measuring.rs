@@ -143,7 +143,9 @@ fn search_expectation(text: &str) -> Result<SearchExpectation, String> {
 
 /// A load, or what is wrong with it.
 pub(super) fn load(text: &str) -> Result<OfferedLoad, String> {
-    let known = text.parse().ok().filter(|load| *load != OfferedLoad::Unlimited);
+    let is_known =
+        |load: &OfferedLoad| matches!(load, OfferedLoad::BitsPerSecond(_) | OfferedLoad::PacketsPerSecond(_));
+    let known = text.parse().ok().filter(is_known);
     known.ok_or_else(|| format!("'{text}' is no load; write bits per second like 100M or 1G, or packets like 10kpps"))
 }
 

@@ -14,6 +14,7 @@ use linerate_machine::mac::MacAddress;
 use linerate_registers::around;
 use linerate_results::join::Route;
 use linerate_trial::doubt::Doubted;
+use linerate_trial::line::Line;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec};
 
@@ -115,6 +116,7 @@ fn run(
         _ => Environment::default(),
     });
     [conducted.target, conducted.host] = described;
+    conducted.spec.at_line(line(conducted)).map_err(|error| TrialError::Refused(error.to_string()))?;
     if let Some(middle) = &pair.middle {
         let mut described = middle.describe(&middle.ports(pair, route)?, &pair.modules[End::Target])?;
         described.machine.settings = told.middle;
@@ -189,6 +191,13 @@ fn run(
         conducted.partial = partial;
     }
     ended
+}
+
+/// What the ends' links tell of the line between them.
+fn line(conducted: &Conducted) -> Line {
+    let nics = || [&conducted.target, &conducted.host].into_iter().filter_map(|machine| machine.nic.as_ref());
+    let mbps = nics().filter_map(|nic| nic.speed_mbps).min();
+    Line { bits_per_s: mbps.map(|mbps| u64::from(mbps) * 1_000_000), mtu: nics().filter_map(|nic| nic.mtu).min() }
 }
 
 /// Asks the machine in the middle what it saw, of a trial that failed as well.

@@ -97,11 +97,12 @@ const FACTS: [Line<FlowFigures>; 5] = [
 
 fn api(used: &ApiUse) -> Cell {
     let past = used.jumped_over.as_ref().map_or(String::new(), |qdisc| format!(", past {qdisc}"));
+    let copies = used.zero_copy.map_or("", |zero_copy| if zero_copy { ", zero-copy" } else { ", copied" });
     Cell::text(match (used.segments, used.batch) {
         (Some(segments), batch) => format!("{}, {batch} of up to {segments}", used.name),
         // What no system call moves.
-        (None, 0) => format!("{}{past}", used.name),
-        (None, batch) => format!("{}, {batch}{past}", used.name),
+        (None, 0) => format!("{}{copies}{past}", used.name),
+        (None, batch) => format!("{}, {batch}{copies}{past}", used.name),
     })
 }
 

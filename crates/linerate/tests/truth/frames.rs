@@ -94,10 +94,13 @@ fn every_way_to_send_is_counted_by_every_way_to_receive() {
         return;
     }
     let ways = [
-        ("sender_api", "packet-sendmmsg,packet-bypass,live-frames"),
-        ("receiver_api", "packet-recvmmsg,packet-ring,xdp"),
+        ("sender_api", "packet-sendmmsg,packet-bypass,live-frames,af-xdp"),
+        ("receiver_api", "packet-recvmmsg,packet-ring,xdp,af-xdp"),
     ];
-    check_each(&rig, "both", &[&ways[..], &[("frame_size", "64+1518+65")]].concat(), 9, 0);
+    check_each(&rig, "both", &[&ways[..], &[("frame_size", "64+1518+65")]].concat(), 16, 0);
+    // In the warm-up and beyond, tagged, of several flows, and by a queue that is shared with nobody.
+    let more = [("sender_api", "af-xdp"), ("receiver_api", "af-xdp"), ("frame_kind", "udp4"), ("flows", "3")];
+    check_each(&rig, "tx,rx", &[&more[..], &[("vlan", "5,100.5"), ("frame_size", "128")]].concat(), 4, 0);
     let record =
         rig.trial("frames", &[("bytes", "20K"), ("receiver_api", "packet-ring"), ("sender_api", "live-frames")]);
     let figures = flow(&record);
@@ -112,8 +115,8 @@ fn a_flood_by_each_way_is_what_left_and_the_interface_says_the_same() {
     if !has_xdp(&rig, TEST) {
         return;
     }
-    for sender in ["packet-sendmmsg", "packet-bypass", "live-frames"] {
-        for (receiver, direction) in [("xdp", "rx"), ("packet-ring", "rx"), ("xdp", "both")] {
+    for sender in ["packet-sendmmsg", "packet-bypass", "live-frames", "af-xdp"] {
+        for (receiver, direction) in [("xdp", "rx"), ("packet-ring", "rx"), ("af-xdp", "rx"), ("xdp", "both")] {
             let what = format!("{sender} {receiver} {direction}");
             let options = [
                 ("duration", "150ms"),
@@ -175,6 +178,26 @@ fn what_was_chosen_is_recorded_with_what_it_jumped_over() {
     check(&shaped, ["packet-sendmmsg", "xdp"], None);
     check(&[&shaped[..], &[("sender_api", "live-frames")]].concat(), ["live-frames", "xdp"], Some("tbf"));
     check(&[&shaped[..], &[("sender_api", "packet-bypass")]].concat(), ["packet-bypass", "xdp"], Some("tbf"));
+    check(&[&shaped[..], &[("sender_api", "af-xdp")]].concat(), ["af-xdp", "xdp"], Some("tbf"));
+}
+
+#[test]
+fn a_part_of_the_line_is_so_many_frames_and_z_is_the_mtu() {
+    let Some(rig) = Rig::up("frames_of_line", &Shape::unshaped()) else { return };
+    let asked = |record: &Record, name: &str| record.asked[name].clone();
+    // A veth says 10 Gbit/s; a hundredth of a per cent of them is 1488.1 frames of 64 bytes.
+    for (options, bits) in [(&[][..], "761904"), (&[("line_rate", "100M")][..], "7619")] {
+        let record =
+            rig.trial("frames", &[&[("rate", "0.01%"), ("frame_size", "64"), ("duration", "500ms")], options].concat());
+        assert_eq!(asked(&record, "rate"), bits);
+        let sent = flow(&record).packets_sent.unwrap();
+        let want = bits.parse::<u64>().unwrap() / 2 / 512;
+        assert!(sent <= want + 1 && sent >= want / 2, "{sent} of {want}");
+    }
+    let record =
+        rig.trial("frames", &[("frame_size", "az"), ("bytes", "20K"), ("target.mtu", "1400"), ("host.mtu", "1400")]);
+    assert_eq!(asked(&record, "frame_size"), "64+1418");
+    assert_eq!(flow(&record).packets_lost, Some(0));
 }
 
 #[test]

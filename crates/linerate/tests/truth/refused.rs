@@ -1,9 +1,9 @@
 //! Frames on machines that lack something: the next way is taken, or a sentence says what is missing.
-//! Knows no rates. What is missing is taken away: capabilities(7), by setpriv(1).
+//! Knows no rates. What is missing is taken away: capabilities(7), by setpriv(1), and what a kernel answers, by [`Lack`].
 
 use std::process::{Command, Output, Stdio};
 
-use linerate_lab::Shape;
+use linerate_lab::{Lack, Shape};
 use linerate_results::record::Record;
 
 use super::rig::{Rig, flow};
@@ -15,14 +15,26 @@ fn run(rig: &Rig, lacking: &str, options: &[&str]) -> Output {
         rig.lab.target_netns().display(),
         env!("CARGO_BIN_EXE_linerate")
     );
+    finish(rig, &target, &[], options)
+}
+
+/// Runs a short trial between two ends whose kernel lacks all of these.
+fn run_on(rig: &Rig, lacks: &[Lack], options: &[&str]) -> Output {
+    finish(rig, &format!("netns:{}", rig.lab.target_netns().display()), lacks, options)
+}
+
+fn finish(rig: &Rig, target: &str, lacks: &[Lack], options: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_linerate"), "run", "frames", "--json", "--quiet"]);
     let store = std::env::temp_dir().join(format!("linerate-truth-{}-refused.sqlite", std::process::id()));
     command.arg("--store").arg(&store);
-    command.args(["--target", &target, "--host", &format!("netns:{}", rig.lab.host_netns().display())]);
+    command.args(["--target", target, "--host", &format!("netns:{}", rig.lab.host_netns().display())]);
     command.args(["--set", "bytes=10K"]);
     for option in options {
         command.args(["--set", option]);
+    }
+    if !lacks.is_empty() {
+        Lack::all(lacks, &mut command);
     }
     let ran = command.stdin(Stdio::null()).output().unwrap();
     for suffix in ["", "-wal", "-shm"] {
@@ -90,4 +102,62 @@ fn what_cannot_be_both_is_a_sentence() {
         assert_eq!(ran.status.code(), Some(2), "{options:?}: {complaint}");
         assert!(complaint.contains(want), "{options:?}: {complaint}");
     }
+}
+
+/// Sysctls of the link in both namespaces, which a trial of frames changes and puts back.
+fn settings(rig: &Rig) -> Vec<String> {
+    let of = || -> std::io::Result<Vec<String>> {
+        let names = ["ipv4/neigh/eth0/mcast_solicit", "ipv4/neigh/eth0/ucast_solicit", "ipv4/conf/eth0/arp_ignore"];
+        names.into_iter().map(|name| std::fs::read_to_string(format!("/proc/sys/net/{name}"))).collect()
+    };
+    [rig.lab.in_target(of).unwrap(), rig.lab.in_host(of).unwrap()].concat()
+}
+
+#[test]
+fn a_kernel_that_lacks_something_takes_the_next_way_and_says_which() {
+    let Some(rig) = Rig::up("frames_lacking", &Shape::unshaped()) else { return };
+    let before = settings(&rig);
+    let check = |lacks: &[Lack], options: &[&str], want: [&str; 2]| {
+        let ran = run_on(&rig, lacks, &[&["direction=both"][..], options].concat());
+        let complaint = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.success(), "{lacks:?}: {complaint}");
+        let record: Record = serde_json::from_slice(&ran.stdout).unwrap();
+        let figures = flow(&record);
+        let used = [&figures.sender_api, &figures.receiver_api].map(|api| api.as_ref().unwrap().name.clone());
+        assert_eq!(used, want, "{lacks:?} {options:?}");
+        assert_eq!(figures.packets_lost, Some(0), "{lacks:?}");
+        assert_eq!(figures.packets_sent, figures.packets_received, "{lacks:?}");
+        assert_eq!(settings(&rig), before, "{lacks:?}");
+    };
+    check(&[Lack::LiveFrames], &[], ["packet-sendmmsg", "xdp"]);
+    // Without a program at its other end a veth takes no frames of programs, either.
+    check(&[Lack::Xdp], &[], ["packet-sendmmsg", "packet-ring"]);
+    check(&[Lack::Bpf], &[], ["packet-sendmmsg", "packet-ring"]);
+    check(&[Lack::BpfRights], &[], ["packet-sendmmsg", "packet-ring"]);
+    check(&[Lack::Bpf, Lack::PacketRing, Lack::AfXdp, Lack::QdiscBypass], &[], ["packet-sendmmsg", "packet-recvmmsg"]);
+    // What sends by AF_XDP needs no BPF.
+    check(&[Lack::Bpf], &["sender_api=af-xdp"], ["af-xdp", "packet-ring"]);
+}
+
+#[test]
+fn what_a_kernel_lacks_and_was_asked_for_by_name_is_a_sentence() {
+    let Some(rig) = Rig::up("frames_lacking_by_name", &Shape::unshaped()) else { return };
+    let before = settings(&rig);
+    let check = |lack: Lack, option: &str, want: &str| {
+        let ran = run_on(&rig, &[lack], &[option]);
+        let complaint = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(2), "{lack:?} {option}: {complaint}");
+        assert!(complaint.contains(want) && complaint.contains(" or "), "{lack:?} {option}: {complaint}");
+        assert_eq!(settings(&rig), before, "{lack:?} {option}");
+    };
+    check(Lack::LiveFrames, "sender_api=live-frames", "which came with Linux 5.18");
+    check(Lack::Bpf, "sender_api=live-frames", "CONFIG_BPF_SYSCALL");
+    check(Lack::BpfRights, "sender_api=live-frames", "CAP_BPF");
+    check(Lack::Xdp, "receiver_api=xdp", "takes no XDP program");
+    check(Lack::Bpf, "receiver_api=xdp", "CONFIG_BPF_SYSCALL");
+    check(Lack::Bpf, "receiver_api=af-xdp", "CONFIG_BPF_SYSCALL");
+    check(Lack::AfXdp, "sender_api=af-xdp", "this kernel has no AF_XDP");
+    check(Lack::AfXdp, "receiver_api=af-xdp", "this kernel has no AF_XDP");
+    check(Lack::PacketRing, "receiver_api=packet-ring", "no TPACKET_V3 (Linux 3.2 has)");
+    check(Lack::QdiscBypass, "sender_api=packet-bypass", "no PACKET_QDISC_BYPASS (Linux 3.14 has)");
 }

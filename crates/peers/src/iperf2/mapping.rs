@@ -159,7 +159,8 @@ pub fn check(spec: &Spec) -> Result<(), Error> {
 pub fn header_of(spec: &Spec, direction: Direction) -> Header {
     let is_udp = spec.workload == Workload::UdpStream;
     let (rate, unit) = match spec.rate {
-        OfferedLoad::Unlimited => (0, 0),
+        // Of a line it is not when it comes here.
+        OfferedLoad::Unlimited | OfferedLoad::OfLine(_) => (0, 0),
         OfferedLoad::BitsPerSecond(bits) => (bits, 0),
         OfferedLoad::PacketsPerSecond(packets) => (packets, RATE_IS_PPS),
     };

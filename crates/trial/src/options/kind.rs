@@ -322,7 +322,8 @@ pub(crate) struct Load;
 
 impl Kind<OfferedLoad> for Load {
     fn allowed(&self) -> String {
-        "bits per second like 100M, packets per second like 10kpps, or unlimited".to_owned()
+        "bits per second like 100M, packets per second like 10kpps, a part of the line rate like 95%, or unlimited"
+            .to_owned()
     }
 
     fn read(&self, text: &str) -> Option<OfferedLoad> {
@@ -334,6 +335,15 @@ impl Kind<OfferedLoad> for Load {
     }
 
     fn scale(&self, first: &str) -> Option<Scale> {
+        if first.ends_with('%') {
+            return Some(Scale {
+                read: |text| match text.parse() {
+                    Ok(OfferedLoad::OfLine(parts)) => Some(parts.into()),
+                    _ => None,
+                },
+                write: |parts| OfferedLoad::OfLine(u32::try_from(parts).unwrap_or(u32::MAX)).to_string(),
+            });
+        }
         Some(match first.ends_with("pps") {
             true => Scale {
                 read: |text| match text.parse() {

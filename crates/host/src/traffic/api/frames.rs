@@ -16,7 +16,7 @@ use crate::sys::frames as packets;
 use crate::sys::option::RECEIVE_BUFFER_FORCED;
 use crate::sys::thread::allowed_cpus;
 use crate::traffic::TrafficError;
-use crate::traffic::frames::{FrameLink, pace};
+use crate::traffic::frames::{FrameLink, pace, xdp_sender};
 use crate::traffic::sockets::Open;
 use crate::xdp::error::XdpError;
 use crate::xdp::generator::{Generator, GeneratorOptions};
@@ -42,6 +42,13 @@ pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen
             let refuse = |error| refuse_sender(api, format!("{error}; or choose packet-sendmmsg or auto"));
             make_live(spec, open, link).map_err(refuse)?;
             api
+        }
+        Some(SenderApi::AfXdp) => {
+            let leaving = Flow::of(spec).into_iter().filter(|flow| flow.source == open.flow.source);
+            let nth = leaving.take_while(|flow| flow.id != open.flow.id).count();
+            let sender = xdp_sender(link.port.at(), link.port.xdp(), spec, &link.template, nth)?;
+            *link.xdp.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+            return Ok(Chosen::FramesOut(SenderApi::AfXdp));
         }
         Some(api) => api,
     };
@@ -101,6 +108,9 @@ pub fn choose_receiver(
     let Some(link) = &open.frames else { return Ok(Chosen::Neither) };
     if link.port.checker().is_some() {
         return Ok(Chosen::FramesIn(ReceiverApi::Xdp, Timestamps::Kernel));
+    }
+    if link.port.xdp().is_some() {
+        return Ok(Chosen::FramesIn(ReceiverApi::AfXdp, Timestamps::Application));
     }
     let socket = &open.socket;
     let streams = usize::from(spec.streams);

@@ -12,6 +12,7 @@ use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
 use linerate_trial::spec::Extent;
 use linerate_wire::frame::{FCS_LEN, TestFrame};
 
+use super::learning::Learning;
 use super::receive::{END_PATIENCE_NS, LATE_NS};
 use super::{FrameLink, HANDSHAKE_FRAME, answer};
 use crate::sys::datagrams::DatagramBatch;
@@ -33,9 +34,11 @@ pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
         |error: io::Error| TrafficError::Moving { what: "reading the counts of frames failed".to_owned(), error };
     let mut stream = Stream::begin(&task, link, checker).map_err(what)?;
     let mut leaving = Leaving::default();
+    let mut learning = Learning::new(&task.spec, task.clock.now_ns());
     while !task.clock.aborted() {
         let brought = stream.look().map_err(what)?;
         let now = task.clock.now_ns();
+        learning.handle_now(now, &task, link);
         if stream.is_over(now) || leaving.is_over(&task.clock, brought, now) {
             break;
         }

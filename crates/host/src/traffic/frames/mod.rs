@@ -8,11 +8,14 @@
 //! ```
 //! A sender, at either end, sends only where the other's secret came from.
 
+mod af_xdp;
 mod checked;
 mod delay;
 pub(crate) mod filter;
 mod hop;
+mod learning;
 mod live;
+mod outward;
 mod port;
 mod rate;
 mod receive;
@@ -43,7 +46,9 @@ use crate::sys::frames;
 use crate::sys::poll::wait_readable;
 use crate::xdp::generator::Generator;
 
+pub use af_xdp::sender as xdp_sender;
 pub use hop::Hop;
+pub use outward::XdpSender;
 pub use port::Port;
 pub use rate::pace;
 
@@ -64,6 +69,8 @@ pub struct FrameLink {
     pub secret: u32,
     /// What sends them in the kernel, where that was chosen.
     pub generator: OnceLock<Generator>,
+    /// What they are sent by instead of `out`, where that was chosen.
+    pub xdp: Mutex<Option<XdpSender>>,
     /// Where the kernel puts those that come, where that was chosen.
     pub ring: Mutex<Option<FrameBlocks>>,
 }
@@ -170,8 +177,8 @@ fn make(
     };
     let socket = frames::open_receiver(port.index(), &filter::of_stream(wanted, flow.id)).map_err(refused)?;
     let out = frames::open_sender(port.index()).map_err(refused)?;
-    let (generator, ring) = (OnceLock::new(), Mutex::default());
-    Ok((FrameLink { out, port: port.clone(), template, secret, generator, ring }, socket))
+    let (generator, xdp, ring) = (OnceLock::new(), Mutex::default(), Mutex::default());
+    Ok((FrameLink { out, port: port.clone(), template, secret, generator, xdp, ring }, socket))
 }
 
 /// What the frames that this end sends are like, whichever flow they are of.

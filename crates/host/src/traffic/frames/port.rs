@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
@@ -14,6 +13,7 @@ use linerate_trial::spec::Spec;
 
 use super::super::TrafficError;
 use super::super::sockets::Tokens;
+use super::af_xdp::{At, XdpPort};
 use super::{secret, template};
 use crate::interfaces;
 use crate::qdiscs::{self, TC_H_ROOT};
@@ -22,8 +22,6 @@ use crate::xdp::attach::{Pass, Place};
 use crate::xdp::checker::{Checker, CheckerOptions, Expected, Times};
 use crate::xdp::error::XdpError;
 
-/// How long a link may be down after its driver has made room for a program.
-const LINK_TIME: Duration = Duration::from_secs(8);
 /// Drivers that take a program while the link stays up. Others may reset it, and a switch then holds traffic back for half a
 /// minute: there a program is attached only when the user asks for it.
 const KEEP_LINK: [&str; 3] = [VETH, "virtio_net", "tun"];
@@ -37,6 +35,8 @@ pub struct Port {
     mac: MacAddress,
     driver: Option<String>,
     checker: Option<Arc<Checker>>,
+    /// What the trial's frames go to before the stack, where this process is to have them.
+    xdp: Option<Arc<XdpPort>>,
     /// What a veth needs to take frames of programs, where nothing else is attached.
     _pass: Option<Arc<Pass>>,
     dropped: Arc<Mutex<Dropped>>,
@@ -76,9 +76,15 @@ impl Port {
             mac,
             driver,
             checker: None,
+            xdp: None,
             _pass: None,
             dropped: Arc::default(),
         })
+    }
+
+    /// Its name and its number.
+    pub fn at(&self) -> At<'_> {
+        At { interface: &self.interface, index: self.index }
     }
 
     /// Its name.
@@ -101,6 +107,11 @@ impl Port {
         self.checker.as_deref()
     }
 
+    /// What receives the trial's frames before the stack, where that is how they are received.
+    pub fn xdp(&self) -> Option<&XdpPort> {
+        self.xdp.as_deref()
+    }
+
     /// Whether it is an end of a veth, which counts what it did not send.
     pub fn is_veth(&self) -> bool {
         self.driver.as_deref() == Some(VETH)
@@ -111,6 +122,11 @@ impl Port {
         let Some(source) = Flow::of(spec).iter().map(|flow| flow.source).find(|source| *source != end) else {
             return Ok(self);
         };
+        if spec.receiver_api == Some(ReceiverApi::AfXdp) {
+            let nobody = MacAddress([0; 6]);
+            let xdp = XdpPort::open(self.at(), spec, end, &template(spec, nobody, nobody, source), secret(tokens))?;
+            return Ok(Port { xdp: Some(Arc::new(xdp)), ..self });
+        }
         let by_name = spec.receiver_api == Some(ReceiverApi::Xdp);
         let is_stamped_so = matches!(spec.timestamps, None | Some(Timestamps::Kernel));
         let keeps_link = self.driver.as_deref().is_some_and(|driver| KEEP_LINK.contains(&driver));
@@ -145,12 +161,9 @@ impl Port {
             }),
             times: Times::Gaps,
         };
-        let had_carrier = interfaces::carrier(&self.interface) == Some(true);
+        let had_carrier = self.at().has_carrier();
         let checker = Checker::attach(&self.interface, &options, place)?;
-        let until = Instant::now() + LINK_TIME;
-        while had_carrier && interfaces::carrier(&self.interface) == Some(false) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.at().wait_for_link(had_carrier);
         Ok(checker)
     }
 

@@ -10,7 +10,7 @@ pub fn pace(spec: &Spec) -> Option<Pace> {
     let sizes = spec.frame_sizes();
     let turn = sizes.sizes().len() as u64;
     let (frames, in_ns) = match spec.rate {
-        OfferedLoad::Unlimited => return None,
+        OfferedLoad::Unlimited | OfferedLoad::OfLine(_) => return None,
         OfferedLoad::PacketsPerSecond(frames) => (u128::from(frames), 1_000_000_000),
         OfferedLoad::BitsPerSecond(bits) => {
             (u128::from(bits) * u128::from(turn), 8_000_000_000 * u128::from(sizes.octets(turn)))

@@ -1,5 +1,5 @@
 //! A stream of frames as it arrives: each looked at, foreign ones counted apart.
-//! Knows one packet socket, and its ring where it has one; which frames are lost is for [`linerate_trial::arrivals`] to say.
+//! Knows one packet socket, its ring where it has one, and AF_XDP sockets; which frames are lost is for [`linerate_trial::arrivals`] to say.
 
 use std::io;
 use std::sync::PoisonError;
@@ -16,12 +16,14 @@ use linerate_wire::template::Template;
 use socket2::Socket;
 
 use super::delay::Delays;
+use super::learning::Learning;
 use super::send::without_fcs;
-use super::{FrameLink, answer, filter};
+use super::{FrameLink, HANDSHAKE_FRAME, answer, filter};
 use crate::sys::datagrams::{DatagramBatch, Received};
 use crate::sys::frame_blocks::FrameBlocks;
 use crate::sys::poll::wait_readable;
 use crate::sys::thread::thread_use;
+use crate::sys::xdp_socket::Incoming;
 use crate::sys::{frame_batch, frames};
 use crate::traffic::TrafficError;
 use crate::traffic::api::datagrams_in::DatagramsIn;
@@ -47,6 +49,7 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     let mut foreign = (first == Some(task.open.flow)).then(|| Foreign::open(link)).flatten();
     let mut account = Account::new(&task, link, inward.timestamps());
     let mut leaving = Leaving::default();
+    let mut learning = Learning::new(&task.spec, task.clock.now_ns());
     while !task.clock.aborted() {
         let (count, is_all) = match inward.receive(socket, &mut account) {
             Ok(received) => received,
@@ -54,6 +57,7 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
             Err(error) => return Err(TrafficError::Moving { what: "receiving frames failed".to_owned(), error }),
         };
         let now = task.clock.now_ns();
+        learning.handle_now(now, &task, link);
         account.outcome.calls += u64::from(count > 0);
         if count > 0 {
             account.publish();
@@ -69,8 +73,13 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
         foreign.read();
         account.counts.foreign = foreign.counts.foreign;
     }
+    let drops = inward.drops(socket);
+    if let Inward::Xdp(..) = inward {
+        // The driver that could not hand them over may call them its own drops.
+        account.counts.taken = drops.unwrap_or(0);
+    }
     let mut outcome = account.finish();
-    outcome.socket_drops = inward.drops(socket);
+    outcome.socket_drops = drops;
     outcome.api = inward.api_use();
     outcome.timestamps = Some(inward.timestamps());
     Ok(outcome)
@@ -80,10 +89,22 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
 enum Inward {
     Batch(DatagramsIn),
     Ring(FrameBlocks),
+    /// A socket for each queue; the handshake comes by the packet socket.
+    Xdp(Vec<Incoming>, DatagramBatch),
 }
+
+/// Frames of a queue before the next queue's turn.
+const XDP_BATCH: u32 = 64;
+/// How long a receive waits for AF_XDP sockets before it looks for the handshake.
+const GLANCE: Duration = Duration::from_millis(1);
+/// Turns in which frames may come that were there before the end was heard: more than a socket holds.
+const MOST_TURNS: usize = 2048;
 
 impl Inward {
     fn begin(api: ReceiverApi, timestamps: Timestamps, task: &Task, link: &FrameLink) -> Inward {
+        if let Some(at_port) = link.port.xdp() {
+            return Inward::Xdp(at_port.take_incoming(), DatagramBatch::incoming(1, HANDSHAKE_FRAME, 1));
+        }
         let ring = link.ring.lock().unwrap_or_else(PoisonError::into_inner).take();
         match ring.filter(|_| api == ReceiverApi::PacketRing) {
             Some(ring) => Inward::Ring(ring),
@@ -118,6 +139,31 @@ impl Inward {
                 });
                 Ok((count as usize, count == 0))
             }
+            Inward::Xdp(queues, heard) => {
+                let count = take_all(queues, account);
+                if count > 0 {
+                    return Ok((count, false));
+                }
+                // Of several queues none may wait for another.
+                match &queues[..] {
+                    [queue] => drop(wait_readable(queue, GLANCE)?),
+                    _ => std::thread::yield_now(),
+                }
+                if wait_readable(socket, Duration::ZERO)? && heard.receive(socket)? > 0 {
+                    // The end comes by the stack, and may overtake the frames before it, which a driver hands over a moment later.
+                    for _ in 0..MOST_TURNS {
+                        if take_all(queues, account) == 0 {
+                            std::thread::sleep(GLANCE);
+                            if take_all(queues, account) == 0 {
+                                break;
+                            }
+                        }
+                    }
+                    let now = account.task.clock.now_ns();
+                    account.handle_frame(&heard.received(0), now, now);
+                }
+                Ok((0, true))
+            }
         }
     }
 
@@ -126,6 +172,7 @@ impl Inward {
         match self {
             Inward::Batch(_) => frame_batch::drops(socket).ok(),
             Inward::Ring(_) => FrameBlocks::drops(socket).ok(),
+            Inward::Xdp(queues, _) => queues.iter().map(|queue| queue.drops().ok()).sum(),
         }
     }
 
@@ -136,6 +183,12 @@ impl Inward {
                 let name = ReceiverApi::PacketRing.name().to_owned();
                 ApiUse { name, batch: ring.most(), ..ApiUse::default() }
             }
+            Inward::Xdp(queues, _) => ApiUse {
+                name: ReceiverApi::AfXdp.name().to_owned(),
+                batch: queues.iter().map(Incoming::most).max().unwrap_or(0),
+                zero_copy: Some(queues.iter().all(Incoming::is_zero_copy)),
+                ..ApiUse::default()
+            },
         }
     }
 
@@ -143,8 +196,17 @@ impl Inward {
         match self {
             Inward::Batch(inward) => inward.timestamps(),
             Inward::Ring(_) => Timestamps::Kernel,
+            Inward::Xdp(..) => Timestamps::Application,
         }
     }
+}
+
+/// Accounts for what waits at AF_XDP sockets, of each a batch; how many they were.
+fn take_all(queues: &mut [Incoming], account: &mut Account<'_>) -> usize {
+    // The clock is read once for a batch, as for that of a system call.
+    let now = account.task.clock.now_ns();
+    let mut take = |queue: &mut Incoming| queue.take(XDP_BATCH, |message| account.handle_frame(&message, now, now));
+    queues.iter_mut().map(&mut take).sum::<u32>() as usize
 }
 
 /// What a receiver has heard so far.
@@ -160,6 +222,8 @@ struct Account<'a> {
     /// When the last frame came, by the trial's clock.
     last_ns: u64,
     end_heard: bool,
+    /// When the end was heard first. By AF_XDP it comes another way than the frames before it, and may overtake them.
+    end_heard_ns: u64,
     delays: Delays,
 }
 
@@ -176,6 +240,7 @@ impl<'a> Account<'a> {
             counts: FrameCounts::default(),
             last_ns: 0,
             end_heard: false,
+            end_heard_ns: 0,
             delays: Delays::new(timestamps, &task.clock),
         }
     }
@@ -188,7 +253,7 @@ impl<'a> Account<'a> {
             return;
         };
         if frame.header.stream.has(StreamField::HANDSHAKE) {
-            self.handle_handshake(&frame);
+            self.handle_handshake(&frame, now);
             return;
         }
         let number = self.tracker.number_near(frame.header.sequence.into());
@@ -217,11 +282,13 @@ impl<'a> Account<'a> {
     }
 
     #[cold]
-    fn handle_handshake(&mut self, frame: &TestFrame<'_>) {
+    fn handle_handshake(&mut self, frame: &TestFrame<'_>, now: u64) {
         if let Some(sent) = answer(frame, self.task, self.link) {
             self.tracker.handle_end(sent);
             self.outcome.end_marks += 1;
-            self.end_heard = true;
+            if !std::mem::replace(&mut self.end_heard, true) {
+                self.end_heard_ns = now;
+            }
             // Not an arrival of data, yet the link is alive: late ones may follow.
             self.last_ns = self.last_ns.max(1);
         }
@@ -235,7 +302,7 @@ impl<'a> Account<'a> {
     /// Whether nothing more is to be expected.
     fn is_over(&self, now: u64) -> bool {
         let overdue = |window: Window| now > window.end_ns.saturating_add(END_PATIENCE_NS);
-        (self.end_heard && now.saturating_sub(self.last_ns) > LATE_NS)
+        (self.end_heard && now.saturating_sub(self.last_ns.max(self.end_heard_ns)) > LATE_NS)
             || self.task.clock.receiving_so_far().is_some_and(overdue)
     }
 

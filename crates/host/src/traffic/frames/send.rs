@@ -1,7 +1,8 @@
 //! A stream of frames on its way out: numbered, at an even pace or as fast as they go.
-//! Knows one packet socket; a frame counts as sent when the kernel has taken it, and none is numbered twice.
+//! Knows one socket; a frame counts as sent when the kernel has taken it, and none is numbered twice.
 
 use std::io::{self, ErrorKind};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, SenderApi};
@@ -9,16 +10,14 @@ use linerate_trial::departures::Departures;
 use linerate_trial::frames::FrameSizes;
 use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
 use linerate_trial::pace::Pacer;
-use linerate_trial::spec::{Extent, Spec};
+use linerate_trial::spec::Extent;
 use linerate_wire::HandshakeKind;
-use linerate_wire::frame::{FCS_LEN, StreamField, TestFrame, TestHeader};
-use linerate_wire::template::Template;
-use socket2::Socket;
+use linerate_wire::frame::{FCS_LEN, TestFrame};
 
 use super::delay::epoch_ns;
+use super::outward::{BATCH, Outward};
 use super::{FrameLink, HANDSHAKE_FRAME, expect, hear};
 use crate::sys::datagrams::DatagramBatch;
-use crate::sys::frames::FrameRing;
 use crate::sys::poll::wait_readable;
 use crate::sys::thread::thread_use;
 use crate::traffic::TrafficError;
@@ -31,8 +30,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const END_PERIOD: Duration = Duration::from_millis(5);
 /// How long the sender tries to make its end heard: a queue of some seconds may stand before it.
 const END_PATIENCE_NS: u64 = 4_000_000_000;
-/// Frames to a system call, unless the user says otherwise.
-const BATCH: usize = 32;
+/// Frames to a system call of AF_XDP, unless the user says otherwise: they cost less beside their frames' cost.
+const XDP_BATCH: usize = 64;
+/// How long what the kernel was given may take until it has left, once no more follows.
+const DRAIN_NS: u64 = 100_000_000;
 
 /// Sends until the time is over, or the octets are sent.
 pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
@@ -44,13 +45,15 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         Extent::Octets(octets) => sizes.holding(octets),
         Extent::Time(_) => u64::MAX,
     };
-    let mut ring = Ring::new(link, spec, task.open.flow.id, epoch_ns(&task.clock));
+    let xdp = link.xdp.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut outward = Outward::new(link, spec, xdp, task.open.flow.id, epoch_ns(&task.clock));
     wait_for_start(&task, link)?;
     link.out.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let mut now = task.clock.now_ns();
     let mut pacer = task.pacer(spec.message_octets().into(), now);
-    let most = spec.batch.map_or(BATCH, |batch| batch as usize);
+    let usual = if api == SenderApi::AfXdp { XDP_BATCH } else { BATCH };
+    let most = spec.batch.map_or(usual, |batch| batch as usize);
     let mut departures = Departures::default();
     let mut sequence = 0;
     let mut first_measured = None;
@@ -63,16 +66,19 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         if now >= window.end_ns {
             break;
         }
-        let measured = window.contains(now);
+        // What was given to the kernel in the warm-up is taken before anything is measured.
+        let behind = if window.contains(now) { outward.untaken_of_warmup() } else { 0 };
+        let measured = window.contains(now) && behind == 0;
         if measured && first_measured.is_none() && sequence > 0 {
             first_measured = Some(sequence);
             refused_before = outcome.send_retries;
             link.port.handle_measured();
         }
         let due = pacer.as_ref().map_or(most, |pacer| due(pacer, now, most));
+        let due = if behind > 0 { behind } else { due };
         let count = (due as u64).min(limit - sequence) as usize;
         outcome.calls += 1;
-        let taken = match ring.send(&link.out, sequence, count, measured, now) {
+        let taken = match outward.send(&link.out, sequence, count, measured, now) {
             Ok(taken) => taken as u64,
             Err(error) if is_full(&error) => {
                 // It was not taken: the same number goes again.
@@ -97,6 +103,21 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             (0..taken).for_each(|_| pacer.handle_sent());
         }
     }
+    // What the kernel was given leaves, sooner or later, and is not to be sent twice.
+    let until = task.clock.now_ns().saturating_add(DRAIN_NS);
+    while outward.untaken() > 0 && task.clock.now_ns() < until {
+        let is_of_warmup = outward.untaken_of_warmup() > 0;
+        let taken = outward.send(&link.out, sequence, outward.untaken(), !is_of_warmup, now).unwrap_or(0) as u64;
+        if !is_of_warmup {
+            let first = *first_measured.get_or_insert(sequence);
+            departures.handle_sent(now, taken);
+            outcome.messages += taken;
+            outcome.octets = sizes.octets(sequence + taken) - sizes.octets(first);
+        }
+        sequence += taken;
+        outcome.messages_total = sequence;
+        outcome.octets_total = sizes.octets(sequence);
+    }
     outcome.elapsed_ns = task.elapsed_ns(window, now);
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
@@ -105,9 +126,10 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         batch: most as u32,
         message_octets: Some(spec.message_octets()),
         jumped_over: match api {
-            SenderApi::PacketBypass => link.port.qdisc().map(|qdisc| qdisc.kind),
+            SenderApi::PacketBypass | SenderApi::AfXdp => link.port.qdisc().map(|qdisc| qdisc.kind),
             _ => None,
         },
+        zero_copy: outward.zero_copy(),
         ..ApiUse::default()
     };
     outcome.socket_buffer = link.out.send_buffer_size().ok().map(|octets| octets as u64);
@@ -153,52 +175,6 @@ fn is_full(error: &io::Error) -> bool {
 /// packet_xmit).
 fn is_refused_below(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
-}
-
-/// Frames that stand ready: each size of each flow, in the order in which they are sent.
-struct Ring {
-    ring: FrameRing,
-    templates: Vec<Template>,
-    secret: u32,
-    stream: u16,
-    /// Of the clock that frames bear the time of: all of one machine share it.
-    epoch_ns: u64,
-}
-
-impl Ring {
-    fn new(link: &FrameLink, spec: &Spec, stream: u16, epoch_ns: u64) -> Ring {
-        let sizes = spec.frame_sizes();
-        let sizes = sizes.sizes();
-        let template = |&size: &u32| Template { frame_len: size as usize, ..link.template };
-        let templates: Vec<Template> = sizes.iter().map(template).collect();
-        // Short rings are made longer, so that a call need not end where they do.
-        let turn = sizes.len() * usize::from(spec.flows);
-        let turns = (8 * BATCH).div_ceil(turn);
-        let count = turn * turns;
-        let mut ring = FrameRing::new((0..count).map(|index| templates[index % sizes.len()].octets()));
-        for index in 0..count {
-            let flow = index / sizes.len() % usize::from(spec.flows);
-            // It has room: the spec was validated.
-            let _ = templates[index % sizes.len()].write(flow as u16, ring.frame_mut(index));
-        }
-        Ring { ring, templates, secret: link.secret, stream, epoch_ns }
-    }
-
-    /// Sends up to `count` frames from this number on. Returns how many the kernel took.
-    #[inline]
-    fn send(&mut self, out: &Socket, sequence: u64, count: usize, measured: bool, now: u64) -> io::Result<usize> {
-        let first = (sequence % self.ring.count() as u64) as usize;
-        let count = count.min(self.ring.count() - first);
-        let stream = StreamField(if measured { self.stream } else { self.stream | StreamField::WARMUP });
-        let sent_at_ns = self.epoch_ns.saturating_add(now);
-        for index in first..first + count {
-            let number = sequence + (index - first) as u64;
-            let header = TestHeader { secret: self.secret, stream, sequence: number as u32, sent_at_ns };
-            let template = &self.templates[index % self.templates.len()];
-            template.stamp(&header, self.ring.frame_mut(index));
-        }
-        self.ring.send(out, first, count)
-    }
 }
 
 /// Waits for the start while answering hellos that the other end repeats because an answer was lost.
