@@ -3,7 +3,10 @@
 
 use std::process::ExitCode;
 
-use xtask::{agent_size, agents, bench, ci, deny, examples, faults, firmware, fresh, fuzz, picture, setup, test, tidy};
+use xtask::{
+    agent_size, agents, bench, ci, deny, examples, faults, firmware, fresh, fuzz, licences, packages, picture, setup,
+    test, tidy,
+};
 
 const HELP: &str = include_str!("help.txt");
 
@@ -25,6 +28,8 @@ fn main() -> ExitCode {
         "firmware" => firmware::run(words),
         "fuzz" => fuzz::run(words),
         "fresh" => fresh::run(words),
+        "licences" => licences::run(words),
+        "packages" => packages::run(words),
         "picture" => picture::run(words),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

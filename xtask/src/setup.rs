@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents`, `setup boards`, `setup browser`, `setup servers`: what
+//! `cargo xtask setup`: installs what the tests need, on Debian and its like; `setup agents` and its like: what
 //! those need.
 //! Knows which program comes from which package, and installs nothing that is there already.
 
@@ -47,6 +47,16 @@ const FOR_BOARDS: [(&str, &str); 7] = [
     ("qemu-system-riscv64", "qemu-system-misc"),
 ];
 
+/// What reads, installs and runs packages.
+const FOR_PACKAGES: [(&str, &str); 7] = [
+    ("bwrap", "bubblewrap"),
+    ("dpkg-deb", "dpkg"),
+    ("lintian", "lintian"),
+    ("make", "make"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("python3", "python3"),
+    ("umoci", "umoci"),
+];
 /// Servers that a team has; each that a test starts has a folder of its own.
 const FOR_SERVERS: [(&str, &str); 1] = [("pg_lsclusters", "postgresql")];
 /// What opens reports as their readers do.
@@ -68,6 +78,10 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
         Some(word) if word == "boards" => {
             no_more(words)?;
             install(&FOR_BOARDS)
+        }
+        Some(word) if word == "packages" => {
+            no_more(words)?;
+            install(&FOR_PACKAGES)
         }
         Some(word) if word == "servers" => {
             no_more(words)?;

@@ -155,6 +155,8 @@ pub(crate) enum Command {
         /// The folder, which must exist
         folder: PathBuf,
     },
+    /// Print the licences of linerate, and of all that is linked into it
+    Licences,
 }
 
 /// What this process is asked. Help, and a complaint that ends the process, are clap's own to write, in colour; the

@@ -17,6 +17,7 @@ mod explain;
 mod guess;
 pub(crate) mod history;
 mod lab;
+mod licences;
 pub(crate) mod order;
 mod plans;
 mod predict;
@@ -84,6 +85,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
+        Command::Licences => Ok(licences::licences()),
         // `main` takes this road before the command line is read.
         Command::Agent { arguments } => {
             Ok(linerate_agent::run("linerate agent", arguments.into_iter().map(Into::into)))
@@ -103,7 +105,7 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         #[cfg(feature = "web")]
         Command::Web(_) => return Ok(()),
         Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) | Command::Echo(_) => return Ok(()),
-        Command::Completions { .. } | Command::Man { .. } | Command::Agent { .. } => return Ok(()),
+        Command::Completions { .. } | Command::Man { .. } | Command::Licences | Command::Agent { .. } => return Ok(()),
     };
     let Defaults { target, host, middle, store, psk_file } = Defaults::find(plan_folder)?;
     cli.shared.store = cli.shared.store.take().or(store);

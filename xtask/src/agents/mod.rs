@@ -14,15 +14,13 @@ use std::time::Instant;
 use crate::elf::{Elf, loaded};
 use crate::measured::write_part;
 use crate::program::{must, no_more, root};
-use machines::{MACHINES, Machine};
+pub(crate) use machines::{MACHINES, Machine};
 use smoke::Smoke;
-use toolchain::Toolchain;
-pub(crate) use toolchain::{ZIG, compiler_with_sources, sources_manifest, zig};
+pub(crate) use toolchain::{Panic, Toolchain, ZIG, compiler_with_sources, sources_manifest, zig};
 
 const USAGE: &str = "it is: cargo xtask agents [MACHINE…] [--rustup | --built] [--smoke] [--write]";
 
 /// What Rust calls the machines that agents are built for.
-#[cfg(test)]
 pub(crate) fn targets() -> impl Iterator<Item = &'static str> {
     MACHINES.iter().map(|machine| machine.target)
 }
@@ -114,12 +112,12 @@ pub(crate) fn build_one() -> Result<PathBuf, String> {
 /// Builds them, and makes sure that they are what they should be.
 pub(crate) fn build(machines: &[&Machine], toolchain: &Toolchain) -> Result<Vec<PathBuf>, String> {
     let folder = root().join("target/boards");
-    let mut command = toolchain.build(machines, &folder)?;
+    let mut command = toolchain.build(machines, &folder, Panic::Aborts)?;
     must(command.args(["--package=linerate-agent", "--profile=agent"]))?;
     machines.iter().map(|machine| put(machine, &folder.join(machine.target).join("agent/linerate-agent"))).collect()
 }
 
-fn named(name: &str) -> Result<&'static Machine, String> {
+pub(crate) fn named(name: &str) -> Result<&'static Machine, String> {
     let list =
         || MACHINES.iter().map(|machine| format!("\n  {:<8} {}", machine.name, machine.about)).collect::<String>();
     let machine = MACHINES.iter().find(|machine| machine.name == name);
@@ -127,12 +125,19 @@ fn named(name: &str) -> Result<&'static Machine, String> {
 }
 
 /// Where the agent for a machine is.
-fn place(machine: &Machine) -> PathBuf {
+pub(crate) fn place(machine: &Machine) -> PathBuf {
     root().join("target/agents").join(format!("linerate-agent-{}", machine.name))
 }
 
 /// Puts what was built for a machine where agents are looked for.
 fn put(machine: &Machine, built: &Path) -> Result<PathBuf, String> {
+    let agent = place(machine);
+    put_at(&program_for(machine, built)?, &agent)?;
+    Ok(agent)
+}
+
+/// What was built for a machine, without what no kernel reads, if it is what is given to others.
+pub(crate) fn program_for(machine: &Machine, built: &Path) -> Result<Vec<u8>, String> {
     let file = fs::read(built).map_err(|error| format!("{} cannot be read: {error}", built.display()))?;
     match Elf::read(&file) {
         Some(elf) if elf.kind != machine.kind => {
@@ -149,14 +154,16 @@ fn put(machine: &Machine, built: &Path) -> Result<PathBuf, String> {
     if !Elf::read(&program).is_some_and(|elf| elf.is_stripped) {
         return Err(format!("{} is not stripped: it has a symbol table", built.display()));
     }
-    let agent = place(machine);
-    let agents = root().join("target/agents");
-    // Beside its place and then into it, so that an agent that runs from there keeps its file.
-    let new = agents.join(format!(".linerate-agent-{}.new", machine.name));
-    fs::create_dir_all(&agents)
+    Ok(program)
+}
+
+/// Writes a program beside its place and then into it, so that one that runs from there keeps its file.
+pub(crate) fn put_at(program: &[u8], place: &Path) -> Result<(), String> {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let new = place.with_file_name(format!(".{name}.new"));
+    fs::create_dir_all(place.parent().unwrap_or(Path::new(".")))
         .and_then(|()| fs::write(&new, program))
         .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o755)))
-        .and_then(|()| fs::rename(&new, &agent))
-        .map_err(|error| format!("{} cannot be written: {error}", agent.display()))?;
-    Ok(agent)
+        .and_then(|()| fs::rename(&new, place))
+        .map_err(|error| format!("{} cannot be written: {error}", place.display()))
 }

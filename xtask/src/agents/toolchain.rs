@@ -23,6 +23,15 @@ pub(crate) enum Toolchain {
     Rustup,
 }
 
+/// What a program does when it panics.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Panic {
+    /// It ends: an agent must not be left half alive.
+    Aborts,
+    /// The thread ends: a server goes on serving others.
+    Unwinds,
+}
+
 /// What a compiler with sources has in its sysroot.
 const SOURCES: &str = "lib/rustlib/src/rust/library/Cargo.lock";
 /// Where setup puts zig, beside what else is built: a Python environment.
@@ -57,12 +66,14 @@ impl Toolchain {
     }
 
     /// The command that builds a package's program for these machines, statically, into `folder`.
-    pub(crate) fn build(&self, machines: &[&Machine], folder: &Path) -> Result<Command, String> {
+    pub(crate) fn build(&self, machines: &[&Machine], folder: &Path, panic: Panic) -> Result<Command, String> {
         let mut flags = format!("{} -Ctarget-feature=+crt-static", std::env::var("RUSTFLAGS").unwrap_or_default());
         // These flags take the place of .cargo/config.toml's, which says why.
         flags += " --cfg=curve25519_dalek_backend=\"serial\"";
-        // A panic aborts, and names in a backtrace are stripped anyway: the tables would be a tenth of the file.
-        flags += " -Cforce-unwind-tables=no";
+        if panic == Panic::Aborts {
+            // Names in a backtrace are stripped anyway, and the tables would be a tenth of the file.
+            flags += " -Cforce-unwind-tables=no";
+        }
         // What a panic says names no folder of this machine.
         for (path, name) in [(Some(root()), "linerate"), (cargo_home(), "cargo")] {
             flags += &path.map(|path| format!(" --remap-path-prefix={}={name}", path.display())).unwrap_or_default();
@@ -76,9 +87,14 @@ impl Toolchain {
             Toolchain::Sources { rustc } => {
                 // Zig brings the C library.
                 flags += " -Clink-self-contained=no";
-                let mut command = program("cargo-zigbuild", &["zigbuild", "-Zbuild-std=std,panic_abort"]);
-                // Nothing that reads backtraces: a program without symbols has none, and it would be a tenth of the file.
-                command.arg("-Zbuild-std-features=");
+                let mut command = program("cargo-zigbuild", &["zigbuild"]);
+                if panic == Panic::Aborts {
+                    command.arg("-Zbuild-std=std,panic_abort");
+                    // Nothing that reads backtraces: a program without symbols has none, and it would be a tenth of the file.
+                    command.arg("-Zbuild-std-features=");
+                } else {
+                    command.arg("-Zbuild-std=std,panic_unwind");
+                }
                 // Building the standard library is not yet a promise of cargo's.
                 command.env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", "1");
                 command.env("PATH", zig_path().unwrap_or_default());

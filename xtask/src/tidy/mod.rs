@@ -14,6 +14,7 @@ mod words;
 use std::ffi::OsString;
 use std::fmt;
 
+use crate::licences;
 use crate::program::{no_more, root};
 use files::File;
 
@@ -67,6 +68,10 @@ pub fn findings() -> Result<Vec<Finding>, String> {
     findings.extend(map::check(&files));
     findings.extend(circles::check(&files));
     findings.extend(sentences::check(&files));
+    let licences = licences::differences()?
+        .into_iter()
+        .map(|what| Finding::new(licences::DOCUMENT, format!("{what}; run cargo xtask licences")));
+    findings.extend(licences);
     Ok(findings)
 }
 
