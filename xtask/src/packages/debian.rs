@@ -99,7 +99,7 @@ impl Package<'_> {
         let name = format!("{}_{}_{}.deb", self.kind.name, version(revision), self.architecture());
         let deb = folder.join(name);
         // Every time in it is the release's: dpkg-deb(1) takes later ones back to this.
-        let mut command = program("dpkg-deb", &["--root-owner-group", "-Zxz", "--build"]);
+        let mut command = program("dpkg-deb", &["--root-owner-group", "-Zgzip", "--build"]);
         must(command.env("SOURCE_DATE_EPOCH", epoch.0.to_string()).arg(work).arg(&deb))?;
         Ok(deb)
     }

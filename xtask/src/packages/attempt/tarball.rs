@@ -39,6 +39,9 @@ pub(super) fn check(folder: &Path, scratch: &Path, agents: &[&str]) -> Result<()
             return Err(format!("{} has no {agent}", archive.display()));
         }
     }
+    if !agents.contains(&here()?) {
+        return Ok(());
+    }
     let agent = format!("/usr/local/lib/linerate/agents/linerate-agent-{}", here()?);
     let help = output_of(&mut inside(scratch, &[], &[&agent, "--help"]))?;
     if help.contains("--stdio") { Ok(()) } else { Err(format!("{agent} --help says: {help}")) }
