@@ -127,6 +127,9 @@ impl Package<'_> {
         tree.file(&format!("{documents}/changelog.gz"), gzip(&changes)?);
         tree.file(&format!("{documents}/changelog.Debian.gz"), gzip(self.changes(revision, epoch)?.as_bytes())?);
         tree.file(&format!("{documents}/copyright"), copyright()?);
+        let others = crate::licences::DOCUMENT;
+        let text = fs::read(root().join(others)).map_err(|error| format!("{others}: {error}"))?;
+        tree.file(&format!("{documents}/{others}"), text);
         let overrides: String =
             self.kind.overrides.iter().map(|(tag, why)| format!("# {why}\n{name}: {tag}\n")).collect();
         tree.file(&format!("usr/share/lintian/overrides/{name}"), overrides);
@@ -186,21 +189,21 @@ fn maintainer() -> String {
     format!("{} <{}>", or("DEBFULLNAME", "linerate"), or("DEBEMAIL", "linerate@packages.invalid"))
 }
 
-/// The licence, machine-readable (copyright-format 1.0), and everybody else's behind it.
+/// The licence, machine-readable (copyright-format 1.0). Everybody else's, among them whole Apache licences, which policy wants in
+/// no such file (section 12.5), stand beside it.
 fn copyright() -> Result<String, String> {
-    let read = |name: &str| fs::read_to_string(root().join(name)).map_err(|error| format!("{name}: {error}"));
-    let paragraph = |text: &str| -> String {
-        text.lines().map(|line| if line.trim().is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect()
-    };
+    let text = fs::read_to_string(root().join("LICENSE-MIT")).map_err(|error| format!("LICENSE-MIT: {error}"))?;
+    let paragraph: String = text
+        .lines()
+        .map(|line| if line.trim().is_empty() { " .\n".to_owned() } else { format!(" {line}\n") })
+        .collect();
     Ok(format!(
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: linerate\nComment:\n Static \
-         programs: what is linked into them, and under which licences, follows\n below, and `linerate licences` prints \
-         it.\n\nFiles: *\nCopyright: the developers of linerate\nLicense: MIT or Apache-2.0\n\nLicense: MIT\n{}\nLicense: \
-         Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n\nFiles: {}\nCopyright: the \
-         authors that it names\nLicense: others\n\nLicense: others\n{}",
-        paragraph(&read("LICENSE-MIT")?),
-        crate::licences::DOCUMENT,
-        paragraph(&read(crate::licences::DOCUMENT)?)
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: linerate\nComment:\n Programs \
+         here are static. What is linked into them, with everybody's notices and\n licences, is in {} beside\n this file, and \
+         `linerate licences` prints it.\n\nFiles: *\nCopyright: the developers of linerate\nLicense: MIT or \
+         Apache-2.0\n\nLicense: MIT\n{paragraph}\nLicense: Apache-2.0\n On Debian systems the text is in \
+         /usr/share/common-licenses/Apache-2.0.\n",
+        crate::licences::DOCUMENT
     ))
 }
 

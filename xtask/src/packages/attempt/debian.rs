@@ -16,7 +16,7 @@ const SOURCES: [&str; 2] = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/
 
 pub(super) fn check(folder: &Path, scratch: &Path) -> Result<(), String> {
     let debs = debs(folder)?;
-    must(Command::new("lintian").args(["--allow-root", "--fail-on=error", "--no-tag-display-limit"]).args(&debs))?;
+    must(Command::new("lintian").args(["--allow-root", "--fail-on=error", "--tag-display-limit=0"]).args(&debs))?;
     let debs: Vec<PathBuf> = debs.into_iter().filter(|deb| is_for_here(deb)).collect();
     let root = fresh(scratch)?;
     let before = paths(&root)?;
