@@ -132,6 +132,6 @@ fn enabled(root: &Path) -> Result<(), String> {
 /// All paths of the root but what dpkg, and whoever runs it, keeps for itself.
 fn paths(root: &Path) -> Result<BTreeSet<String>, String> {
     let said = output_of(Command::new("find").arg(root).args(["-xdev", "-printf", "%P\\n"]))?;
-    let own = ["var/lib/dpkg/", "var/log/", "var/cache/", "old", "new", "proc", "dev", "tmp"];
+    let own = ["var/lib/dpkg/", "var/log/", "var/cache/", "old", "new", "proc", "dev", "tmp", "run"];
     Ok(said.lines().filter(|path| !own.iter().any(|own| path.starts_with(own))).map(str::to_owned).collect())
 }

@@ -63,7 +63,11 @@ impl Drop for Scratch {
 /// A program in a root of its own, with a loopback of its own and nothing of this machine (bwrap(1)). `more`: bwrap's options.
 fn inside(root: &Path, more: &[&str], words: &[&str]) -> Command {
     let mut command = Command::new("bwrap");
-    command.arg("--bind").arg(root).arg("/").args(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
+    command
+        .arg("--bind")
+        .arg(root)
+        .arg("/")
+        .args(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]);
     command.args(["--unshare-net", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--clearenv"]);
     command.args(["--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/sbin:/usr/bin:/sbin:/bin"]);
     command.args(more).arg("--").args(words);
