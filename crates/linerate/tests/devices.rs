@@ -254,7 +254,8 @@ fn an_end_that_only_receives_is_not_forgotten_by_a_bridge() {
     let run = |learning: &str| {
         let before = flooded();
         let learning = format!("learning={learning}");
-        let record = row.trial(&["rate=200pps", "duration=3500ms", "frame_size=200", "direction=rx", &learning]);
+        let record =
+            row.trial("frames", &["rate=200pps", "duration=3500ms", "frame_size=200", "direction=rx", &learning], &[]);
         assert_eq!(record.losses[0].lost(), 0, "{:#?}", record.loss_budget);
         (flooded() - before, record.losses[0].sent)
     };
