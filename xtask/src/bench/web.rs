@@ -225,7 +225,7 @@ struct Used {
 impl Server {
     fn start(bench: &Bench, folder: &Folder, store: &Path, more: &[&str]) -> Result<Server, String> {
         let mut command = Command::new(&bench.program);
-        command.args(["web", "--listen", "127.0.0.1:0", "--allow-run", "--quiet", "--store"]).arg(store).args(more);
+        command.args(["web", "--listen", "127.0.0.1:0", "--allow-run", "--store"]).arg(store).args(more);
         command.args(["--machine", &bench.target(), "--machine", &bench.host()]).env("XDG_RUNTIME_DIR", &folder.0);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("linerate web: {error}"))?;
