@@ -1,5 +1,5 @@
 //! How an agent is reached: `local`, `netns:NAME`, `exec:COMMAND`, `[ssh:][user@]host[:port]`, `tcp:host:port`,
-//! `board:NAME`.
+//! `board:NAME`, `labgrid:PLACE`.
 //! Knows nothing of the conversation that follows.
 
 use std::fmt;
@@ -10,16 +10,18 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use linerate_machine::end::End;
 use linerate_machine::text::nearest;
 use linerate_trial::tool::Tool;
 
+use crate::address::{host_and_port, is_user};
 use crate::carry;
 use crate::connect_options::{ConnectOptions, receive_unless};
 use crate::error::{ControlError, Machine};
+use crate::labgrid::{self, Place};
 use crate::link::{Hints, Link, Start};
 use crate::noise::{self, NoiseError};
 use crate::ssh::{Share, Ssh, shell};
@@ -41,6 +43,13 @@ pub enum Endpoint {
         host: String,
         /// The port; `None`: what ssh's configuration says.
         port: Option<u16>,
+    },
+    /// A machine of a labgrid place, which is acquired, reached by ssh, and released.
+    Labgrid {
+        /// The place's name, or the tags of any: `KEY=VALUE+KEY=VALUE`.
+        place: String,
+        /// Which of the place's NetworkServices; `None`: the only one.
+        service: Option<String>,
     },
     /// An agent that listens, with a shared key.
     Tcp {
@@ -73,12 +82,13 @@ pub enum Endpoint {
 pub struct EndpointError(String);
 
 /// Kinds of endpoints that have an agent, and how each is written.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("netns", "netns:NAME"),
     ("exec", "exec:COMMAND"),
     ("ssh", "[ssh:][user@]host[:port]"),
     ("tcp", "tcp:host:port"),
     ("board", "board:NAME"),
+    ("labgrid", "labgrid:PLACE[,NAME]"),
 ];
 
 /// What an endpoint can be.
@@ -148,6 +158,21 @@ impl FromStr for Endpoint {
                 (host, Some(port)) => Ok(Endpoint::Tcp { host, port }),
                 (_, None) => Err(nonsense("the port is missing")),
             },
+            "labgrid" => {
+                let (place, service) = rest.split_once(',').map_or((rest, None), |(place, name)| (place, Some(name)));
+                match service {
+                    _ if place.is_empty() => {
+                        Err(nonsense("the place is missing; labgrid-client places shows those there are"))
+                    }
+                    _ if !labgrid::is_place(place) && !labgrid::are_tags(place) => {
+                        Err(nonsense("that is neither a place's name nor KEY=VALUE+KEY=VALUE, the tags of one"))
+                    }
+                    Some(name) if !labgrid::is_place(name) => {
+                        Err(nonsense("behind the comma stands a resource's name"))
+                    }
+                    service => Ok(Endpoint::Labgrid { place: place.to_owned(), service: service.map(str::to_owned) }),
+                }
+            }
             "board" => {
                 let (name, end) = match rest.strip_suffix("/host") {
                     Some(name) => (name, End::Host),
@@ -168,55 +193,14 @@ impl FromStr for Endpoint {
                     Some((user, address)) => (Some(user), address),
                     None => (None, rest),
                 };
-                if let Some(user) = user {
-                    // ssh takes a name that starts with '-' for an option.
-                    let odd = |c: char| c.is_whitespace() || c.is_control() || "'\"`$;&|<>(){}".contains(c);
-                    if user.is_empty() || user.starts_with('-') || user.contains(odd) {
-                        return Err(nonsense("that is no user's name"));
-                    }
+                if user.is_some_and(|user| !is_user(user)) {
+                    return Err(nonsense("that is no user's name"));
                 }
                 let (host, port) = host_and_port(address).map_err(|why| nonsense(&why))?;
                 Ok(Endpoint::Ssh { user: user.map(str::to_owned), host, port })
             }
         }
     }
-}
-
-/// `host`, `host:port`, `[address]` or `[address]:port`.
-fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, after) = rest.split_once(']').ok_or("the bracket is not closed")?;
-        let address = host.split_once('%').map_or(host, |(address, _zone)| address);
-        address.parse::<std::net::Ipv6Addr>().map_err(|_| "what stands in brackets is no IPv6 address")?;
-        match after {
-            "" => (host, None),
-            _ => (host, Some(after.strip_prefix(':').ok_or("after the bracket comes ':' and the port")?)),
-        }
-    } else {
-        match text.split_once(':') {
-            Some((_, rest)) if rest.contains(':') => return Err("an IPv6 address stands in brackets".to_owned()),
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        }
-    };
-    if host.is_empty() {
-        return Err("the host is missing".to_owned());
-    }
-    if host.starts_with('-') {
-        return Err("a host does not begin with '-'".to_owned());
-    }
-    let known = |c: char| c.is_alphanumeric() || "-._:%".contains(c);
-    if !host.chars().all(known) {
-        return Err("that is no name of a host".to_owned());
-    }
-    let port = match port {
-        None => None,
-        Some(port) => match port.parse::<u16>() {
-            Ok(number @ 1..) if !port.starts_with('+') => Some(number),
-            _ => return Err(format!("'{}' is no port (1 to 65535)", port.escape_debug())),
-        },
-    };
-    Ok((host.to_owned(), port))
 }
 
 impl fmt::Display for Endpoint {
@@ -233,6 +217,10 @@ impl fmt::Display for Endpoint {
                 }
                 f.write_str(&bracketed(host))?;
                 port.map_or(Ok(()), |port| write!(f, ":{port}"))
+            }
+            Endpoint::Labgrid { place, service } => {
+                write!(f, "labgrid:{place}")?;
+                service.as_ref().map_or(Ok(()), |name| write!(f, ",{name}"))
             }
             Endpoint::Tcp { host, port } => write!(f, "tcp:{}:{port}", bracketed(host)),
             Endpoint::Foreign { tool, host, port } => {
@@ -255,7 +243,7 @@ impl Endpoint {
             return Err(unreachable("a shell is had by ssh only; write [ssh:][user@]host[:port]".to_owned()));
         };
         let (user, port, connect_timeout) = (user.as_deref(), *port, options.connect_timeout);
-        let ssh = Ssh { user, host, port, connect_timeout, may_ask: io::stderr().is_terminal() };
+        let ssh = Ssh { user, host, port, connect_timeout, may_ask: io::stderr().is_terminal(), more: &[] };
         let not_found = format!("there is no /bin/sh on {host}, or no ssh here; install it");
         let hints = Hints { not_found, ..ssh.hints("/bin/sh") };
         Link::start(ssh.command(Share::Alone, "exec /bin/sh"), Start { may_ask: ssh.may_ask, hints })
@@ -306,13 +294,19 @@ impl Endpoint {
             }
             Endpoint::Ssh { user, host, port } => {
                 let (user, port, connect_timeout) = (user.as_deref(), *port, options.connect_timeout);
-                let ssh = Ssh { user, host, port, connect_timeout, may_ask: io::stderr().is_terminal() };
-                let Some(agent) = &options.remote_agent else {
-                    return carry::reach(ssh, options, &unreachable);
-                };
-                let command = ssh.command(Share::Alone, &format!("{agent} --stdio"));
-                Link::start(command, Start { may_ask: ssh.may_ask, hints: ssh.hints(agent) })
-                    .map_err(|e| cannot_start(Path::new("/bin/sh"), e))
+                let ssh = Ssh { user, host, port, connect_timeout, may_ask: io::stderr().is_terminal(), more: &[] };
+                over_ssh(ssh, options, &unreachable)
+            }
+            Endpoint::Labgrid { place, service } => {
+                let place = labgrid::hold(place, &machine, options)?;
+                let found = place.service(service.as_deref()).map_err(unreachable)?;
+                let (user, host, port, more) =
+                    (Some(found.user.as_str()), &found.address, found.port, found.ssh_options());
+                let (connect_timeout, may_ask) = (options.connect_timeout, io::stderr().is_terminal());
+                let ssh = Ssh { user, host, port, connect_timeout, may_ask, more: &more };
+                let mut link = over_ssh(ssh, options, &unreachable)?;
+                link.guard.hold(place);
+                Ok(link)
             }
             Endpoint::Foreign { tool, .. } => Err(unreachable(format!(
                 "an {tool} server is no agent; it can be the target of a run, and a machine with linerate's agent is reached \
@@ -363,8 +357,40 @@ impl Endpoint {
 
     /// A person may have to type a password before the agent can speak.
     pub(crate) fn may_ask(&self) -> bool {
-        matches!(self, Endpoint::Ssh { .. } | Endpoint::Exec(_)) && io::stderr().is_terminal()
+        matches!(self, Endpoint::Ssh { .. } | Endpoint::Labgrid { .. } | Endpoint::Exec(_))
+            && io::stderr().is_terminal()
     }
+}
+
+/// Holds the places of these endpoints as long as what it returns lives: each once, in the order of their names, and none
+/// where one cannot be had. So two that want the same two places never wait for each other.
+pub fn hold_places<'a>(
+    machines: impl IntoIterator<Item = (&'a str, &'a Endpoint)>,
+    options: &ConnectOptions,
+) -> Result<Vec<Arc<Place>>, ControlError> {
+    let place = |(name, endpoint): (&str, &Endpoint)| match endpoint {
+        Endpoint::Labgrid { place, .. } => {
+            Some((place.clone(), Machine { name: name.to_owned(), endpoint: endpoint.to_string() }))
+        }
+        _ => None,
+    };
+    let mut places: Vec<_> = machines.into_iter().filter_map(place).collect();
+    places.sort_by(|(one, _), (other, _)| one.cmp(other));
+    places.iter().map(|(place, machine)| labgrid::hold(place, machine, options)).collect()
+}
+
+/// Starts the machine's own agent or, where it has none, carries one there.
+fn over_ssh(
+    ssh: Ssh<'_>,
+    options: &ConnectOptions,
+    unreachable: &dyn Fn(String) -> ControlError,
+) -> Result<Link, ControlError> {
+    let Some(agent) = &options.remote_agent else {
+        return carry::reach(ssh, options, unreachable);
+    };
+    let command = ssh.command(Share::Alone, &format!("{agent} --stdio"));
+    Link::start(command, Start { may_ask: ssh.may_ask, hints: ssh.hints(agent) })
+        .map_err(|error| unreachable(format!("/bin/sh cannot be started: {error}; see that it is installed here")))
 }
 
 /// Waits for the word of whoever runs the board: "ok", or a sentence why not.
@@ -444,6 +470,13 @@ mod tests {
         check("root@10.0.0.2:2222", ssh(Some("root"), "10.0.0.2", Some(2222)), "ssh:root@10.0.0.2:2222");
         check("ssh:me@corp@jump", ssh(Some("me@corp"), "jump", None), "ssh:me@corp@jump");
         check("[fe80::1%eth0]:22", ssh(None, "fe80::1%eth0", Some(22)), "ssh:[fe80::1%eth0]:22");
+        let labgrid = |place: &str, service: Option<&str>| Endpoint::Labgrid {
+            place: place.to_owned(),
+            service: service.map(str::to_owned),
+        };
+        check("labgrid:imx6", labgrid("imx6", None), "labgrid:imx6");
+        check("labgrid:bench.1,host", labgrid("bench.1", Some("host")), "labgrid:bench.1,host");
+        check("labgrid:board=imx6+lab=a,b", labgrid("board=imx6+lab=a", Some("b")), "labgrid:board=imx6+lab=a,b");
         check("tcp:[::1]:5201", Endpoint::Tcp { host: "::1".into(), port: 5201 }, "tcp:[::1]:5201");
         check("tcp:b.example:1", Endpoint::Tcp { host: "b.example".into(), port: 1 }, "tcp:b.example:1");
     }
@@ -482,6 +515,13 @@ mod tests {
         refuse("exec: ", "missing");
         refuse("nuttcp:", "missing");
         refuse("board:", "name of the board is missing");
+        refuse("labgrid:", "the place is missing");
+        refuse("labgrid:-p", "neither a place's name");
+        refuse("labgrid:a b", "neither a place's name");
+        refuse("labgrid:board=", "neither a place's name");
+        refuse("labgrid:x,", "a resource's name");
+        refuse("labgrid:x,$(id)", "a resource's name");
+        refuse("labgird:x", "did you mean labgrid:?");
         refuse("board:../x", "no name of a board");
         refuse("host\n", "no name of a host");
     }

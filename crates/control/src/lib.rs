@@ -2,12 +2,14 @@
 //! Knows nothing of how traffic is made.
 #![forbid(unsafe_code)]
 
+mod address;
 mod bare;
 mod carry;
 mod client;
 mod connect_options;
 mod endpoint;
 mod error;
+mod labgrid;
 mod lease;
 pub mod line;
 mod link;
@@ -21,8 +23,9 @@ mod ssh;
 
 pub use client::{AgentEvent, Client, Pending};
 pub use connect_options::ConnectOptions;
-pub use endpoint::{Endpoint, EndpointError, endpoint_forms};
+pub use endpoint::{Endpoint, EndpointError, endpoint_forms, hold_places};
 pub use error::{ControlError, Machine};
+pub use labgrid::Place;
 pub use lease::{Connect, Lease, LeaseError};
 pub use link::{Guard, Link};
 pub use listen::{Limits, Listener};

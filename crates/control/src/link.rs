@@ -1,6 +1,7 @@
 //! A byte stream to an agent and whatever carries it: a child process, a socket, or this process's own streams.
 //! Knows nothing of what is said on it.
 
+use std::fmt::Debug;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
@@ -26,8 +27,10 @@ pub struct Link {
 #[derive(Debug)]
 pub struct Guard {
     held: Held,
-    /// Ended last: what this one goes through.
+    /// Ended after this one: what it goes through.
     carrier: Option<Box<Link>>,
+    /// Given back last: where the machine is.
+    place: Option<Arc<dyn Debug + Send + Sync>>,
 }
 
 #[derive(Debug)]
@@ -99,7 +102,7 @@ impl Link {
 
     fn held(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static, held: Held) -> Link {
         let (reader, writer) = (Box::new(reader), Box::new(writer));
-        Link { reader, writer, notes: Vec::new(), guard: Guard { held, carrier: None } }
+        Link { reader, writer, notes: Vec::new(), guard: Guard { held, carrier: None, place: None } }
     }
 
     /// Holds another link as long as this one lives, and ends it after this one.
@@ -165,6 +168,12 @@ impl Guard {
             Held::Nothing => (),
         }
         self.carrier = None;
+        self.place = None;
+    }
+
+    /// Holds a place as long as the link lives.
+    pub(crate) fn hold(&mut self, place: Arc<dyn Debug + Send + Sync>) {
+        self.place = Some(place);
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Ssh<'a> {
     pub(crate) connect_timeout: Duration,
     /// A password may be typed: there is a terminal.
     pub(crate) may_ask: bool,
+    /// Options beside those that it always has.
+    pub(crate) more: &'a [String],
 }
 
 /// A session's part in a connection (ssh_config(5), ControlMaster): the first makes it and the others use it, so that
@@ -56,6 +58,7 @@ impl Ssh<'_> {
         if !self.may_ask {
             arguments.extend(["-o".to_owned(), "BatchMode=yes".to_owned()]);
         }
+        arguments.extend_from_slice(self.more);
         let socket = |path: &Path| ["-S".to_owned(), path.display().to_string()];
         match share {
             Share::Alone => {}
@@ -132,6 +135,7 @@ mod tests {
         port: Some(22),
         connect_timeout: Duration::from_secs(8),
         may_ask: false,
+        more: &[],
     };
 
     #[test]

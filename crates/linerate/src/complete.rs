@@ -124,7 +124,7 @@ pub(crate) fn plans(word: &OsStr) -> Vec<CompletionCandidate> {
 
 /// How machines are reached.
 pub(crate) fn endpoints(word: &OsStr) -> Vec<CompletionCandidate> {
-    let mut all = ["local", "ssh:", "tcp:", "exec:"].map(str::to_owned).to_vec();
+    let mut all = ["local", "ssh:", "tcp:", "exec:", "labgrid:"].map(str::to_owned).to_vec();
     let namespaces = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     all.extend(namespaces.map(|one| format!("netns:{}", one.file_name().to_string_lossy())));
     all.extend(BOARDS.iter().map(|board| format!("board:{}", board.name)));

@@ -6,10 +6,9 @@ mod machines;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use linerate_control::message::{AgentLine, Hello, Holder, PROTOCOL, Prepare, Req
 use linerate_lab::{HOST_IPV4, TARGET_IPV4};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::spec::{Spec, Workload};
+use machines::sshd::{Helper, Sshd};
 use machines::{Bench, Ran, Running, signal};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -27,16 +27,6 @@ const ONE: [&str; 4] = ["--set", "warmup=0s", "--set", "rate=20M"];
 /// One that is soon over, and one that is not.
 const QUICK: [&str; 2] = ["--set", "duration=200ms"];
 const ENDLESS: [&str; 2] = ["--set", "duration=60s"];
-
-/// A child that is killed with the value, and with its process group.
-struct Helper(Child);
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        signal(self.0.id(), "KILL");
-        let _ = self.0.wait();
-    }
-}
 
 /// `linerate run udp-stream` as the user of the host's machine does it, inside the host's namespace.
 fn run_in_host(bench: &Bench, arguments: &[&str]) -> Running {
@@ -256,75 +246,13 @@ fn nobody_can_point_an_agent_at_a_stranger() {
     assert!(octets <= count * 40, "hellos are small: {octets} octets in {count}");
 }
 
-/// An sshd of this test on a port of loopback, with keys of its own; `None`, and a line that says so, without one.
-struct Sshd {
-    _daemon: Helper,
-    port: u16,
-    /// Where the `ssh` is that knows the keys.
-    path: String,
-}
-
-impl Sshd {
-    fn start(bench: &Bench) -> Option<Sshd> {
-        let (sshd, keygen) = (Path::new("/usr/sbin/sshd"), Path::new("/usr/bin/ssh-keygen"));
-        if !(sshd.exists() && keygen.exists() && Path::new("/usr/bin/ssh").exists()) {
-            eprintln!("SKIPPED ssh: install openssh-server and openssh-client");
-            return None;
-        }
-        // sshd becomes other users on its way, of which a user namespace of one user has none.
-        let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        if users.split_whitespace().nth(2) == Some("1") {
-            eprintln!("SKIPPED ssh: sshd needs root, not a user namespace");
-            return None;
-        }
-        let file = |name: &str| bench.folder.path(name);
-        for key in ["host_key", "user_key"] {
-            let made = Command::new(keygen).args(["-q", "-t", "ed25519", "-N", "", "-f", &file(key)]).status().unwrap();
-            assert!(made.success());
-        }
-        fs::copy(file("user_key.pub"), file("authorized_keys")).unwrap();
-        // Privilege separation wants an empty folder, which a system that never started sshd lacks.
-        let _ = fs::create_dir_all("/run/sshd");
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let settings = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
-             UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n",
-            file("host_key"),
-            file("authorized_keys")
-        );
-        fs::write(file("sshd_config"), settings).unwrap();
-        let tried = Command::new(sshd).args(["-t", "-f", &file("sshd_config")]).output().unwrap();
-        if !tried.status.success() {
-            eprintln!("SKIPPED ssh: sshd cannot run here: {}", String::from_utf8_lossy(&tried.stderr));
-            return None;
-        }
-        let mut command = Command::new(sshd);
-        bench.dress(&mut command);
-        command.args(["-D", "-e", "-f", &file("sshd_config")]).stderr(Stdio::null());
-        let daemon = Helper(command.spawn().unwrap());
-        let mine = format!(
-            "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\nStrictHostKeyChecking accept-new\n",
-            file("user_key"),
-            file("known_hosts")
-        );
-        fs::write(file("ssh_config"), mine).unwrap();
-        let bin = file("bin");
-        fs::create_dir(&bin).unwrap();
-        let wrapper = format!("{bin}/ssh");
-        fs::write(&wrapper, format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", file("ssh_config"))).unwrap();
-        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
-        bench.wait_until("sshd listens", IN_TIME, || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
-        Some(Sshd { _daemon: daemon, port, path })
-    }
-
-    fn run(&self, bench: &Bench, target: &str, agent: &str, more: &[&str]) -> Running {
-        let target = format!("ssh:{target}:{}", self.port);
-        let host = bench.host();
-        let mut command = bench.linerate(&["run", "udp-stream", "--target", &target, "--host", &host, "--json"]);
-        command.args(["--remote-agent", agent]).args(ONE).args(more).env("PATH", &self.path);
-        Running::start(command)
-    }
+/// `linerate run udp-stream` to a machine behind this sshd.
+fn run_over(sshd: &Sshd, bench: &Bench, target: &str, agent: &str, more: &[&str]) -> Running {
+    let target = format!("ssh:{target}:{}", sshd.port);
+    let host = bench.host();
+    let mut command = bench.linerate(&["run", "udp-stream", "--target", &target, "--host", &host, "--json"]);
+    command.args(["--remote-agent", agent]).args(ONE).args(more).env("PATH", &sshd.path);
+    Running::start(command)
 }
 
 #[test]
@@ -338,18 +266,18 @@ fn an_agent_over_ssh() {
     let is_agent = |(_, command): &(u32, String)| command.contains(" agent ") && !command.contains("ssh");
     let agents = || bench.processes().into_iter().filter(is_agent).map(|(number, _)| number).collect::<Vec<_>>();
 
-    check_measured(&sshd.run(&bench, "127.0.0.1", &agent, &QUICK).wait(LONG));
+    check_measured(&run_over(&sshd, &bench, "127.0.0.1", &agent, &QUICK).wait(LONG));
     assert_eq!(agents(), [0; 0], "the agent ends with the session");
 
     let parts = ["the target (ssh:127.0.0.1:", "/nowhere/agent", "--remote-agent"];
-    sshd.run(&bench, "127.0.0.1", "/nowhere/agent", &QUICK).wait(IN_TIME).check_sentence(&parts);
+    run_over(&sshd, &bench, "127.0.0.1", "/nowhere/agent", &QUICK).wait(IN_TIME).check_sentence(&parts);
     let parts = ["the target (ssh:no-such-user@127.0.0.1:", "Permission denied", "ssh"];
-    sshd.run(&bench, "no-such-user@127.0.0.1", &agent, &QUICK).wait(IN_TIME).check_sentence(&parts);
+    run_over(&sshd, &bench, "no-such-user@127.0.0.1", &agent, &QUICK).wait(IN_TIME).check_sentence(&parts);
     let parts = ["the target (ssh:no-such-machine.invalid:", "resolve"];
-    sshd.run(&bench, "no-such-machine.invalid", &agent, &QUICK).wait(IN_TIME).check_sentence(&parts);
+    run_over(&sshd, &bench, "no-such-machine.invalid", &agent, &QUICK).wait(IN_TIME).check_sentence(&parts);
 
     // The agent is killed there; then the controller is killed here.
-    let running = sshd.run(&bench, "127.0.0.1", &agent, &ENDLESS);
+    let running = run_over(&sshd, &bench, "127.0.0.1", &agent, &ENDLESS);
     bench.wait_for_traffic(500);
     let far: Vec<u32> = agents().into_iter().filter(|number| !is_child(*number, running.id())).collect();
     assert!(!far.is_empty(), "the agent is found: {:?}", bench.processes());
@@ -358,7 +286,7 @@ fn an_agent_over_ssh() {
     bench.wait_until("no agent is left", IN_TIME, || agents().is_empty());
     bench.check_quiet();
 
-    let running = sshd.run(&bench, "127.0.0.1", &agent, &ENDLESS);
+    let running = run_over(&sshd, &bench, "127.0.0.1", &agent, &ENDLESS);
     bench.wait_for_traffic(500);
     running.signal("KILL");
     bench.wait_until("no agent is left", IN_TIME, || agents().is_empty());

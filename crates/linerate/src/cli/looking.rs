@@ -14,7 +14,7 @@ use crate::complete;
 
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
-    /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
+    /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, board:NAME, or labgrid:PLACE
     #[arg(value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) endpoint: Endpoint,
     #[command(subcommand)]

@@ -26,7 +26,7 @@ use linerate_plan::RoundOrder;
 /// Between which machines.
 #[derive(Args, Debug)]
 pub(crate) struct EndsArgs {
-    /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, or board:NAME
+    /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, board:NAME, or labgrid:PLACE
     ///
     /// Without it, LINERATE_TARGET in the environment says it, or `target` in a linerate.toml beside the plan file or in the
     /// working directory (docs/plans.md).

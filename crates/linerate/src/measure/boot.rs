@@ -151,11 +151,13 @@ impl UnderWay<'_> {
 
     fn run_command(&mut self) -> Result<(), TrialError> {
         let name = &self.boot.name;
-        let environment = [
+        let mut environment = vec![
             ("LINERATE_BOOT", name.as_str()),
             ("LINERATE_MACHINE", self.end.name()),
             ("LINERATE_ENDPOINT", &self.pair.names[self.end]),
         ];
+        // So labgrid-client knows which place is meant, as with -p.
+        environment.extend(self.pair.place(self.end).map(|place| ("LG_PLACE", place.name())));
         // It may have left something for later: a relay that is switched on again, a TFTP server.
         let ended = command::run(&self.boot.command, &environment, Children::Stay, self.boot.wait, || {
             self.tell();

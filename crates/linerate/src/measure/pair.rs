@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_control::message::{Address, Holder, Reply, Request};
-use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
+use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Place, hold_places};
 use linerate_machine::end::{End, PerEnd};
 use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
@@ -38,6 +38,8 @@ pub(crate) struct Pair {
     ssh_counters: Option<Mutex<SshCounters>>,
     endpoints: PerEnd<Endpoint>,
     options: ConnectOptions,
+    /// Places of a lab, which are held also while a machine boots. Given back after its agents have ended.
+    places: Vec<Arc<Place>>,
 }
 
 /// What the user said about the addresses.
@@ -56,6 +58,7 @@ impl Pair {
         options: &ConnectOptions,
     ) -> Result<Pair, ControlError> {
         let foreign = ForeignTarget::of(target)?;
+        let places = hold_places([(End::Target.name(), target), (End::Host.name(), host)], options)?;
         // Two at once, except where both may ask their user for a password on the same terminal.
         let (target_client, host_client) = std::thread::scope(|scope| {
             let other = scope.spawn(|| Client::connect(host, End::Host.name(), options));
@@ -99,6 +102,7 @@ impl Pair {
             ssh_counters: None,
             endpoints: PerEnd { target: target.clone(), host: host.clone() },
             options: options.clone(),
+            places,
         })
     }
 
@@ -141,6 +145,12 @@ impl Pair {
         let known = &mut self.reach[end];
         *known = reach(reply, &self.endpoints[end], known.given.clone(), known.is_one);
         Ok(())
+    }
+
+    /// The place in which the machine of an end is, if it is in one.
+    pub(super) fn place(&self, end: End) -> Option<&Place> {
+        let Endpoint::Labgrid { place, .. } = &self.endpoints[end] else { return None };
+        self.places.iter().find(|held| held.is(place)).map(|held| &**held)
     }
 
     /// Ends all agents at the same time: one that does not hear has a second before it is killed.

@@ -10,6 +10,7 @@ pub mod cookbook;
 pub mod kept;
 pub mod row;
 pub mod served;
+pub mod sshd;
 
 use std::fs;
 use std::io::Read;

@@ -118,6 +118,8 @@ pub(super) fn machine_name(endpoint: &str) -> &str {
     let rest = match endpoint.split_once(':') {
         // What a command says is no name.
         Some(("exec", _)) => return endpoint,
+        // Which of its machines is behind the comma.
+        Some(("labgrid", place)) => return place.split_once(',').map_or(place, |(place, _)| place),
         Some((scheme, rest)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) && rest.parse::<u16>().is_err() => {
             rest
         }
@@ -162,6 +164,7 @@ mod tests {
     fn names_of_endpoints() {
         for (endpoint, name) in [
             ("ssh:root@board.lab:22", "board.lab"),
+            ("labgrid:imx6,target", "imx6"),
             ("root@board.lab", "board.lab"),
             ("board.lab", "board.lab"),
             ("board:22", "board"),
