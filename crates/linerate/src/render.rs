@@ -23,12 +23,15 @@ mod forms;
 pub(crate) mod history;
 pub(crate) mod html;
 pub(crate) mod json;
+pub(crate) mod kcidb;
 mod layout;
 pub(crate) mod list;
 mod load;
 pub(crate) mod machine;
 mod markdown;
 pub(crate) mod matrix;
+#[cfg(feature = "web")]
+pub(crate) mod metrics;
 mod number;
 #[cfg(feature = "web")]
 pub(crate) mod pages;

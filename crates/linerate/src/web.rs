@@ -21,18 +21,21 @@ mod tls;
 mod views;
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use anyhow::Result;
 use linerate_control::{ConnectOptions, Endpoint};
 use linerate_results::store::Store;
+use linerate_results::tally::Tally;
 
 pub(crate) use server::{Door, serve};
-pub(crate) use sessions::Token;
+pub(crate) use sessions::{ScraperToken, Token};
 pub(crate) use tls::Tls;
 
 use self::gate::Gate;
 use self::runs::Runs;
 use self::sessions::Sessions;
+use crate::render;
 
 /// What may be done beside looking.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +57,10 @@ pub(crate) struct Lab {
     reach: Vec<String>,
     gate: Gate,
     sessions: Sessions,
+    /// Whoever has it may read /metrics, and nothing else.
+    scraper: Option<ScraperToken>,
+    /// What scrapers read, kept from one to the next.
+    tally: Mutex<Tally>,
     runs: Runs,
 }
 
@@ -68,14 +75,16 @@ pub(crate) struct Setup {
     pub(crate) names: Vec<String>,
     /// Words by which every command that is started here reaches machines.
     pub(crate) reach: Vec<String>,
+    pub(crate) scraper: Option<ScraperToken>,
 }
 
 impl Lab {
     pub(crate) fn new(setup: Setup, token: &Token) -> Lab {
-        let Setup { store, machines, plans, connect, allowed, names, reach } = setup;
+        let Setup { store, machines, plans, connect, allowed, names, reach, scraper } = setup;
         let runs = Runs::new(reach.iter().cloned().chain([format!("--store={}", store.display())]).collect());
         let (gate, sessions) = (Gate::new(names), Sessions::new(token));
-        Lab { store, machines, plans, connect, allowed, reach, gate, sessions, runs }
+        let tally = Mutex::new(Tally::new(render::metrics::wanted()));
+        Lab { store, machines, plans, connect, allowed, reach, gate, sessions, scraper, tally, runs }
     }
 
     fn store(&self) -> Result<Store> {

@@ -23,6 +23,9 @@ pub struct Environment {
     /// Model of the machine, from its device tree or its firmware (DMI).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// What the root of its device tree says that it is compatible with, the closest first; empty where it has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compatible: Vec<String>,
     /// Instruction set, as `uname -m` prints it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,

@@ -22,6 +22,13 @@ pub fn first_of(unix_ms: u64) -> String {
     id(unix_ms, [0; 10])
 }
 
+/// When an identifier was made, milliseconds since 1970; `None` of what is none.
+pub fn made_at(id: &str) -> Option<u64> {
+    let digit = |one: u8| DIGITS.iter().position(|digit| *digit == one).map(|place| place as u64);
+    // 48 bits are the first ten digits, of which the first holds 3.
+    is_id(id).then(|| id.bytes().take(10).try_fold(0, |made, one| Some(made << 5 | digit(one)?)))?
+}
+
 /// Whether the text is an identifier, as [`id`] writes it: capital letters, and no more than 128 bits.
 pub fn is_id(text: &str) -> bool {
     text.len() == LEN && text.as_bytes()[0] <= b'7' && text.bytes().all(|digit| DIGITS.contains(&digit))
@@ -37,6 +44,8 @@ mod tests {
         let id = id(1_469_922_850_259, [0xd6, 0x76, 0x4c, 0x61, 0xef, 0xb9, 0x93, 0x02, 0xbd, 0x5b]);
         assert_eq!(id, "01ARZ3NDEKTSV4RRFFQ69G5FAV");
         assert!(is_id(&id));
+        assert_eq!((made_at(&id), made_at(&id[1..])), (Some(1_469_922_850_259), None));
+        assert_eq!(made_at(&first_of((1 << 48) - 1)), Some((1 << 48) - 1));
     }
 
     #[test]

@@ -31,5 +31,6 @@ pub mod search;
 pub mod select;
 pub mod stats;
 pub mod store;
+pub mod tally;
 pub mod time_budget;
 mod total;

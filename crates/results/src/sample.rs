@@ -630,6 +630,7 @@ fn environment() -> Environment {
         }),
         sysctls: texts(&[("net.core.rmem_max", "212992"), ("net.ipv4.tcp_congestion_control", "cubic")]),
         modules: texts(&[("fec", "1F0E3D9C0B5A7E2D4C6B8A9")]),
+        compatible: Vec::new(),
         boot_id: Some("5b1d9c1e-6d0c-4a52-9d2e-0d5a5a0a7f11".to_owned()),
         agent_version: Some("0.1.0".to_owned()),
     }

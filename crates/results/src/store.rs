@@ -23,7 +23,7 @@ pub use self::campaigns::{Picked, Summary, TRIES};
 pub use self::copy::Copied;
 use self::database::{Database, Row};
 use self::figures::Arounds;
-pub use self::figures::Point;
+pub use self::figures::{Point, Seen};
 use self::packed::Dictionary;
 pub use self::sql_error::SqlError;
 pub use crate::error::StoreError;

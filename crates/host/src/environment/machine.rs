@@ -22,6 +22,7 @@ pub(super) fn describe(files: &Files) -> Environment {
     let uname = if here { sys::machine::kernel_name() } else { None };
     Environment {
         machine: model(files),
+        compatible: compatible(files),
         memory_octets: text("/proc/meminfo").and_then(|text| memory_octets(&text)),
         cpu: Cpu {
             model: cpu_model(&cpuinfo),
@@ -50,6 +51,12 @@ fn model(files: &Files) -> Option<String> {
             parts.iter().filter_map(|part| files.line(&format!("/sys/class/dmi/id/{part}"))).collect();
         (!parts.is_empty()).then(|| parts.join(" "))
     })
+}
+
+/// Strings that each end in NUL (Devicetree Specification 0.4, 2.2.4).
+fn compatible(files: &Files) -> Vec<String> {
+    let text = files.text("/proc/device-tree/compatible").unwrap_or_default();
+    text.split('\0').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
 }
 
 /// The first processor's name, by whatever key its architecture uses.

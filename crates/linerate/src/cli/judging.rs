@@ -61,6 +61,8 @@ pub(crate) enum RecordsCommand {
         filter: FilterArgs,
         #[command(flatten)]
         output: OutputArgs,
+        #[command(flatten)]
+        kcidb: KcidbArgs,
     },
     /// Copy records to another store, such as a team's; those that it has already stay as they are
     #[command(after_help = SELECT_HELP)]
@@ -238,6 +240,20 @@ impl TableArgs {
     pub(crate) fn for_programs(self) -> Option<&'static str> {
         OutputArgs { json: self.json, csv: self.csv, markdown: self.markdown }.for_programs()
     }
+}
+
+/// A report for the kernel's common store of test results; nothing is submitted.
+#[derive(Args, Debug)]
+pub(crate) struct KcidbArgs {
+    /// Print a report for KCIDB (schema 5.3): a test a configuration and metric, with a status by what was expected
+    #[arg(long, requires = "build", requires = "origin", conflicts_with_all = ["json", "csv", "markdown"])]
+    pub(crate) kcidb: bool,
+    /// With --kcidb: the build that was tested, as KCIDB knows it, like maestro:6650a1
+    #[arg(long, value_name = "ID", requires = "kcidb")]
+    pub(crate) build: Option<String>,
+    /// With --kcidb: the CI system that measured, in small letters, digits and underscores
+    #[arg(long, value_name = "NAME", requires = "kcidb")]
+    pub(crate) origin: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -37,6 +37,9 @@ pub(crate) struct WebArgs {
     /// A folder whose plan files (.toml) are shown beside the built-in plans; may be given several times
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) plans: Vec<PathBuf>,
+    /// Let a scraper read /metrics, and nothing else, with the token in this file: made if it is not there, and kept
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) metrics: Option<PathBuf>,
     /// Let campaigns be started, stopped and carried on
     #[arg(long)]
     pub(crate) allow_run: bool,

@@ -153,7 +153,7 @@ mod tests {
         let lines = EventLines { writer: Some(Writer::begin(Box::new(kept.clone()))), number: Cell::new(0) };
         lines.hear(&said("one\u{202e}\ntwo"));
         lines.hear(&CampaignEvent::Elapsed { elapsed_s: 1.0, left: None });
-        lines.hear(&CampaignEvent::Ended { failed: Some(0), error: None });
+        lines.hear(&CampaignEvent::Ended { failed: Some(0), error: None, not_put_back: 0 });
         drop(lines);
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

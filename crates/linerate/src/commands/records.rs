@@ -8,11 +8,13 @@ use linerate_results::select::Filter;
 use linerate_results::store::{Listed, Store};
 use linerate_trial::spec::Workload;
 
+use super::report::carried_out;
 use super::selection::{self, one_record, unix_ms};
 use super::{make_store, open_store, profile};
-use crate::cli::{FilterArgs, OutputArgs, RecordsCommand, SharedArgs};
+use crate::cli::{FilterArgs, KcidbArgs, OutputArgs, RecordsCommand, SharedArgs};
 use crate::output::{data, out};
 use crate::render;
+use crate::render::kcidb::{Submitter, Tests};
 
 /// Lists, shows or exports.
 pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<ExitCode> {
@@ -49,7 +51,13 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
             }
         }
         RecordsCommand::Profile(arguments) => return profile::of_record(arguments, shared),
-        RecordsCommand::Export { filter, output } => {
+        RecordsCommand::Export { filter, kcidb: KcidbArgs { kcidb: true, build, origin }, .. } => {
+            let (build, origin) = (build.as_deref().unwrap_or_default(), origin.as_deref().unwrap_or_default());
+            let submitter = Submitter::new(build, origin).map_err(anyhow::Error::msg)?;
+            let store = open_store(shared)?;
+            data!("{}", kcidb(&store, &filter_of(&store, filter)?, &submitter)?);
+        }
+        RecordsCommand::Export { filter, output, .. } => {
             let store = open_store(shared)?;
             data!("{}", exported(*output, &store, &filter_of(&store, filter)?)?);
         }
@@ -85,8 +93,19 @@ fn exported(output: OutputArgs, store: &Store, filter: &Filter) -> Result<String
         }
         OutputArgs { csv: true, .. } => render::csv::csv(&store.select_in_brief(filter)?),
         OutputArgs { markdown: true, .. } => render::records::markdown(&store.select_in_brief(filter)?),
-        _ => bail!("say in which form to export: --json, --csv or --markdown"),
+        _ => bail!("say in which form to export: --json, --csv, --markdown or --kcidb"),
     })
+}
+
+/// A report for KCIDB: of a million records, only what their tests need is kept.
+fn kcidb(store: &Store, filter: &Filter, submitter: &Submitter) -> Result<String> {
+    let mut tests = Tests::default();
+    let reader = store.reader()?;
+    for id in store.identifiers(filter)? {
+        tests.add(&reader.record(&id)?);
+    }
+    let campaigns = carried_out(store, tests.campaigns())?;
+    Ok(render::json::line(&tests.report(submitter, &campaigns)))
 }
 
 fn filter_of(store: &Store, arguments: &FilterArgs) -> Result<Filter> {

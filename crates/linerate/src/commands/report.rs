@@ -246,7 +246,12 @@ pub(crate) fn measured_by(campaign: Campaign) -> (String, String) {
 }
 
 fn campaigns(store: &Store, material: &Material) -> Result<Vec<Carried>> {
-    let found = material.campaigns().into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
+    carried_out(store, material.campaigns())
+}
+
+/// These campaigns, with what was expected of them.
+pub(super) fn carried_out<'a>(store: &Store, ids: impl IntoIterator<Item = &'a str>) -> Result<Vec<Carried>> {
+    let found = ids.into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().map(carried).collect())
 }
 

@@ -16,7 +16,7 @@ use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::output::{out, say};
 use crate::usual_store;
-use crate::web::{self, Allowed, Door, Lab, Setup, Tls, Token};
+use crate::web::{self, Allowed, Door, Lab, ScraperToken, Setup, Tls, Token};
 
 /// Serves until Ctrl-C.
 pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -60,6 +60,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     let allowed =
         Allowed { run: arguments.allow_run, settings: arguments.allow_settings, commands: arguments.allow_commands };
     let connect = connect_options(&shared)?;
+    let scraper = arguments.metrics.as_deref().map(ScraperToken::of).transpose()?;
     interrupt::listen();
     let door = match &arguments.socket {
         Some(path) => Door::unix(path)?,
@@ -75,6 +76,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         allowed,
         names: names(arguments),
         reach: reach(&shared),
+        scraper,
     };
     let lab = Lab::new(setup, &token);
     match (&arguments.socket, door.port()) {
@@ -97,6 +99,9 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         "linerate: whoever has this address may look; the token is in {} too. Ctrl-C ends it",
         file.display()
     ));
+    if let Some(file) = &arguments.metrics {
+        say(format_args!("linerate: a scraper reads /metrics with the token in {}", file.display()));
+    }
     web::serve(lab, door, &|sentence| say(format_args!("{sentence}")))?;
     Ok(ExitCode::SUCCESS)
 }

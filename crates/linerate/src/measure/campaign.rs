@@ -135,6 +135,7 @@ fn carry_out(
         heard(record);
     });
     let sentences = machines.settings.end(pair);
+    let not_put_back = sentences.len();
     let say = |sentence: String| tell(&CampaignEvent::Said { sentence });
     machines.boots.stays().into_iter().for_each(say);
     let ended = match ended {
@@ -147,6 +148,7 @@ fn carry_out(
     tell(&CampaignEvent::Ended {
         failed: ended.as_ref().ok().copied(),
         error: ended.as_ref().err().map(ToString::to_string),
+        not_put_back,
     });
     ended
 }

@@ -73,8 +73,13 @@ pub(crate) enum CampaignEvent {
     /// A machine or a setting has something to say; `sentence` is as people read it.
     Said { sentence: String },
     /// The last: settings are put back. `failed`: how many trials have no figures, of a campaign that ran to its end;
-    /// `error`: why it did not.
-    Ended { failed: Option<usize>, error: Option<String> },
+    /// `error`: why it did not; `not_put_back`: how many settings could not be.
+    Ended {
+        failed: Option<usize>,
+        error: Option<String>,
+        #[serde(default, skip_serializing_if = "is_none")]
+        not_put_back: usize,
+    },
 }
 
 /// What the repeats of a configuration have come to.
@@ -87,6 +92,11 @@ pub(crate) struct Narrowed {
     pub(crate) median: f64,
     /// The median's 95 % interval; absent while there are too few repeats. Looking after each repeat is reckoned with.
     pub(crate) interval: Option<(f64, f64)>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 impl CampaignEvent {

@@ -122,7 +122,7 @@ impl Watched {
                 keep(&mut self.said, SENTENCES, format!("{words}: {sentence}"))
             }
             CampaignEvent::Said { sentence } => keep(&mut self.said, SENTENCES, sentence),
-            CampaignEvent::Ended { failed, error } => {
+            CampaignEvent::Ended { failed, error, .. } => {
                 (self.trial, self.doing, self.left) = (None, None, None);
                 self.outcome = Some(Outcome { failed, error });
             }
@@ -184,7 +184,7 @@ mod tests {
         watched.hear(began(2), now);
         assert!(watched.passed.is_empty());
         watched.hear(ended(2, Box::new(sample::failed(1))), now);
-        watched.hear(CampaignEvent::Ended { failed: Some(1), error: None }, now);
+        watched.hear(CampaignEvent::Ended { failed: Some(1), error: None, not_put_back: 0 }, now);
         assert_eq!((watched.counts, watched.left(now)), ([2, 1], None));
     }
 

@@ -15,6 +15,8 @@ pub(super) struct Asked {
     form: Vec<(String, String)>,
     /// Who asks, for people.
     pub(super) who: String,
+    /// OpenMetrics can be read there.
+    pub(super) reads_openmetrics: bool,
 }
 
 impl Asked {
@@ -37,6 +39,11 @@ impl Asked {
 
     pub(super) fn by(self, who: String) -> Asked {
         Asked { who, ..self }
+    }
+
+    /// Whose field `Accept` this is.
+    pub(super) fn accepting(self, accept: Option<&str>) -> Asked {
+        Asked { reads_openmetrics: accept.is_some_and(|kinds| kinds.contains("application/openmetrics-text")), ..self }
     }
 
     /// The parts of the path.

@@ -12,6 +12,9 @@ pub(super) mod kind {
     pub(crate) const JSON_LINES: &str = "application/jsonl; charset=utf-8";
     pub(crate) const SVG: &str = "image/svg+xml";
     pub(crate) const CSS: &str = "text/css; charset=utf-8";
+    /// OpenMetrics 1.0, "Protocol Negotiation"; and the format before it.
+    pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    pub(crate) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
     pub(crate) const SCRIPT: &str = "text/javascript; charset=utf-8";
 }
 

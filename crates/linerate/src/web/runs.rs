@@ -76,6 +76,8 @@ pub(super) enum State {
 struct Table {
     runs: VecDeque<Run>,
     next: u64,
+    /// Settings that they could not put back.
+    not_put_back: u64,
     /// Nothing is started any more.
     is_over: bool,
 }
@@ -153,6 +155,11 @@ impl Runs {
     /// Looks at one.
     pub(super) fn of_number<T>(&self, number: u64, with: impl FnOnce(&Run) -> T) -> Option<T> {
         self.lock().runs.iter().find(|run| run.number == number).map(with)
+    }
+
+    /// How many settings could not be put back by those that were started here.
+    pub(super) fn not_put_back(&self) -> u64 {
+        self.lock().not_put_back
     }
 
     /// Ends all, and waits until settings are put back.
@@ -259,6 +266,10 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
             each_line(stdout, |line| {
                 // Another version's events are none of ours.
                 let Ok(event) = serde_json::from_str::<CampaignEvent>(line) else { return };
+                if let CampaignEvent::Ended { not_put_back, .. } = &event {
+                    let mut table = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    table.not_put_back += *not_put_back as u64;
+                }
                 let mut event = Some(event);
                 change(&mut |run| {
                     if let Some(event) = event.take() {

@@ -319,6 +319,9 @@ async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>)
     let headers = request.headers();
     let given = cookie_of(headers, cookie).map(str::to_owned);
     let token = one(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
+    // A scraper's token leads to one page only, and to look at that.
+    let is_scraped = matches!(*request.method(), Method::GET | Method::HEAD) && request.uri().path() == "/metrics";
+    let is_scraper = |token: &str| is_scraped && lab.scraper.as_ref().is_some_and(|known| known.is(token));
     let head = Head {
         method: request.method().as_str(),
         host: one(headers, &header::HOST),
@@ -327,7 +330,7 @@ async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>)
         fetch_site: one(headers, &FETCH_SITE),
         fetch_mode: one(headers, &FETCH_MODE),
         fetch_dest: one(headers, &FETCH_DEST),
-        has_token: token.is_some_and(|token| lab.sessions.is_token(token)),
+        has_token: token.is_some_and(|token| lab.sessions.is_token(token) || is_scraper(token)),
         has_cookie: given.as_deref().is_some_and(|value| lab.sessions.is_cookie(value)),
     };
     let passed = match lab.gate.passes(&head) {
@@ -343,7 +346,7 @@ async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>)
     if !is_post && let Some(reply) = assets::answer(&asked.path(), headers.get(header::IF_NONE_MATCH)) {
         return reply;
     }
-    let asked = asked.by(peer);
+    let asked = asked.by(peer).accepting(one(headers, &header::ACCEPT));
     let asked = match is_post {
         false => asked,
         true => {

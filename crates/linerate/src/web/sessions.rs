@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
 
 /// So many browsers at most; the one that came first goes.
@@ -47,6 +47,55 @@ impl Token {
 impl Drop for Token {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// What a scraper shows: a file's text, which stays when the server ends, so that a scraper's configuration can name it.
+#[derive(Debug)]
+pub(crate) struct ScraperToken(Digested);
+
+/// The shortest token, characters: by chance, nobody finds one.
+const SHORTEST: usize = 32;
+/// The longest file of one.
+const LONGEST: u64 = 1024;
+
+impl ScraperToken {
+    /// The token in this file; a new one, where there is none. The group may read it, and nobody else: a scraper runs as
+    /// somebody else.
+    pub(crate) fn of(file: &Path) -> Result<ScraperToken> {
+        let said = || format!("--metrics: the token cannot be kept in {}; name another file", file.display());
+        let found = match fs::File::open(file) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let text = secret()?;
+                let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+                made.and_then(|mut made| made.write_all(format!("{text}\n").as_bytes())).with_context(said)?;
+                return Ok(ScraperToken(digest(&text)));
+            }
+            Err(error) => return Err(error).with_context(said),
+        };
+        let mode = found.metadata().with_context(said)?.mode();
+        if mode & 0o027 != 0 {
+            bail!(
+                "--metrics: others may read or change {}, which has the token; make it yours: chmod 640 {}",
+                file.display(),
+                file.display()
+            );
+        }
+        let mut text = String::new();
+        found.take(LONGEST).read_to_string(&mut text).with_context(said)?;
+        let text = text.trim();
+        if text.len() < SHORTEST || !text.chars().all(|c| c.is_ascii_graphic()) {
+            bail!(
+                "--metrics: {} has no token of {SHORTEST} characters or more in one word; remove it, and a new one is made there",
+                file.display()
+            );
+        }
+        Ok(ScraperToken(digest(text)))
+    }
+
+    pub(super) fn is(&self, text: &str) -> bool {
+        digest(text) == self.0
     }
 }
 
@@ -117,6 +166,28 @@ mod tests {
         assert!(sessions.is_token(token.text()) && !sessions.is_token("") && !sessions.is_token(&token.text()[..63]));
         drop(token);
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_scrapers_token_stays_and_is_nobody_elses() {
+        let file = std::env::temp_dir().join(format!("linerate-scraper-{}", std::process::id()));
+        let _ = fs::remove_file(&file);
+        let made = ScraperToken::of(&file).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(made.is(text.trim()) && !made.is("") && !made.is(&text.trim()[1..]));
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(ScraperToken::of(&file).unwrap().is(text.trim()), "the next server has the same");
+        for (mode, is_refused) in [(0o640, false), (0o644, true), (0o660, true), (0o602, true)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(ScraperToken::of(&file).is_err(), is_refused, "{mode:o}");
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        for bad in ["", "short", "two words that are long enough for a token", "ä".repeat(40).as_str()] {
+            fs::write(&file, bad).unwrap();
+            let error = ScraperToken::of(&file).unwrap_err().to_string();
+            assert!(error.contains("no token of 32 characters") && !error.contains("short"), "{error}");
+        }
+        fs::remove_file(&file).unwrap();
     }
 
     #[test]

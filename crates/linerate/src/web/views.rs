@@ -4,6 +4,7 @@ mod actions;
 mod campaigns;
 mod judging;
 mod machines;
+mod metrics;
 mod overview;
 mod plans;
 mod records;
@@ -24,7 +25,7 @@ use crate::render::answer::{Answer, Part};
 type Handler = fn(&Lab, &Asked) -> Result<Shown>;
 
 /// What can be asked for; `*` is any part of a path. GET changes nothing.
-const LOOKING: [(&[&str], Handler); 19] = [
+const LOOKING: [(&[&str], Handler); 20] = [
     (&[], overview::overview),
     (&["records"], records::list),
     (&["record", "*"], records::one),
@@ -40,6 +41,7 @@ const LOOKING: [(&[&str], Handler); 19] = [
     (&["plans"], plans::list),
     (&["plan", "*"], plans::one),
     (&["plan", "*", "matrix"], plans::matrix),
+    (&["metrics"], metrics::metrics),
     (&["machines"], machines::list),
     (&["machine", "*"], machines::one),
     (&["machine", "*", "*"], machines::part),

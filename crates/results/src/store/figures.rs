@@ -47,6 +47,26 @@ pub struct Point {
     pub value: f64,
 }
 
+/// So many rows are read at once: a server sends all of an answer.
+const AT_ONCE: usize = 20_000;
+
+/// A record, as far as whoever follows a store looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Its identifier.
+    pub id: &'a str,
+    /// The names of its doubts, joined by commas.
+    pub doubts: &'a str,
+    /// It has no figures.
+    pub failed: bool,
+    /// It is the second side of an A/A pair, which no median has.
+    pub is_side_b: bool,
+    /// What was asked.
+    pub asked: &'a Asked,
+    /// Its figures, in the order that was asked for.
+    pub values: &'a [Option<f64>],
+}
+
 /// Makes what is derived from the records, in a store that has none or that of another version of linerate.
 pub(super) fn make_current(database: &Database) -> Result<(), SqlError> {
     if are_current(database)? {
@@ -156,6 +176,47 @@ impl Store {
             }))
         };
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
+    }
+
+    /// How many records the store has whose figures can be read.
+    pub fn count(&self) -> Result<u64, StoreError> {
+        let all = self.rows("SELECT count(*) FROM figures", Vec::new(), |row| row.get::<i64>(0))?;
+        Ok(all.first().copied().unwrap_or_default().unsigned_abs())
+    }
+
+    /// How many campaigns have begun, and how many of them have run all their trials.
+    pub fn count_campaigns(&self) -> Result<[u64; 2], StoreError> {
+        let count = |row: &Row<'_>| Ok([row.get::<i64>(0)?, row.get::<i64>(1)?].map(i64::unsigned_abs));
+        let all = self.rows("SELECT count(*), count(finished_at) FROM campaigns", Vec::new(), count)?;
+        Ok(all.first().copied().unwrap_or_default())
+    }
+
+    /// The records from this identifier on, in the order of their identifiers, one at a time: of a million, only what is
+    /// made of them is kept. `values` are of these metrics.
+    pub fn each_since(&self, id: &str, metrics: &[&Metric], mut with: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        let columns: String = metrics.iter().map(|metric| format!(", \"{}\"", metric.name)).collect();
+        let (mut from, mut relation) = (id.to_owned(), ">=");
+        let mut arounds = Arounds::of(self);
+        loop {
+            let sql = format!(
+                "SELECT record, doubts, failed, null_side, asked{columns} FROM figures WHERE record {relation} ?1 \
+                 ORDER BY record LIMIT {AT_ONCE}"
+            );
+            let read = self.rows(&sql, vec![text(&from)], |row| {
+                let asked = arounds.asked(row.get(4)?)?;
+                let values = (0..metrics.len())
+                    .map(|at| row.get::<Option<f64>>(5 + at))
+                    .collect::<Result<Vec<_>, SqlError>>()?;
+                let (id, doubts) = (row.get::<String>(0)?, row.get::<String>(1)?);
+                let is_side_b = row.get::<Option<String>>(3)?.as_deref() == Some(NullSide::B.name());
+                with(Seen { id: &id, doubts: &doubts, failed: row.get(2)?, is_side_b, asked: &asked, values: &values });
+                Ok(id)
+            })?;
+            match read.into_iter().next_back() {
+                Some(last) => (from, relation) = (last, ">"),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// One metric of the records that are wanted, of the last `last` campaigns that have it, the oldest campaign first. Records

@@ -130,7 +130,7 @@ mod tests {
         assert!(lines[1].starts_with("Last: 400.0 Mbit/s, lost 33.3 %"), "{lines:?}");
         assert!(lost == 0 || lines[1].contains(&format!("{lost} at the {stage}")), "{lines:?}");
         assert!(lines[1].contains("median of 6: ") && lines[1].contains("no interval yet"), "{lines:?}");
-        status.hear(&CampaignEvent::Ended { failed: Some(0), error: None });
+        status.hear(&CampaignEvent::Ended { failed: Some(0), error: None, not_put_back: 0 });
         assert_eq!(status.lines().len(), 1);
     }
 }

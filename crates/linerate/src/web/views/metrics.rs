@@ -1,0 +1,37 @@
+//! What a scraper reads, from the store and from what was started here: no machine is asked.
+
+use std::sync::TryLockError;
+
+use anyhow::Result;
+use linerate_results::store::StoreError;
+
+use super::super::Lab;
+use super::super::asked::Asked;
+use super::super::reply::kind;
+use super::{Shown, raw, refused};
+use crate::render::metrics::{Scraped, openmetrics, prometheus};
+
+pub(super) fn metrics(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    let mut tally = match lab.tally.try_lock() {
+        Ok(tally) => tally,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            return Err(refused(503, "The store is being read for another scraper; ask again in a moment."));
+        }
+    };
+    let campaigns = match lab.store() {
+        Ok(store) => {
+            tally.follow(&store)?;
+            store.count_campaigns()?
+        }
+        // Nothing was measured yet.
+        Err(error) if matches!(error.downcast_ref(), Some(StoreError::NoRecords(_))) => [0, 0],
+        Err(error) => return Err(error),
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let scraped = Scraped { tally: &tally, campaigns, not_put_back: lab.runs.not_put_back(), version };
+    match asked.reads_openmetrics {
+        true => raw(kind::OPENMETRICS, openmetrics(&scraped)),
+        false => raw(kind::PROMETHEUS, prometheus(&scraped)),
+    }
+}
