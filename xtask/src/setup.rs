@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::agents::{ZIG, compiler_with_sources, sources_manifest};
@@ -59,6 +60,22 @@ const FOR_PACKAGES: [(&str, &str); 7] = [
 ];
 /// Servers that a team has; each that a test starts has a folder of its own.
 const FOR_SERVERS: [(&str, &str); 1] = [("pg_lsclusters", "postgresql")];
+/// A lab's coordinator, exporter and client.
+const LABGRID: Environment =
+    Environment { folder: "target/labgrid", name: "labgrid.txt", packages: include_str!("python/labgrid.txt") };
+/// What reads what is written for CI.
+const READERS: Environment =
+    Environment { folder: "target/readers", name: "readers.txt", packages: include_str!("python/readers.txt") };
+/// Debian's packages of more of them, which are unpacked and not installed: nothing of them is started by the system.
+const UNPACKED: [&str; 3] = ["lava-common", "lava-dispatcher", "prometheus"];
+
+/// Python packages in a folder of their own, each of one version with its hash.
+struct Environment {
+    folder: &'static str,
+    name: &'static str,
+    packages: &'static str,
+}
+
 /// What opens reports as their readers do.
 const FOR_BROWSER: [(&str, &str); 2] = [("chromedriver", "chromium-driver"), ("chromium", "chromium")];
 /// What holds reports against WCAG; its licence is MPL-2.0, and no part of it goes into linerate.
@@ -87,6 +104,15 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), String> {
             no_more(words)?;
             install(&FOR_SERVERS)
         }
+        Some(word) if word == "labgrid" => {
+            no_more(words)?;
+            make(&LABGRID)
+        }
+        Some(word) if word == "readers" => {
+            no_more(words)?;
+            make(&READERS)?;
+            unpack()
+        }
         Some(word) if word == "browser" => {
             no_more(words)?;
             setup_browser()
@@ -105,13 +131,58 @@ fn setup_agents() -> Result<(), String> {
     if folder.join("bin/cargo-zigbuild").is_file() {
         return Ok(());
     }
+    python(&folder, &root().join(ZIG_PACKAGES))
+}
+
+/// Makes an environment with these packages.
+fn python(folder: &Path, packages: &Path) -> Result<(), String> {
     // Debian's Python comes without the part that makes environments.
     if !program("python3", &["-c", "import ensurepip"]).status().is_ok_and(|status| status.success()) {
         install(&[("ensurepip", "python3-venv")])?;
     }
-    must(program("python3", &["-m", "venv"]).arg(&folder))?;
+    must(program("python3", &["-m", "venv"]).arg(folder))?;
     let secure = ["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--requirement"];
-    must(Command::new(folder.join("bin/pip")).args(secure).arg(root().join(ZIG_PACKAGES)))
+    must(Command::new(folder.join("bin/pip")).args(secure).arg(packages))
+}
+
+/// Makes it, unless it is there with these packages.
+fn make(environment: &Environment) -> Result<(), String> {
+    let Environment { folder, name, packages } = environment;
+    let folder = root().join(folder);
+    let made = folder.join(name);
+    if fs::read_to_string(&made).is_ok_and(|there| there == *packages) {
+        eprintln!("xtask: {} is there", folder.display());
+        return Ok(());
+    }
+    python(&folder, &root().join("xtask/src/python").join(name))?;
+    fs::write(&made, packages).map_err(|error| format!("{} cannot be written: {error}", made.display()))
+}
+
+/// Fetches Debian's packages and unpacks them beside the readers.
+fn unpack() -> Result<(), String> {
+    let folder = root().join(READERS.folder).join("debian");
+    if folder.join("usr/bin/promtool").is_file() && folder.join("usr/lib/python3/dist-packages/lava_common").is_dir() {
+        return Ok(());
+    }
+    if !is_installed("apt-get") || !is_installed("dpkg-deb") {
+        return Err(format!("{} come from Debian's package sources, and apt-get is not here", UNPACKED.join(", ")));
+    }
+    fs::create_dir_all(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+    let download = || {
+        let mut command = apt_get(false, &["download", "-q"]);
+        must(command.args(UNPACKED).current_dir(&folder))
+    };
+    if download().is_err() {
+        // A fresh machine has no package lists, or lists of packages that are no longer there.
+        must(&mut apt_get(!is_root()?, &["update", "-q"]))?;
+        download()?;
+    }
+    let files = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for file in files.filter(|path| path.extension().is_some_and(|end| end == "deb")) {
+        must(program("dpkg-deb", &["-x"]).arg(&file).arg(&folder))?;
+        let _ = fs::remove_file(&file);
+    }
+    Ok(())
 }
 
 /// Chromium, and axe-core beside it. Without axe-core, the tests that need it are skipped by name.
@@ -194,10 +265,10 @@ mod tests {
 
     #[test]
     fn every_python_package_has_its_hash() {
-        let text = fs::read_to_string(root().join(ZIG_PACKAGES)).unwrap();
-        let text = text.replace("\\\n", " ");
-        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(lines.len(), 2, "{lines:?}");
+        let zig = fs::read_to_string(root().join(ZIG_PACKAGES)).unwrap();
+        let all = [zig.as_str(), LABGRID.packages, READERS.packages].map(|text| text.replace("\\\n", " "));
+        let lines: Vec<&str> = all.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#')).collect();
+        assert!(lines.len() > 2, "{lines:?}");
         for line in lines {
             let hashes = line.split_whitespace().filter_map(|word| word.strip_prefix("--hash=sha256:"));
             assert!(line.contains("==") && hashes.clone().count() > 0, "{line}");

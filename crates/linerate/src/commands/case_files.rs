@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Result, anyhow, bail};
 
@@ -23,6 +23,8 @@ pub(super) struct CaseFiles {
     /// The option, the file as it was given, the file to write, and what stands in it.
     files: Vec<(&'static str, PathBuf, PathBuf, Render)>,
     stdout: Option<Render>,
+    /// What tells LAVA of a case, where its test shell has put it.
+    lava_test_case: Option<PathBuf>,
     /// What is written if the command ends before it knows more.
     foreseen: Cases,
     outcome: Option<Result<()>>,
@@ -34,7 +36,7 @@ impl CaseFiles {
     /// standard output is for a program already.
     pub(super) fn begin(arguments: &CasesArgs, foreseen: Cases, for_programs: Option<&str>) -> Result<CaseFiles> {
         let CasesArgs { junit, tap, lava, summary } = arguments;
-        let mut files = CaseFiles { files: Vec::new(), stdout: None, foreseen, outcome: None };
+        let mut files = CaseFiles { files: Vec::new(), stdout: None, lava_test_case: None, foreseen, outcome: None };
         let mut on_stdout = for_programs.map(str::to_owned);
         let mut take_stdout = |what: String| match on_stdout.replace(what.clone()) {
             Some(other) => {
@@ -45,6 +47,7 @@ impl CaseFiles {
         if *lava {
             take_stdout("--lava".to_owned())?;
             files.stdout = Some(Cases::lava);
+            files.lava_test_case = in_path("lava-test-case");
             guard_signals();
         }
         let forms: [(&'static str, &Option<PathBuf>, Render); 3] =
@@ -92,8 +95,14 @@ impl CaseFiles {
         let written = self.files.iter().try_for_each(|(option, path, real, render)| {
             write_whole(real, &render(cases)).map_err(|error| refused(option, path, &error.to_string()))
         });
-        if let Some(render) = self.stdout {
-            form(&render(cases));
+        match (self.stdout, &self.lava_test_case) {
+            (Some(_), Some(program)) => {
+                for signal in cases.signals() {
+                    form(&said_by(program, &signal.arguments()).unwrap_or_else(|| signal.line()));
+                }
+            }
+            (Some(render), None) => form(&render(cases)),
+            (None, _) => {}
         }
         self.outcome = Some(written);
     }
@@ -116,6 +125,18 @@ impl CaseFiles {
             (ended, Ok(())) => ended,
         }
     }
+}
+
+/// The program of this name that a shell would start.
+fn in_path(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// What `lava-test-case` prints: where a shell's signals go through the kernel's log, nothing. `None`: it failed.
+fn said_by(program: &Path, arguments: &[&str]) -> Option<String> {
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output().ok()?;
+    ran.status.success().then(|| String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
 fn refused(option: &str, path: &Path, why: &str) -> anyhow::Error {

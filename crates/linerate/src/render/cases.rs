@@ -167,6 +167,11 @@ impl Cases {
         ktap::ktap(self)
     }
 
+    /// The results of LAVA's job.
+    pub(crate) fn signals(&self) -> Vec<lava::Signal> {
+        lava::signals(self)
+    }
+
     /// As LAVA's signals.
     pub(crate) fn lava(&self) -> String {
         lava::lava(self)

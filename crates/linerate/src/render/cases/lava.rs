@@ -8,28 +8,57 @@ use super::{Cases, Outcome};
 /// LAVA has an identifier in many places of its pages.
 const LONGEST: usize = 150;
 
+/// A result of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Signal {
+    id: String,
+    result: &'static str,
+    /// The number and its unit.
+    measurement: Option<(String, String)>,
+}
+
+impl Signal {
+    /// As the dispatcher reads it off the console.
+    pub(crate) fn line(&self) -> String {
+        let measured = self.measurement.as_ref().map(|(number, unit)| format!(" MEASUREMENT={number} UNITS={unit}"));
+        let Signal { id, result, .. } = self;
+        format!("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={id} RESULT={result}{}>\n", measured.unwrap_or_default())
+    }
+
+    /// What `lava-test-case` of a LAVA test shell takes.
+    pub(crate) fn arguments(&self) -> Vec<&str> {
+        let mut arguments = vec![self.id.as_str(), "--result", self.result];
+        if let Some((number, unit)) = &self.measurement {
+            arguments.extend(["--measurement", number, "--units", unit]);
+        }
+        arguments
+    }
+}
+
 pub(super) fn lava(cases: &Cases) -> String {
-    let (mut text, mut taken) = (String::new(), BTreeSet::new());
+    signals(cases).iter().map(Signal::line).collect()
+}
+
+pub(super) fn signals(cases: &Cases) -> Vec<Signal> {
+    let (mut signals, mut taken) = (Vec::new(), BTreeSet::new());
     for case in &cases.cases {
         let (suite, name) = (identifier(&case.suite), identifier(&case.name));
         let base: String = format!("{suite}.{name}").chars().take(LONGEST).collect();
         let numbered = (2..).map(|number| format!("{base}-{number}"));
         let is_free = |name: &String| !taken.contains(name);
-        let name = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
+        let id = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
         let result = match case.outcome {
             Outcome::Passed => "pass",
             Outcome::Failed | Outcome::Error => "fail",
             Outcome::Skipped => "skip",
         };
-        text += &format!("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={name} RESULT={result}");
         // LAVA's database has ten digits before the point.
-        if let Some(one) = case.measurement.filter(|one| one.value.abs() < 1e10) {
-            text += &format!(" MEASUREMENT={} UNITS={}", one.number(), one.unit.replace('µ', "u").replace(' ', "_"));
-        }
-        text += ">\n";
-        taken.insert(name);
+        let measurement = case.measurement.filter(|one| one.value.abs() < 1e10);
+        let measurement = measurement.map(|one| (one.number(), one.unit.replace('µ', "u").replace(' ', "_")));
+        taken.insert(id.clone());
+        signals.push(Signal { id, result, measurement });
     }
-    text
+    signals
 }
 
 /// Letters, digits, points, hyphens and underscores. A blank would end it, `>` the signal, and with a second `=` the
