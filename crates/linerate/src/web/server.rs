@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -87,8 +87,7 @@ impl Door {
         }
         let said =
             |error: io::Error| anyhow!("--socket: cannot listen at {}: {error}; name another file", path.display());
-        let listener = UnixListener::bind(path).map_err(said)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(said)?;
+        let listener = bound(path).map_err(said)?;
         listener.set_nonblocking(true)?;
         Ok(Door::Unix(listener, path.to_owned()))
     }
@@ -107,6 +106,21 @@ impl Door {
             Door::Unix(..) => None,
         }
     }
+}
+
+/// A socket that nobody else could connect to at any time: bound where only this user comes, and then put in its place.
+fn bound(path: &Path) -> io::Result<UnixListener> {
+    let folder = path.with_file_name(format!(".{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    let inner = folder.join("s");
+    let made = UnixListener::bind(&inner).and_then(|listener| {
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&inner, path)?;
+        Ok(listener)
+    });
+    let _ = fs::remove_file(&inner);
+    let _ = fs::remove_dir(&folder);
+    made
 }
 
 impl Drop for Door {
