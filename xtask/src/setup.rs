@@ -59,7 +59,7 @@ const FOR_PACKAGES: [(&str, &str); 7] = [
     ("umoci", "umoci"),
 ];
 /// Servers that a team has; each that a test starts has a folder of its own.
-const FOR_SERVERS: [(&str, &str); 1] = [("pg_lsclusters", "postgresql")];
+const FOR_SERVERS: [(&str, &str); 2] = [("nats-server", "nats-server"), ("pg_lsclusters", "postgresql")];
 /// A lab's coordinator, exporter and client.
 const LABGRID: Environment =
     Environment { folder: "target/labgrid", name: "labgrid.txt", packages: include_str!("python/labgrid.txt") };

@@ -17,6 +17,7 @@ use linerate_control::message::{
     Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine, SCREENS, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outbox, Server, serve};
+use linerate_host::guard::{FenceError, Passed};
 use linerate_host::middle::{self, Observation};
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
@@ -57,6 +58,7 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     let Permissions { commands, memory, unanswered } = permissions;
     let settings = SettingsOf::new(program, commands);
     let mut session = Session {
+        passed: None,
         lease: None,
         trial: TrialState::None,
         profile: None,
@@ -94,6 +96,8 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
 }
 
 struct Session {
+    // Before the lease, so that it goes first.
+    passed: Option<Passed>,
     lease: Option<Lease>,
     trial: TrialState,
     profile: Option<Profiling>,
@@ -143,6 +147,15 @@ impl Session {
                     LeaseError::Busy { .. } => Refusal(RefusalKind::Busy, error.to_string()),
                     other => failed(other),
                 })?;
+                // Under the lease, so that whoever is refused for another's keeps nobody out.
+                let passed = holder.fence.as_ref().map(|fence| guard::pass(&fence.bench, fence.number)).transpose();
+                let passed = passed.map_err(|error| match error {
+                    FenceError::Stale { .. } => Refusal(RefusalKind::Stale, error.to_string()),
+                    FenceError::BadName(_) => Refusal(RefusalKind::BadRequest, error.to_string()),
+                    other => failed(other),
+                })?;
+                // The note of a controller's end stands in the log before another can have the lease.
+                self.passed = passed;
                 self.lease = Some(lease);
                 self.settings.by = holder.name;
                 Ok(Reply::Done)
@@ -151,6 +164,7 @@ impl Session {
                 self.end_trial();
                 self.probing.end();
                 self.settings.end();
+                self.passed = None;
                 self.lease = None;
                 Ok(Reply::Done)
             }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::message::Fence;
 use crate::noise::Psk;
 
 /// What [`crate::Endpoint::connect`] and [`crate::Client::connect`] need to know beside the endpoint.
@@ -35,6 +36,8 @@ pub struct ConnectOptions {
     pub heartbeat: Duration,
     /// An agent that is silent for so long is lost.
     pub silence: Duration,
+    /// The bench that this controller was given by a team's queue: agents are told with which number.
+    pub fence: Option<Fence>,
     /// Asked again and again while a machine is being reached: whether nobody wants it any more.
     pub interrupted: fn() -> bool,
 }
@@ -55,6 +58,7 @@ impl Default for ConnectOptions {
             heartbeat: Duration::from_secs(1),
             // Together with the second that a silent child has to end by itself, less than ten seconds.
             silence: Duration::from_secs(6),
+            fence: None,
             interrupted: || false,
         }
     }

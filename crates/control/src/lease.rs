@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     fn holder(controller: &str) -> Holder {
-        Holder { controller: controller.to_owned(), name: format!("user of {controller}") }
+        Holder { controller: controller.to_owned(), name: format!("user of {controller}"), fence: None }
     }
 
     fn name(test: &str) -> String {

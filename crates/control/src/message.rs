@@ -317,6 +317,18 @@ pub struct Holder {
     pub controller: String,
     /// For people: user, machine and process.
     pub name: String,
+    /// Of a worker: the bench that it was given, and which giving of it this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<Fence>,
+}
+
+/// Which giving of a bench a controller has: a later one has a greater number, and an agent refuses a smaller one than it has seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    /// The bench.
+    pub bench: String,
+    /// Grows with each giving.
+    pub number: u64,
 }
 
 /// What an agent needs to know of a trial.
@@ -554,6 +566,8 @@ pub enum Reply {
 pub enum RefusalKind {
     /// Another controller holds the lease.
     Busy,
+    /// The controller's fence is smaller than one that was here before: its bench is another's.
+    Stale,
     /// The message is not known to this version.
     UnknownMessage,
     /// The message is known and cannot be read, or its values cannot be met.
@@ -667,7 +681,7 @@ mod tests {
 
     #[test]
     fn a_request_is_called_what_its_line_says() {
-        let holder = Holder { controller: String::new(), name: String::new() };
+        let holder = Holder { controller: String::new(), name: String::new(), fence: None };
         for request in [
             Request::Lease { holder },
             Request::Release,

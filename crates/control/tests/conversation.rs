@@ -103,7 +103,7 @@ fn requests_events_and_refusals_find_their_way() {
     assert_eq!(client.request(Request::Start, LONG), Ok(Reply::Done));
     let event = client.events().recv_timeout(LONG).unwrap();
     assert_eq!(event, AgentEvent::Event(Event::Progress { elapsed_ns: 1, octets_sent: 2, octets_received: 3 }));
-    let holder = linerate_control::message::Holder { controller: "c".into(), name: "n".into() };
+    let holder = linerate_control::message::Holder { controller: "c".into(), name: "n".into(), fence: None };
     let error = client.request(Request::Lease { holder }, LONG).unwrap_err();
     assert!(matches!(error, ControlError::Busy { .. }));
     check(&error, &["the target (test) is busy", "someone measures"]);

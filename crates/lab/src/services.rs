@@ -1,6 +1,7 @@
 //! Servers that a team has, each in a folder of its own and for this machine alone: to try them, and for tests.
 //! Knows how they are started and ended, and nothing of what is kept there.
 
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -106,6 +107,103 @@ impl Drop for Postgres {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
+}
+
+/// A NATS server with JetStream, on the loopback of the network namespace in which it was started; it ends with this, and with the
+/// thread that started it.
+#[derive(Debug)]
+pub struct Nats {
+    server: Child,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Nats {
+    /// Whether the program is installed.
+    pub fn is_installed() -> bool {
+        nats_server().is_some()
+    }
+
+    /// Starts a server in a folder that is not there yet. The error is a sentence.
+    pub fn start(folder: &Path) -> io::Result<Nats> {
+        fs::create_dir(folder)?;
+        if let Some((uid, gid)) = unprivileged()? {
+            chown(folder, Some(uid), Some(gid))?;
+        }
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o711))?;
+        // One that is free now; who else takes it meanwhile makes this fail, in a sentence.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let mut running = Nats { server: Nats::serve(folder, port)?, folder: folder.to_owned(), port };
+        running.wait_ready()?;
+        Ok(running)
+    }
+
+    /// The URL of the queue.
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port on the loopback.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    /// Kills it as a crash would.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.server.kill()?;
+        self.server.wait().map(drop)
+    }
+
+    /// Starts it again on what it had written.
+    pub fn again(&mut self) -> io::Result<()> {
+        self.server = Nats::serve(&self.folder, self.port)?;
+        self.wait_ready()
+    }
+
+    fn serve(folder: &Path, port: u16) -> io::Result<Child> {
+        let program = nats_server().ok_or_else(|| io::Error::other("nats-server is not installed; apt-get install nats-server"))?;
+        let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"))?;
+        let mut server = as_user(unprivileged()?, &program);
+        server.args(["--addr", "127.0.0.1", "--jetstream", "--port", &port.to_string(), "--store_dir"]);
+        server.arg(folder.join("data")).current_dir(folder);
+        server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()
+    }
+
+    fn wait_ready(&mut self) -> io::Result<()> {
+        let began = Instant::now();
+        // It listens only when JetStream has read what it kept.
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            if let Some(ended) = self.server.try_wait()? {
+                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                let last = log.lines().last().unwrap_or_default();
+                return Err(io::Error::other(format!("nats-server ended ({ended}): {last}")));
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(io::Error::other("nats-server is not ready after 30 s"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Debian has it where only root's PATH leads.
+fn nats_server() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.map(|folder| folder.join("nats-server")).find(|file| file.is_file())
 }
 
 fn serve(user: Option<(u32, u32)>, postgres: &Path, folder: &Path) -> io::Result<Child> {

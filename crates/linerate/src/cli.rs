@@ -10,6 +10,8 @@ mod predicting;
 mod reporting;
 #[cfg(feature = "web")]
 mod serving;
+#[cfg(feature = "nats")]
+mod teaming;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,6 +34,8 @@ pub(crate) use predicting::*;
 pub(crate) use reporting::*;
 #[cfg(feature = "web")]
 pub(crate) use serving::*;
+#[cfg(feature = "nats")]
+pub(crate) use teaming::*;
 
 use crate::complete;
 
@@ -122,6 +126,22 @@ pub(crate) enum Command {
     #[cfg(feature = "web")]
     #[command(after_help = WEB_HELP)]
     Web(WebArgs),
+    /// Hand a plan to a team's queue: a campaign for each bench that fits, carried out by whichever worker has the bench
+    ///
+    /// Benches come from workers (docs/teams.md). A campaign is carried out as `linerate run` does; its records are in the workers'
+    /// store, with the job's identifier as their campaign's.
+    #[cfg(feature = "nats")]
+    #[command(after_help = SUBMIT_HELP)]
+    Submit(SubmitArgs),
+    /// What a team's queue holds: jobs, benches, workers; take a job back, keep a bench for oneself
+    #[cfg(feature = "nats")]
+    Jobs(JobsArgs),
+    /// Carry out a team's jobs on benches that this machine reaches
+    ///
+    /// Dials out to the queue, and listens nowhere. Each campaign is a process of its own; a worker that is killed has lost its
+    /// benches after the lease's time, and another carries its campaigns on where they stopped. Ctrl-C hands back what runs.
+    #[cfg(feature = "nats")]
+    Worker(WorkerArgs),
     /// Emulated boards with real Ethernet drivers: list, start, look into, end
     #[command(subcommand)]
     Lab(LabArgs),
@@ -285,6 +305,7 @@ pub(crate) fn means_something(option: &str, command: &str) -> bool {
         "serve" => ["store", "quiet"].contains(&option),
         "echo" => option == "quiet",
         "web" => option != "quiet",
+        "worker" => true,
         "demo" | "records" | "compare" | "history" | "cost" | "predict" | "report" => option == "store",
         "console" => option != "quiet",
         "check" => option == "quiet" || REACH.contains(&option),

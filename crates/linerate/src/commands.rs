@@ -16,12 +16,18 @@ mod experiment;
 mod explain;
 mod guess;
 pub(crate) mod history;
+#[cfg(feature = "nats")]
+mod jobs;
 mod lab;
+#[cfg(feature = "nats")]
+mod leased;
 mod licences;
 pub(crate) mod order;
 mod plans;
 mod predict;
 mod profile;
+#[cfg(feature = "nats")]
+mod queue;
 mod records;
 mod registers;
 pub(crate) mod report;
@@ -31,10 +37,14 @@ pub(crate) mod selection;
 mod serve;
 mod settings;
 mod shell;
+#[cfg(feature = "nats")]
+mod submit;
 pub(crate) mod target;
 #[cfg(feature = "web")]
 mod web;
 mod whole_file;
+#[cfg(feature = "nats")]
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,6 +92,12 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
         Command::Console(arguments) => console::console(&arguments, shared),
         #[cfg(feature = "web")]
         Command::Web(arguments) => web::web(&arguments, shared),
+        #[cfg(feature = "nats")]
+        Command::Submit(arguments) => submit::submit(&arguments),
+        #[cfg(feature = "nats")]
+        Command::Jobs(arguments) => jobs::jobs(&arguments),
+        #[cfg(feature = "nats")]
+        Command::Worker(arguments) => worker::worker(&arguments, shared),
         Command::Lab(arguments) => lab::lab(&arguments),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
@@ -104,6 +120,10 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
         // What they do is the same everywhere; the demo's records end with it.
         #[cfg(feature = "web")]
         Command::Web(_) => return Ok(()),
+        #[cfg(feature = "nats")]
+        Command::Worker(_) => None,
+        #[cfg(feature = "nats")]
+        Command::Submit(_) | Command::Jobs(_) => return Ok(()),
         Command::Demo(_) | Command::Plans { .. } | Command::Lab(_) | Command::Echo(_) => return Ok(()),
         Command::Completions { .. } | Command::Man { .. } | Command::Licences | Command::Agent { .. } => return Ok(()),
     };
@@ -165,6 +185,18 @@ fn connect_options(reach: &SharedArgs) -> Result<ConnectOptions> {
         interrupted: interrupt::requested,
         ..ConnectOptions::default()
     })
+}
+
+/// Words that every command has that is started from here: how machines are reached.
+#[cfg(any(feature = "web", feature = "nats"))]
+fn reach(shared: &SharedArgs) -> Vec<String> {
+    let path = |option: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("{option}={}", path.display()));
+    let mut words: Vec<String> = Vec::new();
+    words.extend(path("--psk-file", &shared.psk_file));
+    words.extend(path("--agents", &shared.agents));
+    words.extend(shared.remote_agent.as_ref().map(|agent| format!("--remote-agent={agent}")));
+    words.extend(shared.keep_agent.then(|| "--keep-agent".to_owned()));
+    words
 }
 
 /// Where agents for other machines may be: beside this program as installed or as built, and in the data folder.

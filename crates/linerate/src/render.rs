@@ -22,6 +22,8 @@ mod forged;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod html;
+#[cfg(feature = "nats")]
+pub(crate) mod jobs;
 pub(crate) mod json;
 pub(crate) mod kcidb;
 mod layout;

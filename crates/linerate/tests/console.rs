@@ -166,7 +166,7 @@ fn a_board_changes_its_settings_for_as_long_as_its_menu_runs() {
     drop(running);
 
     // While a controller measures, nothing is changed.
-    let holder = Holder { controller: "other".to_owned(), name: "somebody at a desk".to_owned() };
+    let holder = Holder { controller: "other".to_owned(), name: "somebody at a desk".to_owned(), fence: None };
     let lease = bench.lab().in_target(|| Lease::take(&holder, local::connect).map_err(std::io::Error::other)).unwrap();
     let ran = menu(&bench, &netns, &["2", "1", "1300", "0", "5", "127.0.0.1:1", "", "0"]);
     ran.check_done();
@@ -214,7 +214,7 @@ fn a_board_measures_against_an_agent_that_listens() {
     assert!(ran.stdout.contains("datagrams lost ("), "{}", ran.stdout);
 
     // Whoever measures at this machine is not disturbed.
-    let holder = Holder { controller: "other".to_owned(), name: "somebody at a desk".to_owned() };
+    let holder = Holder { controller: "other".to_owned(), name: "somebody at a desk".to_owned(), fence: None };
     let lease = bench.lab().in_target(|| Lease::take(&holder, local::connect).map_err(std::io::Error::other)).unwrap();
     let ran = menu(&bench, &target, &["5", &address, &key, "1s", "", "", "", "", "0"]);
     assert!(

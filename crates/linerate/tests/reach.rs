@@ -219,7 +219,7 @@ fn nobody_can_point_an_agent_at_a_stranger() {
         (count, octets)
     });
     let mut agent = ByHand::start(&bench, &bench.lab().host_netns());
-    let holder = Holder { controller: "by hand".to_owned(), name: "a test".to_owned() };
+    let holder = Holder { controller: "by hand".to_owned(), name: "a test".to_owned(), fence: None };
     assert!(matches!(agent.ask(1, Request::Lease { holder }), AgentLine::Reply { .. }));
     let mut spec = Spec { direction: Direction::Rx, ..Spec::new(Workload::UdpStream) };
     spec.set("duration", "1s").unwrap();

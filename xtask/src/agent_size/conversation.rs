@@ -57,7 +57,8 @@ impl Pair<'_> {
     /// batches for each CPU, and brings them together at different times.
     pub(crate) fn measure(&self, workload: Workload, time: Duration) -> Result<[u64; 2], String> {
         let spec = Spec { extent: Extent::Time(time), ..Spec::new(workload) };
-        let holder = Holder { controller: format!("xtask-{}", std::process::id()), name: "cargo xtask".to_owned() };
+        let name = "cargo xtask".to_owned();
+        let holder = Holder { controller: format!("xtask-{}", std::process::id()), name, fence: None };
         self.ask(|_| Request::Lease { holder: holder.clone() })?;
         // What a controller asks in the course of a trial costs memory too.
         self.ask(|_| Request::Addresses)?;

@@ -15,6 +15,7 @@ mod sleeps;
 mod slices;
 mod statistics;
 mod web;
+mod work;
 
 use std::ffi::OsString;
 use std::fs;
@@ -76,8 +77,14 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
             println!("{part}");
             write_part("docs/benchmarks/peers.md", "bench-sleeps", &part)
         }
+        ["work"] => work::run(100_000).map(|part| println!("{part}")),
+        ["work", "--write"] => {
+            let part = work::run(1_000_000)?;
+            println!("{part}");
+            write_part("docs/benchmarks/README.md", "bench-work", &part)
+        }
         _ => Err(
-            "it is: cargo xtask bench peers|counts|overhead|judging|profile|drops|slices|sleeps|web; see cargo xtask help"
+            "it is: cargo xtask bench peers|counts|overhead|judging|profile|drops|slices|sleeps|web|work; see cargo xtask help"
                 .to_owned(),
         ),
     }

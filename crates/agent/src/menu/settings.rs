@@ -113,8 +113,8 @@ fn told(changed: &Changed) -> String {
 
 fn lease() -> Result<Lease, String> {
     let process = std::process::id();
-    let holder =
-        Holder { controller: format!("menu-{process}"), name: format!("the menu at this machine (process {process})") };
+    let name = format!("the menu at this machine (process {process})");
+    let holder = Holder { controller: format!("menu-{process}"), name, fence: None };
     Lease::take(&holder, local::connect).map_err(|error| match error {
         LeaseError::Busy { .. } => format!("Nothing is changed: {error}."),
         other => other.to_string(),

@@ -177,6 +177,16 @@ impl Journals {
         Err(refusal)
     }
 
+    /// Where they are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    #[cfg(test)]
+    pub(super) fn in_folder(folder: PathBuf) -> Journals {
+        Journals { folder }
+    }
+
     /// Waits until no other agent is about to note a setting.
     pub(super) fn lock(&self) -> Result<Lock, GuardError> {
         let path = self.folder.join("lock");

@@ -9,6 +9,7 @@
 //!     └──── both are killed ───┘ the next agent of this machine, before it does anything else
 //! ```
 
+mod fence;
 mod journal;
 mod location;
 mod namespace;
@@ -25,6 +26,7 @@ use journal::{Claim, Entry, Journal, Journals};
 use location::{Location, LocationError};
 use watch::Watchdog;
 
+pub use fence::{FenceError, Passed, pass};
 pub use watch::watch;
 
 /// Changes settings, and puts them back at the latest when it is dropped.

@@ -161,6 +161,9 @@ pub(crate) enum LabArgs {
         #[arg(long, value_name = "FILE")]
         agent: Option<PathBuf>,
     },
+    /// A team's servers for a try: PostgreSQL for records and NATS for jobs, in a folder that goes away again
+    #[command(subcommand)]
+    Services(ServicesCommand),
     /// The board's console, with a shell on it; Ctrl-] leaves it
     Shell {
         /// The board
@@ -188,6 +191,15 @@ pub(crate) enum LabArgs {
         #[arg(add = ArgValueCompleter::new(complete::boards))]
         name: Option<String>,
     },
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ServicesCommand {
+    /// Start them for this machine alone, and stay with them; Ctrl-C ends them, and what they kept is gone
+    ///
+    /// They come from Debian (apt-get install postgresql nats-server), run as another user where you are root, and are reached
+    /// from this machine only.
+    Up,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]

@@ -241,6 +241,9 @@ pub(crate) struct RunArgs {
     pub(crate) events: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cases: CasesArgs,
+    #[cfg(feature = "nats")]
+    #[command(flatten)]
+    pub(crate) leased: super::LeasedArgs,
 }
 
 #[derive(Args, Debug)]

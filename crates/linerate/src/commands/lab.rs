@@ -2,6 +2,7 @@
 //! Knows what to show; [`linerate_lab::boards`] does it.
 
 mod double;
+mod services;
 mod stay;
 
 use std::io::{self, IsTerminal, Read, Write};
@@ -15,7 +16,7 @@ use linerate_lab::boards::{BOARDS, Board};
 use linerate_lab::{Between, Forwards, PORTS};
 
 use super::boards::{Start, folders, start};
-use crate::cli::{Cable, LabArgs};
+use crate::cli::{Cable, LabArgs, ServicesCommand};
 use crate::interrupt;
 use crate::output::{out, say, terminal};
 use crate::progress::Progress;
@@ -31,6 +32,7 @@ pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
         LabArgs::Up { name, update, agent, .. } => {
             up(name, &Start { update: *update, agent: agent.clone() })?;
         }
+        LabArgs::Services(ServicesCommand::Up) => services::up()?,
         LabArgs::Shell { name } => shell(name)?,
         LabArgs::Log { name } => out!("{}", folders()?.find(&known(name)?)?.console_log()),
         LabArgs::Cable { name, state } => {

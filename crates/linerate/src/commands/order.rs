@@ -33,6 +33,8 @@ pub(crate) struct OwnedOrder {
     pub(super) changes: Changes,
     pub(super) plan_text: String,
     pub(super) resume: Option<Campaign>,
+    /// The identifier of a new campaign, where somebody else has chosen it.
+    pub(super) id: Option<String>,
 }
 
 impl OwnedOrder {
@@ -74,6 +76,7 @@ impl OwnedOrder {
             changes: self.changes.clone(),
             plan_text: self.plan_text.clone(),
             resume: self.resume.clone(),
+            id: self.id.clone(),
         }
     }
 }
@@ -116,7 +119,7 @@ impl Wanted {
         let plan = Plan::parse(&self.source, &self.name, &self.name)?;
         let trials = plan.trials_of(&self.changes)?;
         let (changes, plan_text) = (self.changes.clone(), serde_json::to_string(self)?);
-        Ok(OwnedOrder { plan, trials, changes, plan_text, resume: None })
+        Ok(OwnedOrder { plan, trials, changes, plan_text, resume: None, id: None })
     }
 }
 

@@ -21,6 +21,8 @@ use super::compare::percentage;
 use super::event_lines::{EventLines, is_stdout};
 use super::order::{OwnedOrder, Wanted, check_middle};
 use super::report::{at_end, writable};
+#[cfg(feature = "nats")]
+use super::leased;
 use super::{
     boards, connect_options, dry_run, given_addresses, machines, make_store, middle, report, say_notes, search, status,
     width,
@@ -76,7 +78,8 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if let Some(hz) = arguments.profile {
         overrides.push(("profile".to_owned(), hz.to_string()));
     }
-    let options = connect_options(shared)?;
+    #[cfg_attr(not(feature = "nats"), expect(unused_mut, reason = "only a worker's campaign has a fence"))]
+    let mut options = connect_options(shared)?;
     if arguments.dry_run && files.are_wanted() {
         bail!("--dry-run measures nothing, so there are no test cases; leave --junit, --tap, --lava and --summary out");
     }
@@ -111,8 +114,17 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         return dry_run::dry_run(&fresh.borrow(), arguments, &ends, shared.quiet, &options);
     }
     let events = EventLines::begin(arguments.events.as_deref())?;
+    #[cfg(feature = "nats")]
+    if let Some(lease) = &arguments.leased.lease {
+        lease.obey();
+        options.fence = Some(lease.fence.clone());
+    }
     let mut store = make_store(shared)?;
     let order = if arguments.resume { resume(&wanted, arguments, &ends, &store)? } else { fresh };
+    #[cfg(feature = "nats")]
+    let Some(order) = leased::begun(&arguments.leased, order, &wanted, &store, &events)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
 
     if files.are_wanted() {
         files.foresee(cases(&order, &[], &[], false));

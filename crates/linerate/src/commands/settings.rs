@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::message::{Request, SETTINGS};
-use linerate_control::{Client, ControlError};
+use linerate_control::{Client, ConnectOptions, ControlError};
 use linerate_machine::change::{CUSTOM, Change};
 use linerate_machine::setting::{self, overlap};
 
@@ -102,7 +102,7 @@ pub(super) fn restore(client: &Client, json: bool) -> Result<ExitCode> {
 }
 
 fn lease(client: &Client) -> Result<(), ControlError> {
-    client.request(Request::Lease { holder: holder() }, ANSWER_TIME).map(|_| ())
+    client.request(Request::Lease { holder: holder(&ConnectOptions::default()) }, ANSWER_TIME).map(|_| ())
 }
 
 fn can(client: &Client) -> Result<()> {

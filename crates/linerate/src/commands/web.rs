@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use linerate_control::Endpoint;
 
-use super::connect_options;
+use super::{connect_options, reach};
 use crate::cli::{SharedArgs, WebArgs};
 use crate::defaults::Defaults;
 use crate::interrupt;
@@ -120,17 +120,6 @@ fn bracketed(ip: IpAddr) -> String {
 
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() < 254 && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
-}
-
-/// Words that every command has that is started from here: how machines are reached.
-fn reach(shared: &SharedArgs) -> Vec<String> {
-    let path = |option: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("{option}={}", path.display()));
-    let mut words: Vec<String> = Vec::new();
-    words.extend(path("--psk-file", &shared.psk_file));
-    words.extend(path("--agents", &shared.agents));
-    words.extend(shared.remote_agent.as_ref().map(|agent| format!("--remote-agent={agent}")));
-    words.extend(shared.keep_agent.then(|| "--keep-agent".to_owned()));
-    words
 }
 
 /// In a folder that is this user's alone: that of the session, or the data folder.

@@ -38,6 +38,8 @@ pub(crate) struct Order<'a> {
     pub(crate) plan_text: String,
     /// The unfinished campaign to carry on, instead of beginning one.
     pub(crate) resume: Option<Campaign>,
+    /// The identifier of a new campaign; otherwise one is made.
+    pub(crate) id: Option<String>,
 }
 
 /// Why a campaign ended before its last trial. Records made until then are kept.
@@ -105,7 +107,8 @@ fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, Sto
     if let Some(campaign) = &order.resume {
         return Ok(Begun { campaign: campaign.id.clone(), done: store.finished_trials(&campaign.id)? });
     }
-    let (id, now) = Ids::default().next();
+    let (made, now) = Ids::default().next();
+    let id = order.id.clone().unwrap_or(made);
     store.campaign_begin(&Campaign {
         id: id.clone(),
         plan: order.plan.name.clone(),

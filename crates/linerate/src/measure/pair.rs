@@ -70,7 +70,7 @@ impl Pair {
             (target_client, host_client)
         });
         let (target_client, host_client) = (target_client?, host_client?);
-        let holder = holder();
+        let holder = holder(options);
         let lease = || Request::Lease { holder: holder.clone() };
         let leases = [target_client.send(lease()), host_client.send(lease())];
         let addresses = [target_client.send(Request::Addresses), host_client.send(Request::Addresses)];
@@ -131,7 +131,7 @@ impl Pair {
 
     /// Goes on with this agent of an end, whose lease it takes.
     pub(crate) fn adopt(&mut self, end: End, client: Client) -> Result<(), ControlError> {
-        client.request(Request::Lease { holder: holder() }, ANSWER_TIME)?;
+        client.request(Request::Lease { holder: holder(&self.options) }, ANSWER_TIME)?;
         match end {
             End::Target => self.target = client,
             End::Host => self.host = client,
@@ -233,7 +233,7 @@ pub(super) fn holder_of(pair: &Pair) -> Holder {
 }
 
 /// Who measures: a random name for agents, and one for people.
-pub(crate) fn holder() -> Holder {
+pub(crate) fn holder(options: &ConnectOptions) -> Holder {
     let mut octets = [0u8; 16];
     // Without chance there is still the process, which no other controller of this machine has.
     let _ = getrandom::fill(&mut octets);
@@ -242,5 +242,6 @@ pub(crate) fn holder() -> Holder {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = if machine.trim().is_empty() { "an unnamed machine" } else { machine.trim() };
-    Holder { controller, name: format!("{user} on {machine} (linerate, process {process})") }
+    let name = format!("{user} on {machine} (linerate, process {process})");
+    Holder { controller, name, fence: options.fence.clone() }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use linerate_control::Endpoint;
-use linerate_plan::{Plan, PlannedTrial};
+use linerate_plan::{Plan, PlannedTrial, needs};
 use maud::html;
 
 use super::super::Lab;
@@ -68,9 +68,12 @@ pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
 }
 
 fn allowed(lab: &Lab, plan: &Plan, trials: &[PlannedTrial]) -> Result<()> {
-    for (flag, why) in plans::needs(plan, trials) {
-        let is_allowed = if flag == "--allow-settings" { lab.allowed.settings } else { lab.allowed.commands };
-        need(is_allowed, flag, &why)?;
+    for one in needs(plan, trials) {
+        let (is_allowed, flag) = match one.is_program() {
+            true => (lab.allowed.commands, "--allow-commands"),
+            false => (lab.allowed.settings, "--allow-settings"),
+        };
+        need(is_allowed, flag, &one.to_string())?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use linerate_machine::printable::printable;
-use linerate_plan::{Changes, Plan, PlannedTrial};
+use linerate_plan::{Changes, Plan};
 use maud::{Markup, html};
 
 use super::super::Lab;
@@ -222,22 +222,4 @@ pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
         .above(above)
         .forms(&[("json", "JSON")])
         .shown()
-}
-
-/// What a campaign of these trials needs to be allowed: the flag, and for what.
-pub(super) fn needs(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(&'static str, String)> {
-    let mut needs = Vec::new();
-    let settings = || trials.iter().flat_map(|trial| &trial.settings);
-    let is_booted =
-        trials.iter().any(|trial| linerate_machine::end::End::BOTH.into_iter().any(|end| trial.boot(end).is_some()));
-    if is_booted || !plan.boots.is_empty() {
-        needs.push(("--allow-commands", "the plan boots machines by commands of its own".to_owned()));
-    }
-    if settings().any(|one| one.change.custom.is_some()) || !plan.custom.is_empty() {
-        needs.push(("--allow-commands", "the plan reads and sets by programs of its own".to_owned()));
-    }
-    if let Some(one) = settings().next() {
-        needs.push(("--allow-settings", format!("it changes {}.{}", one.end, one.change.name)));
-    }
-    needs
 }

@@ -1,0 +1,119 @@
+//! `linerate jobs`: what the team's queue holds, and who has which bench.
+//! Knows the queue and the renderer; starts and ends nothing itself.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use linerate_work::{
+    Cancelled, DeskError, JobRecord, JobState, Maintenance, Nats, benches, cancel, jobs as all_jobs, leases, maintain, waiting,
+    workers,
+};
+use serde::Serialize;
+
+use super::queue;
+use crate::cli::{JobsArgs, JobsCommand, OnOff};
+use crate::interrupt;
+use crate::measure::ids::now;
+use crate::output::{data, out};
+use crate::render::{self, jobs as render_jobs};
+
+/// A watcher looks so often whether the job has ended without a word.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Lists, shows, takes back.
+pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
+    let mut queue = queue::open(&arguments.queue, None)?;
+    let (json, width) = (arguments.json, super::width());
+    match arguments.command.as_ref().unwrap_or(&JobsCommand::List { all: false, user: None, bench: None }) {
+        JobsCommand::List { all, user, bench } => {
+            let is_wanted = |one: &JobRecord| {
+                (*all || !one.state.has_ended())
+                    && user.as_ref().is_none_or(|user| one.job.user == *user)
+                    && bench.as_ref().is_none_or(|bench| one.job.bench == *bench)
+            };
+            let found: Vec<JobRecord> = all_jobs(&mut queue)?.into_iter().filter(is_wanted).collect();
+            shown(&found, json, || render_jobs::list(&found, now().as_millisecond(), width));
+        }
+        JobsCommand::Dead => {
+            let dead = |one: &JobRecord| one.state == JobState::Dead;
+            let found: Vec<JobRecord> = all_jobs(&mut queue)?.into_iter().filter(dead).collect();
+            shown(&found, json, || render_jobs::dead(&found, width));
+        }
+        JobsCommand::Show { job } => {
+            let found = [called(&mut queue, job)?];
+            shown(&found, json, || render::wrapped(&render_jobs::one(&found[0]), width));
+        }
+        JobsCommand::Cancel { job } => {
+            let record = called(&mut queue, job)?;
+            let by = queue::user(None)?;
+            let sentence = match cancel(&mut queue, &record.job.id, &by)? {
+                Cancelled::BeforeItBegan => "It is taken out of the queue.".to_owned(),
+                Cancelled::WhileItRuns => {
+                    "Its worker ends it within some seconds: settings are put back, and what was measured is kept.".to_owned()
+                }
+                Cancelled::TooLate(state) => format!("It has ended already: it is {}.", state.name()),
+            };
+            out!("{sentence}\n");
+        }
+        JobsCommand::Watch { job } => watch(&mut queue, job)?,
+        JobsCommand::Benches => {
+            let (all, held, count) = (benches(&mut queue)?, leases(&mut queue)?, waiting(&mut queue)?);
+            let there = workers(&mut queue)?;
+            let unix_s = now().as_second();
+            shown(&all, json, || render_jobs::benches(&all, &held, &count, &there, unix_s, width));
+        }
+        JobsCommand::Maintenance { bench, state, reason } => {
+            let why = Maintenance { by: queue::user(None)?, reason: reason.clone() };
+            maintain(&mut queue, bench, matches!(state, OnOff::On).then_some(why))?;
+            out!(
+                "{}\n",
+                match state {
+                    OnOff::On => format!("Nothing is begun on {bench} until linerate jobs maintenance {bench} off."),
+                    OnOff::Off => format!("{bench} takes jobs."),
+                }
+            );
+        }
+        JobsCommand::Workers => {
+            let all = workers(&mut queue)?;
+            shown(&all, json, || render_jobs::workers(&all, now().as_millisecond(), width));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown<T: Serialize>(all: &[T], json: bool, text: impl FnOnce() -> String) {
+    match json {
+        true => all.iter().for_each(|one| data!("{}", render::json::line(&serde_json::json!(one)))),
+        false => out!("{}", text()),
+    }
+}
+
+/// The job that begins so.
+fn called(queue: &mut Nats, beginning: &str) -> Result<JobRecord, DeskError> {
+    let first = beginning.to_ascii_uppercase();
+    let mut found: Vec<JobRecord> = all_jobs(queue)?.into_iter().filter(|one| one.job.id.starts_with(&first)).collect();
+    match (found.pop(), found.is_empty() && !first.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (Some(_), false) => Err(DeskError::Ambiguous(beginning.to_owned())),
+        (None, _) => Err(DeskError::Unknown { what: "job", name: beginning.to_owned() }),
+    }
+}
+
+/// Prints events until the job has ended.
+fn watch(queue: &mut Nats, job: &str) -> Result<()> {
+    interrupt::listen();
+    let id = called(queue, job)?.job.id;
+    loop {
+        if called(queue, &id)?.state.has_ended() || interrupt::requested() {
+            return Ok(());
+        }
+        queue.follow(&id, PAUSE, |event| match event {
+            Some(event) => {
+                data!("{}\n", String::from_utf8_lossy(event).trim_end());
+                true
+            }
+            None => false,
+        })?;
+    }
+}

@@ -1,0 +1,32 @@
+//! The team's queue, as the command line, the environment and files say where it is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use linerate_work::{Access, Nats};
+
+use crate::cli::QueueArgs;
+
+/// Reaches it.
+pub(super) fn open(arguments: &QueueArgs, lease: Option<Duration>) -> Result<Nats> {
+    let variable = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty());
+    let url = arguments.queue.clone().or_else(|| variable("LINERATE_QUEUE")?.into_string().ok());
+    let url = url.context("which queue? Give --queue nats://HOST:4222, or set LINERATE_QUEUE")?;
+    let credentials =
+        arguments.queue_credentials.clone().or_else(|| variable("LINERATE_QUEUE_CREDENTIALS").map(PathBuf::from));
+    let authorities = variable("LINERATE_QUEUE_AUTHORITIES").map(PathBuf::from);
+    let access = Access::new(&url, credentials.as_deref(), authorities.as_deref())?;
+    Ok(Nats::open(&access, lease)?)
+}
+
+/// Who asks: the name given, or the user's.
+pub(super) fn user(given: Option<&str>) -> Result<String> {
+    let name = given.map(str::to_owned).or_else(|| std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok());
+    let name = name.unwrap_or_else(|| "somebody".to_owned());
+    if given.is_some_and(|name| !linerate_work::is_name(name)) {
+        anyhow::bail!("--user: '{name}' is no user; take letters, digits, - and _, 48 at most");
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+    Ok(name.chars().map(plain).take(48).collect())
+}

@@ -1,0 +1,174 @@
+//! `linerate worker`: carries out a team's jobs on its benches. It dials out, and listens nowhere.
+//! Knows processes and the clock; what is to be done next, `linerate_work::Worker` says.
+
+pub(super) mod limits;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use linerate_control::Endpoint;
+use linerate_plan::{Changes, Plan, needs};
+use linerate_results::store::Store;
+use linerate_work::{Bench, Came, Deed, Nats, Now, Start, Timing, Worker};
+
+use super::{make_store, queue};
+use crate::cli::{SharedArgs, WorkerArgs};
+use crate::interrupt;
+use crate::measure::ids::now;
+use crate::output::say;
+use process::{Campaign, Surroundings};
+
+/// A campaign's end is seen after so long, and Ctrl-C.
+const SLICE: Duration = Duration::from_millis(100);
+/// Without a campaign, Ctrl-C is.
+const IDLE_SLICE: Duration = Duration::from_millis(500);
+/// A file of a bench is smaller.
+const LONGEST: u64 = 64 << 10;
+
+/// Works until Ctrl-C; campaigns that run then are handed back.
+pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let mut benches: Vec<Bench> = Vec::new();
+    for path in &arguments.bench {
+        let bench = read(path)?;
+        if benches.iter().any(|other| other.name == bench.name) {
+            bail!("{}: there is a bench {} already; each has a name of its own", path.display(), bench.name);
+        }
+        benches.push(bench);
+    }
+    // The store is made now, so that no job has to find out that it cannot be.
+    let store = make_store(shared)?;
+    let path = shared.store.clone().unwrap_or_else(|| store.path().to_owned());
+    let path = if linerate_results::store::is_url(&path.to_string_lossy()) { path } else { std::path::absolute(&path)? };
+    drop(store);
+    let mut queue = queue::open(&arguments.queue, arguments.lease)?;
+    let timing = Timing { lease_ms: queue.lease().as_millis() as u64 };
+    let mut words = super::reach(shared);
+    words.push(format!("--store={}", path.display()));
+    let around = Surroundings {
+        words,
+        folder: process::folder()?,
+        alone_s: timing.stop_ms() as f64 / 1000.0,
+        teller: queue.teller(),
+    };
+    interrupt::listen();
+    let name = name()?;
+    let list: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
+    if !shared.quiet {
+        say(format_args!("linerate: worker {name} takes jobs for {}; Ctrl-C ends it", list.join(", ")));
+    }
+    let core = Worker::new(&name, env!("CARGO_PKG_VERSION"), benches, arguments.at_once as usize, timing);
+    let ended = work(core, &mut queue, &around, &path, shared.quiet);
+    let _ = std::fs::remove_dir_all(&around.folder);
+    ended?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn work(mut core: Worker, queue: &mut Nats, around: &Surroundings, store: &Path, quiet: bool) -> Result<()> {
+    let began = Instant::now();
+    let mut running: BTreeMap<String, Campaign> = BTreeMap::new();
+    let tell = |sentence: &str| {
+        if !quiet {
+            say(format_args!("linerate: {sentence}"));
+        }
+    };
+    let is_store_there = || Store::open_existing(store).map(drop).map_err(|error| error.to_string());
+    let mono_ms = || began.elapsed().as_millis() as u64;
+    loop {
+        if interrupt::requested() {
+            core.close();
+        }
+        let over: Vec<(String, Came)> =
+            running.iter_mut().filter_map(|(id, one)| Some((id.clone(), one.ended(&is_store_there)?))).collect();
+        for (id, came) in over {
+            running.remove(&id);
+            tell(&format!("job {id} {}", words_of(&came)));
+            core.ended(&id, came);
+        }
+        let present = Now { mono_ms: mono_ms(), unix_ms: now().as_millisecond() };
+        for deed in core.step(queue, present) {
+            match deed {
+                Deed::Start(start) => match begin(&start, around) {
+                    Ok(campaign) => {
+                        let Start { job, bench, attempt, .. } = &*start;
+                        tell(&format!("job {} of {} begins on {}, attempt {attempt}", job.id, job.user, bench.name));
+                        running.insert(job.id.clone(), campaign);
+                    }
+                    Err(came) => {
+                        tell(&format!("job {} {}", start.job.id, words_of(&came)));
+                        core.ended(&start.job.id, came);
+                    }
+                },
+                Deed::Renewed(id) => running.get_mut(&id).into_iter().for_each(Campaign::renewed),
+                Deed::Stop(id) => running.get_mut(&id).into_iter().for_each(Campaign::stop),
+                Deed::Kill(id) => running.get_mut(&id).into_iter().for_each(Campaign::kill),
+            }
+        }
+        if interrupt::requested() && core.is_idle() && running.is_empty() {
+            return Ok(());
+        }
+        let left = Duration::from_millis(core.next_step_ms().saturating_sub(mono_ms()));
+        let slice = if running.is_empty() { IDLE_SLICE } else { SLICE };
+        if queue.wait(left.clamp(Duration::from_millis(5), slice)) {
+            core.look_now();
+        }
+    }
+}
+
+/// Starts a campaign, if the bench's file allows what it would do.
+fn begin(start: &Start, around: &Surroundings) -> Result<Campaign, Came> {
+    let Start { job, bench, .. } = start;
+    let refused = |why: String| Came::Refused(why);
+    let plan = Plan::parse(&job.source, &job.plan, &job.plan).map_err(|error| refused(error.to_string()))?;
+    if plan.search.is_some() {
+        return Err(refused("workers carry out plans of trials, and this one searches".to_owned()));
+    }
+    let overrides = job.sets.clone();
+    let changes = Changes { overrides, repeat: job.repeat, seed: job.seed, ..Changes::default() };
+    let trials = plan.trials_of(&changes).map_err(|error| refused(error.to_string()))?;
+    if let Some(why) = limits::refused(bench, &needs(&plan, &trials)) {
+        return Err(refused(why));
+    }
+    Campaign::start(start, around).map_err(|error| Came::Failed(format!("{error:#}")))
+}
+
+fn words_of(came: &Came) -> String {
+    match came {
+        Came::Done { failed_trials: 0 } => "is done".to_owned(),
+        Came::Done { failed_trials: 1 } => "is done; one trial has no figures".to_owned(),
+        Came::Done { failed_trials } => format!("is done; {failed_trials} trials have no figures"),
+        Came::Failed(why) => format!("broke off: {why}"),
+        Came::Refused(why) => format!("is refused: {why}"),
+        Came::StoreGone(why) => format!("is handed back: {why}"),
+        Came::Stopped => "was ended".to_owned(),
+    }
+}
+
+/// A bench, as a file describes it.
+fn read(path: &Path) -> Result<Bench> {
+    use std::io::Read;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    file.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("{} cannot be read", path.display()))?;
+    let bench = Bench::parse(&text).map_err(|bad| anyhow::anyhow!("{}:{bad}", path.display()))?;
+    for (what, text) in [("target", Some(&bench.target)), ("host", Some(&bench.host)), ("middle", bench.middle.as_ref())] {
+        if let Some(text) = text {
+            text.parse::<Endpoint>().map_err(|error| anyhow::anyhow!("{}: {what}: {error}", path.display()))?;
+        }
+    }
+    Ok(bench)
+}
+
+/// A name that no other worker has, or had: the machine's and one by chance.
+fn name() -> Result<String> {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain = machine.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
+    let mut octets = [0; 5];
+    getrandom::fill(&mut octets).map_err(|error| anyhow::anyhow!("this machine gives no random numbers: {error}"))?;
+    let machine: String = plain.take(30).collect();
+    let machine = if machine.is_empty() { "worker".to_owned() } else { machine };
+    Ok(format!("{machine}-{}", octets.map(|octet| format!("{octet:02x}")).concat()))
+}

@@ -1,0 +1,211 @@
+//! A campaign as a process: `linerate run`, its events heard, its lease told, ended when it must.
+//! Knows words of a command line; what is to be started, the worker's core says.
+//!
+//! A process of its own, for the same reasons as the web's (docs/decisions/0075), and for one more: a worker that dies closes the
+//! pipe by which the campaign hears of its lease, and the campaign ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use linerate_host::sys::signals::ask_to_end;
+use linerate_machine::printable::in_line;
+use linerate_work::{Came, Start, Teller};
+
+use crate::measure::events::CampaignEvent;
+
+/// The longest line of events: a record of ten thousand time slices has a megabyte.
+const LINE: u64 = 64 << 20;
+/// What a server takes in one message, with room; of what is longer, watchers miss the record.
+const LONGEST_EVENT: usize = 512 << 10;
+const SENTENCE: usize = 1000;
+/// For the last lines of one that has ended.
+const READ_TIME: Duration = Duration::from_millis(500);
+/// Of the environment, what would say something else than the job does.
+const NOT_INHERITED: [&str; 7] = [
+    "LINERATE_TARGET",
+    "LINERATE_HOST",
+    "LINERATE_MIDDLE",
+    "LINERATE_STORE",
+    "LINERATE_QUEUE",
+    "LINERATE_QUEUE_CREDENTIALS",
+    "LINERATE_QUEUE_AUTHORITIES",
+];
+
+/// What every campaign of a worker is started with.
+pub(super) struct Surroundings {
+    /// How machines are reached, and where records go.
+    pub(super) words: Vec<String>,
+    /// Where plans are written; this user's alone.
+    pub(super) folder: PathBuf,
+    /// For how long a campaign may hear nothing.
+    pub(super) alone_s: f64,
+    pub(super) teller: Teller,
+}
+
+/// One that runs.
+pub(super) struct Campaign {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    heard: Arc<Mutex<Heard>>,
+    threads: Vec<JoinHandle<()>>,
+    folder: PathBuf,
+    was_asked: bool,
+}
+
+/// What it said.
+#[derive(Default)]
+struct Heard {
+    /// How many trials have no figures, or why it broke off.
+    ended: Option<Result<usize, String>>,
+    last: Option<String>,
+}
+
+impl Campaign {
+    /// Starts it.
+    pub(super) fn start(start: &Start, around: &Surroundings) -> Result<Campaign> {
+        let Start { job, bench, fence, .. } = start;
+        let folder = around.folder.join(&job.id);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let plan = folder.join(format!("{}.toml", job.plan));
+        fs::write(&plan, &job.source).with_context(|| format!("cannot write {}", plan.display()))?;
+        // The program that runs, also when its file was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("linerate").args(&around.words).arg("run").arg(&plan);
+        command.args([format!("--target={}", bench.target), format!("--host={}", bench.host)]);
+        command.args(bench.middle.iter().map(|middle| format!("--middle={middle}")));
+        command.args(bench.addresses.iter().map(|(end, address)| format!("--{end}-address={address}")));
+        command.args(job.sets.iter().map(|(name, value)| format!("--set={name}={value}")));
+        command.args(job.repeat.map(|repeat| format!("--repeat={repeat}")));
+        command.arg(job.seed.map_or_else(|| "--order=plan".to_owned(), |seed| format!("--seed={seed}")));
+        command.arg(format!("--campaign={}", job.id));
+        command.arg(format!("--lease={},{fence},{}", bench.name, around.alone_s));
+        command.args(["--quiet", "--events=-"]);
+        NOT_INHERITED.iter().for_each(|name| drop(command.env_remove(name)));
+        // Its folder has no linerate.toml. A group of its own: Ctrl-C comes through the worker, and once.
+        command.current_dir(&folder).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("linerate could not be started once more")?;
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let mut threads = Vec::new();
+        if let Some(stdout) = stdout {
+            let (heard, teller, id) = (Arc::clone(&heard), around.teller.clone(), job.id.clone());
+            threads.push(thread::spawn(move || each_line(stdout, |line| hear(line, &heard, &teller, &id))));
+        }
+        if let Some(stderr) = stderr {
+            let heard = Arc::clone(&heard);
+            threads.push(thread::spawn(move || {
+                each_line(stderr, |line| {
+                    let text = String::from_utf8_lossy(line);
+                    let said = text.trim_start().strip_prefix("linerate: ").unwrap_or(&text);
+                    lock(&heard).last = Some(in_line(said, SENTENCE).into_owned());
+                });
+            }));
+        }
+        let stdin = child.stdin.take();
+        Ok(Campaign { child, stdin, heard, threads, folder, was_asked: false })
+    }
+
+    /// Tells it that its lease was renewed. It reads at once; one that does not has ended.
+    pub(super) fn renewed(&mut self) {
+        if let Some(stdin) = &mut self.stdin {
+            let _ = stdin.write_all(b".\n");
+        }
+    }
+
+    /// Asks it to end in good order.
+    pub(super) fn stop(&mut self) {
+        self.was_asked = true;
+        ask_to_end(self.child.id());
+    }
+
+    /// Ends it. Its agents see the end of their input, and put settings back.
+    pub(super) fn kill(&mut self) {
+        self.was_asked = true;
+        let _ = self.child.kill();
+    }
+
+    /// How it ended, if it has. `is_store_there` is asked where it broke off.
+    pub(super) fn ended(&mut self, is_store_there: &dyn Fn() -> Result<(), String>) -> Option<Came> {
+        let status = match self.child.try_wait() {
+            Ok(None) => return None,
+            Ok(Some(status)) => status,
+            Err(error) => return Some(Came::Failed(error.to_string())),
+        };
+        // What stands in the pipes is read to its end, unless somebody else holds them open.
+        let deadline = Instant::now() + READ_TIME;
+        while self.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+        let heard = lock(&self.heard);
+        Some(match (&heard.ended, status.code()) {
+            (Some(Ok(failed_trials)), _) => Came::Done { failed_trials: *failed_trials },
+            _ if self.was_asked => Came::Stopped,
+            (ended, code) => {
+                let why = match (ended, &heard.last, code) {
+                    (Some(Err(sentence)), _, _) | (_, Some(sentence), _) => sentence.clone(),
+                    (_, None, Some(code)) => format!("the campaign ended with status {code} and no word"),
+                    (_, None, None) => "the campaign was killed".to_owned(),
+                };
+                match is_store_there() {
+                    Ok(()) => Came::Failed(why),
+                    Err(store) => Came::StoreGone(format!("the store cannot be reached: {store}")),
+                }
+            }
+        })
+    }
+}
+
+impl Drop for Campaign {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hear(line: &[u8], heard: &Mutex<Heard>, teller: &Teller, id: &str) {
+    let Ok(event) = serde_json::from_slice::<CampaignEvent>(line) else { return };
+    if line.len() <= LONGEST_EVENT {
+        teller.tell(id, line);
+    }
+    if let CampaignEvent::Ended { failed, error } = event {
+        lock(heard).ended = match (failed, error) {
+            (Some(failed), None) => Some(Ok(failed)),
+            (_, error) => error.map(|sentence| Err(in_line(&sentence, SENTENCE).into_owned())),
+        };
+    }
+}
+
+fn each_line(from: impl Read, mut with: impl FnMut(&[u8])) {
+    let mut reader = BufReader::new(from);
+    let mut line = Vec::new();
+    while let Ok(1..) = reader.by_ref().take(LINE).read_until(b'\n', &mut line) {
+        with(line.trim_ascii_end());
+        line.clear();
+    }
+}
+
+/// A folder of this user's alone for plans.
+pub(super) fn folder() -> Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
+    let folder = session.unwrap_or_else(std::env::temp_dir).join(format!("linerate-worker-{}", std::process::id()));
+    let make = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
+    make(&folder).with_context(|| format!("cannot make the folder {}; set XDG_RUNTIME_DIR to another", folder.display()))?;
+    Ok(folder)
+}

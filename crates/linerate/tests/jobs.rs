@@ -1,0 +1,337 @@
+//! A team's queue with the real programs: jobs submitted, carried out by workers between two machines made of namespaces, and
+//! workers, campaigns, broker, database and cable that fail in the middle.
+//! Servers are Debian's, started in a folder of their own and not as root.
+
+mod machines;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_lab::Shape;
+use linerate_lab::services::{Nats, Postgres};
+use linerate_results::record::Record;
+use linerate_results::select::Filter;
+use linerate_results::store::Store;
+use linerate_work::{Access, JobRecord, JobState, jobs, leases};
+use machines::chance::Chance;
+use machines::{Bench, Ran, Running, number, signal};
+
+const IN_TIME: Duration = Duration::from_secs(15);
+const LONG: Duration = Duration::from_secs(90);
+/// Short, so that what a death costs is over soon.
+const LEASE: Duration = Duration::from_secs(6);
+
+/// Trials of some milliseconds that change settings.
+const PLAN: &str = r#"
+format = "linerate.plan/1"
+workload = "tcp-rr"
+repeat = 6
+[options]
+duration = "30ms"
+warmup = "0s"
+interval = "10ms"
+[factors]
+target.mtu = [1400, 9000]
+target.sysctl.net.ipv4.tcp_sack = [0, 1]
+"#;
+
+/// Two machines, a queue, and a bench's file.
+struct Team {
+    bench: Bench,
+    nats: Nats,
+    store: PathBuf,
+    plan: String,
+}
+
+impl Team {
+    /// `None`, said by name, where something is missing.
+    fn new(name: &str, limits: &str) -> Option<Team> {
+        if !Nats::is_installed() {
+            println!("SKIPPED {name}: nats-server is not installed (cargo xtask setup servers)");
+            return None;
+        }
+        let bench = Bench::of(name, &Shape { tx_rate_bps: None, rx_rate_bps: None, ..Shape::modest_board() })?;
+        let nats = Nats::start(&bench.folder.0.join("nats")).unwrap();
+        let file = format!(
+            "name = \"b\"\ntarget = \"{}\"\nhost = \"{}\"\ntags = {{ board = \"two\" }}\n[limits]\n{limits}\n",
+            bench.target(),
+            bench.host()
+        );
+        fs::write(bench.folder.path("b.toml"), file).unwrap();
+        let plan = bench.folder.path("restless.toml");
+        fs::write(&plan, PLAN).unwrap();
+        let store = bench.store_path();
+        fs::create_dir_all(store.parent().unwrap()).unwrap();
+        Some(Team { bench, nats, store, plan })
+    }
+
+    fn worker(&self) -> Running {
+        let (file, url, store) = (self.bench.folder.path("b.toml"), self.nats.url(), self.store.display().to_string());
+        let lease = format!("{}s", LEASE.as_secs());
+        let words = ["worker", "--bench", &file, "--queue", &url, "--store", &store, "--lease", &lease];
+        Running::start(self.bench.linerate(&words))
+    }
+
+    fn told(&self, words: &[&str]) -> Ran {
+        let url = self.nats.url();
+        Running::start(self.bench.linerate(&[words, &["--queue", &url]].concat())).wait(IN_TIME)
+    }
+
+    fn submit(&self, more: &[&str]) -> Ran {
+        let words = [&["submit", self.plan.as_str(), "--on", "board=two"], more].concat();
+        self.told(&words)
+    }
+
+    fn queue(&self) -> linerate_work::Nats {
+        linerate_work::Nats::open(&Access::new(&self.nats.url(), None, None).unwrap(), None).unwrap()
+    }
+
+    /// What the campaigns change.
+    fn state(&self) -> Vec<String> {
+        let read = || {
+            let sack = fs::read_to_string("/proc/sys/net/ipv4/tcp_sack")?;
+            let mtu = fs::read_to_string("/proc/sys/net/ipv6/conf/eth0/mtu")?;
+            Ok(format!("sack {} mtu {}", sack.trim(), mtu.trim()))
+        };
+        vec![self.bench.lab().in_target(read).unwrap(), self.bench.lab().in_host(read).unwrap()]
+    }
+
+    fn records(&self) -> Vec<Record> {
+        Store::open(&self.store).and_then(|store| store.select(&Filter::default())).unwrap()
+    }
+
+    /// Every finished trial of every job is in the store, and once.
+    fn check_records(&self, jobs: &[JobRecord]) {
+        let mut by_job: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for record in self.records().into_iter().filter(|record| record.error.is_none()) {
+            by_job.entry(record.campaign).or_default().push(record.trial.index);
+        }
+        let ids: BTreeSet<&String> = jobs.iter().map(|one| &one.job.id).collect();
+        assert!(by_job.keys().all(|id| ids.contains(id)), "campaigns are jobs: {:?} {ids:?}", by_job.keys());
+        for one in jobs {
+            let mut trials = by_job.remove(&one.job.id).unwrap_or_default();
+            trials.sort_unstable();
+            let once: BTreeSet<u32> = trials.iter().copied().collect();
+            assert_eq!(once.len(), trials.len(), "stored twice: {trials:?} of {one:?}");
+            if one.state == JobState::Done && one.failed_trials == Some(0) {
+                assert_eq!(trials, (0..24).collect::<Vec<u32>>(), "{one:?}");
+            }
+        }
+    }
+
+    /// By the agents' own log no two controllers had the bench at a time; how many there were.
+    fn check_fences(&self) -> usize {
+        let log = fs::read_to_string(self.bench.folder.0.join("journals/fence-b")).unwrap();
+        let (mut there, mut fences, mut last) = (Vec::new(), BTreeSet::new(), 0);
+        for line in log.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let fence: u64 = words[1].parse().unwrap();
+            if words[0] == "taken" {
+                assert!(there.iter().all(|other| *other == fence), "two controllers at a time:\n{log}");
+                assert!(fence >= last, "an old one came in:\n{log}");
+                (last, _) = (fence, fences.insert(fence));
+                there.push(fence);
+            } else {
+                let at = there.iter().position(|other| *other == fence).expect("it was taken");
+                there.remove(at);
+            }
+        }
+        fences.len()
+    }
+}
+
+#[test]
+fn jobs_are_carried_out_where_and_as_their_bench_allows() {
+    let Some(team) = Team::new("jobs", "settings = [\"target.*\"]\nusers = [\"ann\", \"ben\"]") else { return };
+    let before = team.state();
+    assert!(team.submit(&["--user", "ann"]).stderr.contains("the queue has no benches yet"));
+    let worker = team.worker();
+    team.bench.wait_until("the worker is there", IN_TIME, || team.told(&["jobs", "benches"]).stdout.contains("free"));
+    // What the bench's file does not allow is said before it is queued.
+    for (words, part) in [
+        (vec!["--user", "eve"], "b does not take jobs of eve"),
+        (vec!["--user", "ann", "--set", "host.mtu=1400"], "it changes host.mtu; settings = [\"host.mtu\"]"),
+        (vec!["--user", "a b"], "is no user"),
+    ] {
+        let ran = team.submit(&words);
+        assert!(ran.status.code() == Some(2) && ran.stderr.contains(part), "{ran:#?}");
+    }
+    let ran = team.told(&["submit", &team.plan, "--on", "board=three"]);
+    assert!(ran.stderr.contains("no bench is board=three; there are b"), "{ran:#?}");
+    // One that is taken back while nothing is begun, then one for each user.
+    team.told(&["jobs", "maintenance", "b", "on", "--reason", "new board"]).check_done();
+    assert!(team.told(&["jobs", "benches"]).stdout.contains("maintenance: new board"));
+    let first = team.submit(&["--user", "ann", "--json"]).check_done().json()[0]["id"].as_str().unwrap().to_owned();
+    assert!(team.told(&["jobs"]).stdout.contains("waiting"));
+    assert!(team.told(&["jobs", "cancel", &first[..22]]).check_done().stdout.contains("taken out of the queue"));
+    team.submit(&["--user", "ben", "--repeat", "6"]).check_done();
+    team.submit(&["--user", "ann"]).check_done();
+    team.told(&["jobs", "maintenance", "b", "off"]).check_done();
+    let mut queue = team.queue();
+    team.bench.wait_until("all are done", LONG, || jobs(&mut queue).unwrap().iter().all(|one| one.state.has_ended()));
+    let all = jobs(&mut queue).unwrap();
+    let states: Vec<JobState> = all.iter().map(|one| one.state).collect();
+    assert_eq!(states, [JobState::Cancelled, JobState::Done, JobState::Done], "{all:#?}");
+    team.check_records(&all);
+    assert_eq!(team.check_fences(), 2);
+    assert_eq!(team.state(), before);
+    // Who ran what where with which options, from the job and from the record.
+    let done = &all[1];
+    let told = team.told(&["jobs", "show", &done.job.id]).check_done().stdout.clone();
+    for part in ["of ben: restless on b, done.", "6 repeats", "attempt 1, fence", "records list"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(leases(&mut queue).unwrap().is_empty());
+    // What was queued past the front desk is judged by the worker, too.
+    let mut smuggled = done.job.clone();
+    smuggled.id = format!("{}X", &done.job.id[..25]);
+    smuggled.sets = vec![("host.mtu".to_owned(), "1400".to_owned())];
+    linerate_work::submit(&mut queue, &smuggled).unwrap();
+    let of = |queue: &mut linerate_work::Nats, id: &str| jobs(queue).unwrap().into_iter().find(|one| one.job.id == id);
+    team.bench.wait_until("it is refused", LONG, || {
+        of(&mut queue, &smuggled.id).is_some_and(|one| one.state == JobState::Refused)
+    });
+    assert!(of(&mut queue, &smuggled.id).unwrap().why.unwrap().contains("it changes host.mtu"));
+    // Ctrl-C hands back what runs.
+    team.submit(&["--user", "ann", "--repeat", "200", "--set", "duration=100ms"]).check_done();
+    team.bench.wait_until("it runs", LONG, || jobs(&mut queue).unwrap().iter().any(|one| one.state == JobState::Running));
+    team.bench.wait_for_traffic(100);
+    worker.signal("INT");
+    worker.wait(IN_TIME).check_done();
+    team.bench.check_nothing_runs_but(&["/usr/sbin/nats-server"], Duration::from_secs(2));
+    let last = jobs(&mut queue).unwrap().pop().unwrap();
+    assert!(last.state == JobState::Waiting && last.why.is_some_and(|why| why.contains("handed it back")));
+    assert!(leases(&mut queue).unwrap().is_empty());
+    assert_eq!(team.state(), before);
+}
+
+/// Who fails.
+#[derive(Clone, Copy, Debug)]
+enum Victim {
+    Worker,
+    Campaign,
+    Broker,
+    Database,
+    Cable,
+    /// A worker's machine stands still for a while, and goes on.
+    Frozen,
+}
+
+/// Fails somebody at a random moment, again and again. `LINERATE_JOB_KILLS` says how often, `LINERATE_SEED` repeats what was seen.
+#[test]
+fn whoever_dies_no_trial_is_lost_or_stored_twice() {
+    let kills = number("LINERATE_JOB_KILLS").unwrap_or(4);
+    let seed = number("LINERATE_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    println!("LINERATE_JOB_KILLS={kills} LINERATE_SEED={seed}");
+    let Some(mut team) = Team::new("job-kills", "settings = [\"target.*\"]") else { return };
+    // A server takes seconds to make; few kills have a file instead.
+    let mut database = None;
+    if kills > 10 && Postgres::is_installed() {
+        let postgres = Postgres::start(&team.bench.folder.0.join("postgres")).unwrap();
+        team.store = PathBuf::from(postgres.url());
+        database = Some(postgres);
+    }
+    let before = team.state();
+    let mut chance = Chance(seed);
+    let mut workers = vec![team.worker(), team.worker()];
+    let mut queue = team.queue();
+    team.bench.wait_until("a bench is there", IN_TIME, || team.told(&["jobs", "benches"]).stdout.contains("free"));
+    let mut longest = Duration::ZERO;
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let mut submitted = 0;
+    for kill in 0..kills {
+        let open = jobs(&mut queue).unwrap().iter().filter(|one| !one.state.has_ended()).count();
+        if open < 2 {
+            submitted += 1;
+            team.submit(&["--user", ["ann", "ben"][submitted % 2], "--attempts", "20"]).check_done();
+        }
+        let victims = [
+            Victim::Worker,
+            Victim::Worker,
+            Victim::Campaign,
+            Victim::Broker,
+            if database.is_some() { Victim::Database } else { Victim::Broker },
+            Victim::Cable,
+            Victim::Frozen,
+        ];
+        let victim = *chance.of(&victims);
+        let (after, long) = (chance.below(1500), chance.below(3000));
+        println!("kill {kill}: {victim:?} after {after} ms, for {long} ms");
+        *counts.entry(format!("{victim:?}")).or_default() += 1;
+        // In the midst of a campaign, mostly.
+        if chance.below(5) > 0 {
+            team.bench.wait_until("one runs", LONG, || !leases(&mut queue).unwrap_or_default().is_empty());
+        }
+        thread::sleep(Duration::from_millis(after));
+        let long = Duration::from_millis(long);
+        match victim {
+            Victim::Worker => {
+                let at = chance.below(workers.len() as u64) as usize;
+                let dead = workers.remove(at);
+                let holder = leases(&mut queue).unwrap().get("b").map(|lease| lease.worker.clone());
+                dead.signal("KILL");
+                let died = Instant::now();
+                dead.wait(IN_TIME);
+                workers.push(team.worker());
+                // If it was the holder, it is no longer within the lease's time and a little.
+                team.bench.wait_until("the bench is free", Duration::from_secs(60), || {
+                    let now = leases(&mut queue).unwrap().get("b").map(|lease| lease.worker.clone());
+                    now.is_none() || now != holder || died.elapsed() > LEASE * 2
+                });
+                longest = longest.max(died.elapsed());
+            }
+            Victim::Campaign => campaigns(&team.bench).iter().for_each(|one| signal(*one, "KILL")),
+            Victim::Broker => {
+                team.nats.kill().unwrap();
+                thread::sleep(long);
+                team.nats.again().unwrap();
+                team.bench.wait_until("the queue answers", IN_TIME, || jobs(&mut queue).is_ok());
+            }
+            Victim::Database => database.as_mut().unwrap().crash().unwrap(),
+            Victim::Cable => {
+                team.bench.lab_mut().set_carrier(false).unwrap();
+                thread::sleep(long);
+                team.bench.lab_mut().set_carrier(true).unwrap();
+            }
+            Victim::Frozen => {
+                let at = chance.below(workers.len() as u64) as usize;
+                // With its campaign, past the lease's end.
+                let mut all = campaigns(&team.bench);
+                all.push(workers[at].id());
+                all.iter().for_each(|one| signal(*one, "STOP"));
+                thread::sleep(LEASE + long * 2);
+                all.iter().for_each(|one| signal(*one, "CONT"));
+            }
+        }
+    }
+    team.bench.wait_until("all are settled", LONG, || {
+        jobs(&mut queue).is_ok_and(|all| all.iter().all(|one| one.state.has_ended()))
+    });
+    let all = jobs(&mut queue).unwrap();
+    team.check_records(&all);
+    let controllers = team.check_fences();
+    assert!(all.iter().all(|one| one.state == JobState::Done), "{all:#?}");
+    for worker in workers {
+        worker.signal("INT");
+        worker.wait(IN_TIME).check_done();
+    }
+    team.bench.wait_until("settings are put back", Duration::from_secs(20), || team.state() == before);
+    assert!(leases(&mut queue).unwrap().is_empty());
+    println!(
+        "{kills} failures ({counts:?}) of seed {seed}: {} jobs, {controllers} controllers, one at a time; a bench was held {:.1} s \
+         at most after its holder died, with leases of {} s",
+        all.len(),
+        longest.as_secs_f64(),
+        LEASE.as_secs()
+    );
+    assert!(longest < LEASE * 2, "{longest:?}");
+}
+
+/// The processes of campaigns.
+fn campaigns(bench: &Bench) -> Vec<u32> {
+    let is_one = |command: &str| command.contains(" run ") && command.contains("--campaign=");
+    bench.processes().into_iter().filter(|(_, command)| is_one(command)).map(|(process, _)| process).collect()
+}

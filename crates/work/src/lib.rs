@@ -1,0 +1,38 @@
+//! Benches, jobs, and who measures where: a team's queue as pure logic over a [`Broker`].
+//! Reads no clock and starts no process: time is an argument, and what is to be started or ended is handed out as a [`Deed`].
+//!
+//! ```text
+//!   submit ─→ tickets ─┐                       ┌─→ Start, Stop, Kill ─→ `linerate run`, a process
+//!                      ├─ Broker ── Worker ────┤
+//!   benches, leases ───┘   (a server's, or     └─← ended
+//!                           a list in memory)
+//! ```
+//!
+//! A job is a campaign on a bench, never a trial: order, interleaving and putting back belong to one controller. Its identifier
+//! is the campaign's, so that a worker that takes over finds in the store what was finished.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod broker;
+mod desk;
+mod fair;
+mod hours;
+mod job;
+mod memory;
+#[cfg(feature = "nats")]
+mod nats;
+mod worker;
+
+pub use bench::{BadBench, Bench, Limits, is_name};
+pub use broker::{Bucket, Claim, Claimed, Broker, Entry, Unavailable};
+pub use desk::{
+    BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Submitted, WorkerCard, benches, cancel, jobs,
+    leases, maintain, selected, submit, waiting, workers,
+};
+pub use fair::Shares;
+pub use hours::Hours;
+pub use job::{BadJob, Job, Priority, Ticket};
+pub use memory::Memory;
+#[cfg(feature = "nats")]
+pub use nats::{Access, Nats, QueueError, Teller};
+pub use worker::{Came, Deed, Now, Start, Timing, Worker};

@@ -1,0 +1,240 @@
+//! A queue on a NATS server and one in memory answer alike; and what only a server can do: crash, forget, be away.
+//! The server is Debian's, started in a folder of its own.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use linerate_lab::services;
+use linerate_work::{
+    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, Job, JobState, Memory, Nats, Now, Priority, Ticket, Timing, Worker,
+    benches, cancel, jobs, leases, submit, workers,
+};
+
+const LEASE: Duration = Duration::from_secs(3);
+
+struct Server {
+    nats: services::Nats,
+    folder: PathBuf,
+}
+
+impl Server {
+    /// `None`, said by name, where nats-server is not installed.
+    fn new(name: &str) -> Option<Server> {
+        if !services::Nats::is_installed() {
+            println!("SKIPPED {name}: nats-server is not installed (cargo xtask setup servers)");
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("linerate-brokers-{name}-{}", std::process::id()));
+        let nats = services::Nats::start(&folder).unwrap();
+        Some(Server { nats, folder })
+    }
+
+    fn open(&self) -> Nats {
+        let access = Access::new(&self.nats.url(), None, None).unwrap();
+        Nats::open(&access, Some(LEASE)).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn job(bench: &str, user: &str, number: u32, attempts: u32) -> Job {
+    Job {
+        id: format!("{number:026}"),
+        group: "0".repeat(26),
+        bench: bench.to_owned(),
+        user: user.to_owned(),
+        plan: "tcp".to_owned(),
+        source: "format = \"linerate.plan/1\" # ü \u{202e}".to_owned(),
+        sets: Vec::new(),
+        seed: None,
+        repeat: None,
+        priority: Priority::Normal,
+        not_before_s: None,
+        attempts,
+        submitted_ms: 1,
+    }
+}
+
+fn claimed(what: Claimed) -> Claim {
+    match what {
+        Claimed::Yes(claim) => *claim,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What both must answer; `pass` lets so much time pass.
+fn answers<B: Broker>(broker: &mut B, pass: impl Fn(&mut B, Duration)) {
+    for bucket in Bucket::ALL {
+        assert_eq!(broker.get(bucket, "a").unwrap(), None);
+        let first = broker.put(bucket, "a", b"one", 0).unwrap().expect("nobody has written");
+        assert_eq!(broker.put(bucket, "a", b"two", 0).unwrap(), None, "it is there");
+        let second = broker.put(bucket, "a", b"two", first).unwrap().expect("as it was read");
+        assert_eq!(broker.put(bucket, "a", b"three", first).unwrap(), None, "somebody has written since");
+        assert!(second > first);
+        broker.delete(bucket, "a", first).unwrap();
+        let entry = broker.get(bucket, "a").unwrap().expect("of another revision, so it stays");
+        assert_eq!((entry.revision, entry.value.as_slice()), (second, b"two".as_slice()));
+        broker.delete(bucket, "a", second).unwrap();
+        assert_eq!(broker.get(bucket, "a").unwrap(), None);
+        let third = broker.put(bucket, "a", b"again", 0).unwrap().expect("it was deleted");
+        assert!(third > second);
+        for at in 0..300 {
+            broker.put(bucket, &format!("k{at}"), format!("{at}").as_bytes(), 0).unwrap().expect("new");
+        }
+        let all = broker.all(bucket).unwrap();
+        let keys: BTreeSet<&str> = all.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!((all.len(), keys.len()), (301, 301), "{bucket:?}");
+        assert!(all.iter().any(|entry| entry.key == "k17" && entry.value == b"17"));
+    }
+    let of = |number, attempts| {
+        let job = job("b", "ann", number, attempts);
+        (job.ticket(), serde_json::to_vec(&job).unwrap())
+    };
+    let [(one, text), (two, _), (three, _)] = [of(1, 2), of(2, 3), of(3, 3)];
+    for (ticket, payload) in [of(1, 2), of(2, 3), of(3, 3), of(1, 2)] {
+        broker.queue(&ticket, &payload).unwrap();
+    }
+    let tickets = |broker: &mut B, benches: &[&str]| {
+        let benches: BTreeSet<String> = benches.iter().map(|name| (*name).to_owned()).collect();
+        let mut all: Vec<Ticket> = broker.tickets(Some(&benches)).unwrap();
+        all.sort();
+        all
+    };
+    assert_eq!(tickets(broker, &["b"]).len(), 3, "one was queued twice");
+    assert_eq!(tickets(broker, &["b", "c"]).len(), 3);
+    assert_eq!(tickets(broker, &["c"]), []);
+    assert_eq!(tickets(broker, &[]), []);
+    let claim = claimed(broker.claim(&one).unwrap());
+    assert_eq!((claim.attempt, &claim.payload), (1, &text));
+    assert_eq!(broker.claim(&one).unwrap(), Claimed::Held);
+    assert_eq!(tickets(broker, &["b"]).len(), 3, "held ones are among them");
+    // Extended, it is held for longer than its time.
+    for _ in 0..4 {
+        pass(broker, LEASE / 2);
+        broker.extend(&claim).unwrap();
+    }
+    assert_eq!(broker.claim(&one).unwrap(), Claimed::Held);
+    pass(broker, LEASE + LEASE / 3);
+    for bucket in Bucket::ALL {
+        assert_eq!(broker.all(bucket).unwrap().is_empty(), bucket.vanishes(), "{bucket:?}");
+    }
+    let claim = claimed(broker.claim(&one).unwrap());
+    assert_eq!(claim.attempt, 2, "nobody extended it");
+    pass(broker, LEASE + LEASE / 3);
+    assert_eq!(broker.claim(&one).unwrap(), Claimed::Exhausted(text), "its holder died twice");
+    broker.remove(&one).unwrap();
+    assert_eq!(broker.claim(&one).unwrap(), Claimed::Gone);
+    // Handed back: counted, and not counted.
+    let claim = claimed(broker.claim(&two).unwrap());
+    broker.again(&claim, 1000, true).unwrap();
+    assert_eq!(broker.claim(&two).unwrap(), Claimed::Held, "not yet");
+    pass(broker, Duration::from_millis(1300));
+    let claim = claimed(broker.claim(&two).unwrap());
+    assert_eq!(claim.attempt, 2);
+    broker.again(&claim, 0, false).unwrap();
+    let claim = claimed(broker.claim(&two).unwrap());
+    assert_eq!(claim.attempt, 1, "it is as if it had not been begun");
+    broker.settle(&claim).unwrap();
+    broker.settle(&claim).unwrap();
+    assert_eq!(broker.claim(&two).unwrap(), Claimed::Gone);
+    broker.remove(&three).unwrap();
+    assert_eq!(tickets(broker, &["b"]), []);
+}
+
+#[test]
+fn both_answer_alike() {
+    answers(&mut Memory::new(LEASE.as_millis() as u64), |memory, time| memory.now_ms += time.as_millis() as u64);
+    let Some(server) = Server::new("alike") else { return };
+    answers(&mut server.open(), |_, time| thread::sleep(time));
+}
+
+#[test]
+fn a_server_that_crashed_goes_on() {
+    let Some(mut server) = Server::new("crash") else { return };
+    let mut queue = server.open();
+    let job = job("b", "ann", 1, 3);
+    submit(&mut queue, &job).unwrap();
+    let revision = queue.put(Bucket::Benches, "x", b"kept", 0).unwrap().unwrap();
+    server.nats.kill().unwrap();
+    let began = Instant::now();
+    assert!(queue.get(Bucket::Benches, "x").is_err());
+    assert!(began.elapsed() < Duration::from_secs(6), "nobody waits for ever: {:?}", began.elapsed());
+    server.nats.again().unwrap();
+    let found = retry(|| queue.get(Bucket::Benches, "x").ok()).expect("it was written").revision;
+    assert_eq!(found, revision);
+    assert_eq!(jobs(&mut queue).unwrap().len(), 1);
+    let ticket = queue.tickets(None).unwrap().remove(0);
+    assert_eq!(ticket, job.ticket());
+    let claim = claimed(queue.claim(&ticket).unwrap());
+    queue.settle(&claim).unwrap();
+}
+
+/// A server that has lost all it had is made ready anew, by whoever asks first.
+#[test]
+fn a_server_that_forgot_everything_goes_on() {
+    let Some(mut server) = Server::new("forgot") else { return };
+    let mut queue = server.open();
+    queue.put(Bucket::Benches, "x", b"kept", 0).unwrap();
+    server.nats.kill().unwrap();
+    std::fs::remove_dir_all(server.folder.join("data")).unwrap();
+    server.nats.again().unwrap();
+    let found = retry(|| queue.get(Bucket::Benches, "x").ok());
+    assert_eq!(found, None);
+    submit(&mut queue, &job("b", "ann", 1, 3)).unwrap();
+    assert_eq!(queue.tickets(None).unwrap().len(), 1);
+}
+
+fn retry<T>(mut what: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = what() {
+            return value;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not come back");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The core over a server: two users, a job taken back, and who is there.
+#[test]
+fn a_worker_over_a_server() {
+    let Some(server) = Server::new("worker") else { return };
+    let (mut queue, mut desk) = (server.open(), server.open());
+    let bench = Bench::parse("name = 'b'\ntarget = 'local'\n[limits]\nusers = ['ann', 'ben']").unwrap();
+    let timing = Timing { lease_ms: queue.lease().as_millis() as u64 };
+    let mut worker = Worker::new("w1", "0", vec![bench], 4, timing);
+    for (user, numbers) in [("ann", 0..4), ("ben", 4..6), ("eve", 6..7)] {
+        numbers.for_each(|number| submit(&mut desk, &job("b", user, number, 3)).unwrap());
+    }
+    cancel(&mut desk, &format!("{:026}", 3), "ann").unwrap();
+    let began = Instant::now();
+    let mut order = Vec::new();
+    while order.len() < 5 {
+        assert!(began.elapsed() < Duration::from_secs(20), "{order:?}");
+        let mono_ms = began.elapsed().as_millis() as u64;
+        for deed in worker.step(&mut queue, Now { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 }) {
+            if let Deed::Start(start) = deed {
+                assert_eq!(leases(&mut desk).unwrap()["b"].worker, "w1");
+                order.push(start.job.user.clone());
+                thread::sleep(Duration::from_millis(20));
+                worker.ended(&start.job.id, Came::Done { failed_trials: 0 });
+            }
+        }
+    }
+    assert_eq!(order[..4].iter().filter(|user| *user == "ben").count(), 2, "by turns: {order:?}");
+    let mono_ms = began.elapsed().as_millis() as u64;
+    worker.step(&mut queue, Now { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 });
+    let ended: Vec<JobState> = jobs(&mut desk).unwrap().iter().map(|one| one.state).collect();
+    let count = |state| ended.iter().filter(|one| **one == state).count();
+    assert_eq!((count(JobState::Done), count(JobState::Cancelled), count(JobState::Refused)), (5, 1, 1), "{ended:?}");
+    assert_eq!(desk.tickets(None).unwrap(), []);
+    assert!(leases(&mut desk).unwrap().is_empty() && workers(&mut desk).unwrap().len() == 1);
+    let known = benches(&mut desk).unwrap();
+    assert!(known[0].fence > 1_795_500_000_000, "{known:?}");
+}
