@@ -166,7 +166,8 @@ impl Nats {
     }
 
     fn serve(folder: &Path, port: u16) -> io::Result<Child> {
-        let program = nats_server().ok_or_else(|| io::Error::other("nats-server is not installed; apt-get install nats-server"))?;
+        let program = nats_server()
+            .ok_or_else(|| io::Error::other("nats-server is not installed; apt-get install nats-server"))?;
         let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"))?;
         let mut server = as_user(unprivileged()?, &program);
         server.args(["--addr", "127.0.0.1", "--jetstream", "--port", &port.to_string(), "--store_dir"]);

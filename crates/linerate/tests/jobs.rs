@@ -197,7 +197,8 @@ fn jobs_are_carried_out_where_and_as_their_bench_allows() {
     assert!(of(&mut queue, &smuggled.id).unwrap().why.unwrap().contains("it changes host.mtu"));
     // Ctrl-C hands back what runs.
     team.submit(&["--user", "ann", "--repeat", "200", "--set", "duration=100ms"]).check_done();
-    team.bench.wait_until("it runs", LONG, || jobs(&mut queue).unwrap().iter().any(|one| one.state == JobState::Running));
+    team.bench
+        .wait_until("it runs", LONG, || jobs(&mut queue).unwrap().iter().any(|one| one.state == JobState::Running));
     team.bench.wait_for_traffic(100);
     worker.signal("INT");
     worker.wait(IN_TIME).check_done();

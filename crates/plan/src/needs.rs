@@ -69,7 +69,8 @@ mod tests {
         assert_eq!(needs_of("workload = \"tcp-rr\"", &[("target.mtu", "1400")]), [setting("target.mtu")]);
         let two = "workload = \"tcp-rr\"\n[options]\nhost.gro = \"off\"\n[factors]\ntarget.mtu = [1400, 1500]";
         assert_eq!(needs_of(two, &[]), [setting("host.gro"), setting("target.mtu")]);
-        let program = "workload = \"tcp-rr\"\n[options]\ntarget.custom.x = \"1\"\n[custom.x]\nget = \"true\"\nset = \"true\"";
+        let program =
+            "workload = \"tcp-rr\"\n[options]\ntarget.custom.x = \"1\"\n[custom.x]\nget = \"true\"\nset = \"true\"";
         assert_eq!(needs_of(program, &[]), [Need::Programs, setting("target.custom.x")]);
     }
 }

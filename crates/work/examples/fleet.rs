@@ -12,7 +12,8 @@ fn main() {
     for jobs in [1_000, 10_000, 100_000, 1_000_000].into_iter().filter(|jobs| *jobs <= largest) {
         let (benches, workers) = ((jobs / 100).clamp(10, 10_000), (jobs / 1000).clamp(4, 1000));
         let (faults, trials, trial_ms) = (jobs / 50, 4, 5000);
-        let shape = Shape { seed: 1, benches, workers, jobs, trials, trial_ms, faults, is_fenced: true, is_guarded: true };
+        let shape =
+            Shape { seed: 1, benches, workers, jobs, trials, trial_ms, faults, is_fenced: true, is_guarded: true };
         let began = Instant::now();
         let report = run(shape);
         assert_eq!((report.stored_twice, report.overlaps), (0, 0), "{report:?}");

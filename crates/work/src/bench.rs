@@ -144,7 +144,10 @@ impl Bench {
                 "limits" => limits = limits_of(value.get_ref()).map_err(said)?,
                 _ => {
                     known("a bench", std::iter::once(key), &KEYS).map_err(said)?;
-                    let text = value.get_ref().as_str().ok_or_else(|| said(format!("{key} is a text in quotes, like {key} = \"…\"")))?;
+                    let text = value
+                        .get_ref()
+                        .as_str()
+                        .ok_or_else(|| said(format!("{key} is a text in quotes, like {key} = \"…\"")))?;
                     if text.is_empty() || text.len() > 1024 || text.chars().any(char::is_control) {
                         return Err(said(format!("{key} is one line of 1 to 1024 letters")));
                     }
@@ -159,7 +162,10 @@ impl Bench {
             return Err(said(0, format!("'{name}' is no name for a bench; take letters, digits, - and _, 48 at most")));
         }
         if let Some(key) = tags.keys().find(|key| key.as_str() == "bench" || !is_name(key)) {
-            return Err(said(0, format!("'{key}' is no name for a tag; take letters, digits, - and _, and not 'bench'")));
+            return Err(said(
+                0,
+                format!("'{key}' is no name for a tag; take letters, digits, - and _, and not 'bench'"),
+            ));
         }
         Ok(Bench {
             name,
@@ -202,7 +208,11 @@ fn limits_of(value: &DeValue<'_>) -> Result<Limits, String> {
         let why = || format!("{key} is a list of texts, like {key} = [\"{like}\"]");
         let Some(value) = table.get(key) else { return Ok(None) };
         let texts = value.get_ref().as_array().ok_or_else(why)?;
-        texts.iter().map(|one| one.get_ref().as_str().map(str::to_owned).ok_or_else(why)).collect::<Result<_, _>>().map(Some)
+        texts
+            .iter()
+            .map(|one| one.get_ref().as_str().map(str::to_owned).ok_or_else(why))
+            .collect::<Result<_, _>>()
+            .map(Some)
     };
     let users = list("users", "ann")?;
     if let Some(user) = users.iter().flatten().find(|user| !is_name(user)) {
@@ -210,7 +220,10 @@ fn limits_of(value: &DeValue<'_>) -> Result<Limits, String> {
     }
     let settings = list("settings", "target.mtu")?.unwrap_or_default();
     if let Some(one) = settings.iter().find(|one| !is_pattern(one)) {
-        return Err(format!("'{}' is no setting; write one like target.mtu, or host.* for all that begin so", one.escape_debug()));
+        return Err(format!(
+            "'{}' is no setting; write one like target.mtu, or host.* for all that begin so",
+            one.escape_debug()
+        ));
     }
     let hours = list("hours", "mon-fri 18:00-06:00")?.unwrap_or_default();
     let hours = hours.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
@@ -243,9 +256,13 @@ mod tests {
         let bench = Bench::parse(WHOLE).unwrap();
         assert_eq!((bench.name.as_str(), bench.host.as_str(), bench.limits.commands), ("imx6-1", "local", false));
         assert!(bench.limits.takes("ann") && !bench.limits.takes("bob"));
-        for (setting, is_allowed) in
-            [("target.mtu", true), ("target.mtu2", false), ("host.ring.rx", true), ("target.gro", false), ("middle.mtu", false)]
-        {
+        for (setting, is_allowed) in [
+            ("target.mtu", true),
+            ("target.mtu2", false),
+            ("host.ring.rx", true),
+            ("target.gro", false),
+            ("middle.mtu", false),
+        ] {
             assert_eq!(bench.limits.allows(setting), is_allowed, "{setting}");
         }
         let words = |text: &str| vec![text.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap()];

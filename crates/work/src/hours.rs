@@ -42,7 +42,9 @@ impl FromStr for Hours {
     fn from_str(text: &str) -> Result<Hours, String> {
         let bad = || {
             let text = text.escape_debug();
-            format!("'{text}' are no hours; write days and UTC times like \"mon-fri 18:00-06:00\", \"sat-sun\" or \"22:00-06:00\"")
+            format!(
+                "'{text}' are no hours; write days and UTC times like \"mon-fri 18:00-06:00\", \"sat-sun\" or \"22:00-06:00\""
+            )
         };
         let words: Vec<&str> = text.split_whitespace().collect();
         let (days, times) = match words[..] {
@@ -123,7 +125,17 @@ mod tests {
         ] {
             assert_eq!(hours.parse::<Hours>().unwrap().has(at(time)), is_among, "{hours} {time}");
         }
-        for bad in ["", "late", "mon-fri 18-6", "mon 18:00", "18:00-18:00", "24:00-25:00", "10:60-11:00", "mon tue wed", "24:00-06:00"] {
+        for bad in [
+            "",
+            "late",
+            "mon-fri 18-6",
+            "mon 18:00",
+            "18:00-18:00",
+            "24:00-25:00",
+            "10:60-11:00",
+            "mon tue wed",
+            "24:00-06:00",
+        ] {
             assert!(bad.parse::<Hours>().is_err(), "{bad}");
         }
         let hours: Hours = "22:00-06:30".parse().unwrap();

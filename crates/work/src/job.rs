@@ -115,7 +115,8 @@ impl Job {
     pub fn check(&self) -> Result<(), BadJob> {
         let is_id = |text: &str| text.len() == 26 && text.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
         let is_line = |text: &str| !text.is_empty() && text.len() <= LONGEST_SET && !text.chars().any(char::is_control);
-        let is_plan_name = |text: &str| is_line(text) && text.len() <= 128 && !text.contains('/') && !text.starts_with('.');
+        let is_plan_name =
+            |text: &str| is_line(text) && text.len() <= 128 && !text.contains('/') && !text.starts_with('.');
         let parts = [
             (is_id(&self.id), "identifier"),
             (is_id(&self.group), "group"),
@@ -124,7 +125,10 @@ impl Job {
             (is_plan_name(&self.plan), "plan's name"),
             (self.source.len() <= LONGEST_PLAN, "plan, which is longer than 256K,"),
             (self.sets.len() <= MOST_SETS, "list of options"),
-            (self.sets.iter().all(|(name, value)| is_line(name) && is_line(value) && !name.starts_with('-')), "options"),
+            (
+                self.sets.iter().all(|(name, value)| is_line(name) && is_line(value) && !name.starts_with('-')),
+                "options",
+            ),
             ((1..=MOST_ATTEMPTS).contains(&self.attempts), "number of attempts"),
         ];
         match parts.into_iter().find(|(is_well, _)| !is_well) {
@@ -160,14 +164,16 @@ impl Ticket {
         let priority = *Priority::ALL.get(priority.parse::<usize>().ok()?)?;
         let attempts = attempts.parse().ok().filter(|count| (1..=MOST_ATTEMPTS).contains(count))?;
         let is_well = is_name(bench) && is_name(user) && is_name(id);
-        is_well.then(|| Some(Ticket {
-            bench: bench.to_owned(),
-            user: user.to_owned(),
-            priority,
-            not_before_s: not_before.parse().ok()?,
-            attempts,
-            id: id.to_owned(),
-        }))?
+        is_well.then(|| {
+            Some(Ticket {
+                bench: bench.to_owned(),
+                user: user.to_owned(),
+                priority,
+                not_before_s: not_before.parse().ok()?,
+                attempts,
+                id: id.to_owned(),
+            })
+        })?
     }
 }
 

@@ -24,10 +24,10 @@ mod nats;
 mod worker;
 
 pub use bench::{BadBench, Bench, Limits, is_name};
-pub use broker::{Bucket, Claim, Claimed, Broker, Entry, Unavailable};
+pub use broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
 pub use desk::{
-    BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Submitted, WorkerCard, benches, cancel, jobs,
-    leases, maintain, selected, submit, waiting, workers,
+    BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Submitted, WorkerCard, benches,
+    cancel, jobs, leases, maintain, selected, submit, waiting, workers,
 };
 pub use fair::Shares;
 pub use hours::Hours;

@@ -82,8 +82,7 @@ impl Broker for Memory {
     fn get(&mut self, bucket: Bucket, key: &str) -> Result<Option<Entry>, Unavailable> {
         self.answers()?;
         let stored = self.buckets.get(&bucket).and_then(|all| all.get(key)).filter(|one| self.is_there(bucket, one));
-        let found =
-            stored.map(|one| Entry { key: key.to_owned(), revision: one.revision, value: one.value.clone() });
+        let found = stored.map(|one| Entry { key: key.to_owned(), revision: one.revision, value: one.value.clone() });
         self.answer(found)
     }
 

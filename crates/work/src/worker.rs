@@ -244,7 +244,8 @@ impl Worker {
             self.renew(broker, &bench, now, deeds)?;
         }
         let ended = |run: &Run| matches!(run.phase, Phase::Ended(_));
-        for bench in self.runs.iter().filter(|(_, run)| ended(run)).map(|(bench, _)| bench.clone()).collect::<Vec<_>>() {
+        for bench in self.runs.iter().filter(|(_, run)| ended(run)).map(|(bench, _)| bench.clone()).collect::<Vec<_>>()
+        {
             self.settle(broker, &bench, now)?;
         }
         // What was learnt just now.
@@ -260,7 +261,13 @@ impl Worker {
     }
 
     /// Renews a lease and a claim, and hears whether the job is cancelled.
-    fn renew(&mut self, broker: &mut dyn Broker, bench: &str, now: Now, deeds: &mut Vec<Deed>) -> Result<(), Unavailable> {
+    fn renew(
+        &mut self,
+        broker: &mut dyn Broker,
+        bench: &str,
+        now: Now,
+        deeds: &mut Vec<Deed>,
+    ) -> Result<(), Unavailable> {
         let Some(run) = self.runs.get_mut(bench) else { return Ok(()) };
         let is_ended = matches!(run.phase, Phase::Ended(_));
         // Before it is settled, too: who has lost the lease settles nothing.
@@ -303,7 +310,9 @@ impl Worker {
         let (state, why, failed_trials) = match came {
             Came::Done { failed_trials } => (JobState::Done, None, Some(*failed_trials)),
             Came::Refused(why) => (JobState::Refused, Some(why.clone()), None),
-            Came::Failed(_) | Came::Stopped | Came::StoreGone(_) if run.is_cancelled => (JobState::Cancelled, None, None),
+            Came::Failed(_) | Came::Stopped | Came::StoreGone(_) if run.is_cancelled => {
+                (JobState::Cancelled, None, None)
+            }
             Came::Failed(why) if is_last => (JobState::Dead, Some(why.clone()), None),
             Came::Failed(why) | Came::StoreGone(why) => (JobState::Waiting, Some(why.clone()), None),
             Came::Stopped => (JobState::Waiting, Some("its worker handed it back".to_owned()), None),
@@ -379,7 +388,9 @@ impl Worker {
             if self.runs.len() >= self.at_once {
                 break;
             }
-            let Some(bench) = self.benches.get(&bench).filter(|bench| bench.limits.is_open(unix_s)).cloned() else { continue };
+            let Some(bench) = self.benches.get(&bench).filter(|bench| bench.limits.is_open(unix_s)).cloned() else {
+                continue;
+            };
             self.begin(broker, &bench, &tickets, now, deeds)?;
         }
         Ok(())
@@ -526,7 +537,8 @@ fn bury(broker: &mut dyn Broker, ticket: &Ticket, payload: &[u8], now: Now) -> R
         let dead = |before: Option<JobRecord>| {
             let before = before.unwrap_or_else(|| JobRecord::waiting(job.clone()));
             let last = before.why.as_ref().map(|why| format!("; before that: {why}")).unwrap_or_default();
-            let why = Some(format!("it was begun {} times, and its worker never came to its end{last}", ticket.attempts));
+            let why =
+                Some(format!("it was begun {} times, and its worker never came to its end{last}", ticket.attempts));
             let ended_ms = Some(now.unix_ms);
             (!before.state.has_ended()).then(|| JobRecord { state: JobState::Dead, why, ended_ms, ..before })
         };
@@ -541,7 +553,9 @@ fn accepted(claim: &Claim, bench: &Bench) -> Result<Job, (Option<Job>, String)> 
     let why = match () {
         // Who may queue for a user or a bench, the server says by subjects: what is in the message must be the same.
         () if job.ticket() != claim.ticket => "it is not what its place in the queue says; submit it anew".to_owned(),
-        () if !bench.limits.takes(&job.user) => format!("{} does not take jobs of {}; its file says whose", bench.name, job.user),
+        () if !bench.limits.takes(&job.user) => {
+            format!("{} does not take jobs of {}; its file says whose", bench.name, job.user)
+        }
         () => return Ok(job),
     };
     Err((Some(job), why))

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::services;
 use linerate_work::{
-    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, Job, JobState, Memory, Nats, Now, Priority, Ticket, Timing, Worker,
-    benches, cancel, jobs, leases, submit, workers,
+    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, Job, JobState, Memory, Nats, Now, Priority, Ticket,
+    Timing, Worker, benches, cancel, jobs, leases, submit, workers,
 };
 
 const LEASE: Duration = Duration::from_secs(3);

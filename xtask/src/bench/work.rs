@@ -36,8 +36,10 @@ pub fn run(largest: usize) -> Result<String, String> {
         let row: serde_json::Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
         let number = |field: &str| row[field].as_f64().unwrap_or(f64::NAN);
         let hours = number("virtual_s") / 3600.0;
-        let counts = ["jobs", "benches", "workers", "faults", "done", "dead", "cancelled"].map(|field| format!("{:.0}", number(field)));
-        text += &format!("| {} | {hours:.1} | {:.0} | {:.1} |\n", counts.join(" | "), number("steps"), number("seconds"));
+        let counts = ["jobs", "benches", "workers", "faults", "done", "dead", "cancelled"]
+            .map(|field| format!("{:.0}", number(field)));
+        text +=
+            &format!("| {} | {hours:.1} | {:.0} | {:.1} |\n", counts.join(" | "), number("steps"), number("seconds"));
     }
     Ok(text + "\n" + &idle()?)
 }
@@ -93,7 +95,8 @@ fn idle() -> Result<String, String> {
 
 /// What a process has taken, milliseconds: fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms.
 fn cpu_ms(process: u32) -> Result<f64, String> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).map_err(|error| format!("the worker is gone: {error}"))?;
+    let stat =
+        fs::read_to_string(format!("/proc/{process}/stat")).map_err(|error| format!("the worker is gone: {error}"))?;
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at - 3).and_then(|text| text.parse::<f64>().ok()).unwrap_or(f64::NAN);
     Ok((ticks(14) + ticks(15)) * 10.0)

@@ -60,7 +60,8 @@ pub fn pass(bench: &str, number: u64) -> Result<Passed, FenceError> {
 }
 
 fn pass_in(journals: &Journals, bench: &str, number: u64) -> Result<Passed, FenceError> {
-    let is_name = (1..=48).contains(&bench.len()) && bench.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c));
+    let is_name =
+        (1..=48).contains(&bench.len()) && bench.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c));
     if !is_name {
         return Err(FenceError::BadName(bench.chars().take(48).collect::<String>().escape_debug().to_string()));
     }

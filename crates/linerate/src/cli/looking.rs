@@ -162,6 +162,7 @@ pub(crate) enum LabArgs {
         agent: Option<PathBuf>,
     },
     /// A team's servers for a try: PostgreSQL for records and NATS for jobs, in a folder that goes away again
+    #[cfg(any(feature = "nats", feature = "postgres"))]
     #[command(subcommand)]
     Services(ServicesCommand),
     /// The board's console, with a shell on it; Ctrl-] leaves it
@@ -193,6 +194,7 @@ pub(crate) enum LabArgs {
     },
 }
 
+#[cfg(any(feature = "nats", feature = "postgres"))]
 #[derive(Subcommand, Debug)]
 pub(crate) enum ServicesCommand {
     /// Start them for this machine alone, and stay with them; Ctrl-C ends them, and what they kept is gone

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use linerate_work::{
-    Cancelled, DeskError, JobRecord, JobState, Maintenance, Nats, benches, cancel, jobs as all_jobs, leases, maintain, waiting,
-    workers,
+    Cancelled, DeskError, JobRecord, JobState, Maintenance, Nats, benches, cancel, jobs as all_jobs, leases, maintain,
+    waiting, workers,
 };
 use serde::Serialize;
 
@@ -50,7 +50,8 @@ pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
             let sentence = match cancel(&mut queue, &record.job.id, &by)? {
                 Cancelled::BeforeItBegan => "It is taken out of the queue.".to_owned(),
                 Cancelled::WhileItRuns => {
-                    "Its worker ends it within some seconds: settings are put back, and what was measured is kept.".to_owned()
+                    "Its worker ends it within some seconds: settings are put back, and what was measured is kept."
+                        .to_owned()
                 }
                 Cancelled::TooLate(state) => format!("It has ended already: it is {}.", state.name()),
             };

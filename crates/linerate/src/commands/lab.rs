@@ -2,6 +2,7 @@
 //! Knows what to show; [`linerate_lab::boards`] does it.
 
 mod double;
+#[cfg(any(feature = "nats", feature = "postgres"))]
 mod services;
 mod stay;
 
@@ -16,7 +17,7 @@ use linerate_lab::boards::{BOARDS, Board};
 use linerate_lab::{Between, Forwards, PORTS};
 
 use super::boards::{Start, folders, start};
-use crate::cli::{Cable, LabArgs, ServicesCommand};
+use crate::cli::{Cable, LabArgs};
 use crate::interrupt;
 use crate::output::{out, say, terminal};
 use crate::progress::Progress;
@@ -32,7 +33,8 @@ pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
         LabArgs::Up { name, update, agent, .. } => {
             up(name, &Start { update: *update, agent: agent.clone() })?;
         }
-        LabArgs::Services(ServicesCommand::Up) => services::up()?,
+        #[cfg(any(feature = "nats", feature = "postgres"))]
+        LabArgs::Services(crate::cli::ServicesCommand::Up) => services::up()?,
         LabArgs::Shell { name } => shell(name)?,
         LabArgs::Log { name } => out!("{}", folders()?.find(&known(name)?)?.console_log()),
         LabArgs::Cable { name, state } => {

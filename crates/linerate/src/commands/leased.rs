@@ -33,7 +33,8 @@ impl FromStr for Lease {
     fn from_str(text: &str) -> Result<Lease, String> {
         let bad = || format!("'{}' is no lease; a worker writes BENCH,NUMBER,SECONDS", text.escape_debug());
         let mut parts = text.split(',');
-        let (Some(bench), Some(number), Some(alone), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        let (Some(bench), Some(number), Some(alone), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
             return Err(bad());
         };
         let number = number.parse().map_err(|_| bad())?;
@@ -84,7 +85,10 @@ pub(super) fn begun(
         return Ok(Some(order));
     };
     if *wanted != serde_json::from_str::<Wanted>(&campaign.plan_text)? {
-        bail!("the campaign {id} in {} was begun with another plan or other options; submit the job anew", store.path().display());
+        bail!(
+            "the campaign {id} in {} was begun with another plan or other options; submit the job anew",
+            store.path().display()
+        );
     }
     if campaign.finished_at.is_some() {
         let records = store.records_of(id)?;

@@ -19,10 +19,10 @@ use linerate_trial::tool::Tool;
 use super::case_files::CaseFiles;
 use super::compare::percentage;
 use super::event_lines::{EventLines, is_stdout};
-use super::order::{OwnedOrder, Wanted, check_middle};
-use super::report::{at_end, writable};
 #[cfg(feature = "nats")]
 use super::leased;
+use super::order::{OwnedOrder, Wanted, check_middle};
+use super::report::{at_end, writable};
 use super::{
     boards, connect_options, dry_run, given_addresses, machines, make_store, middle, report, say_notes, search, status,
     width,

@@ -50,7 +50,8 @@ pub(crate) fn dead(jobs: &[JobRecord], width: Option<u16>) -> String {
 /// One, in sentences.
 pub(crate) fn one(record: &JobRecord) -> String {
     let job = &record.job;
-    let at = |ms: i64| jiff::Timestamp::from_millisecond(ms).map_or_else(|_| "?".to_owned(), |time| format!("{time:.0}"));
+    let at =
+        |ms: i64| jiff::Timestamp::from_millisecond(ms).map_or_else(|_| "?".to_owned(), |time| format!("{time:.0}"));
     let mut lines = vec![
         format!("Job {} of {}: {} on {}, {}.", job.id, job.user, job.plan, job.bench, record.state.name()),
         format!("Submitted {}, with {} as its group.", at(job.submitted_ms), job.group),

@@ -66,7 +66,9 @@ pub enum QueueError {
         why: String,
     },
     /// The server.
-    #[error("the queue {url} cannot be reached: {why}; see that its server runs, with JetStream (nats-server --jetstream)")]
+    #[error(
+        "the queue {url} cannot be reached: {why}; see that its server runs, with JetStream (nats-server --jetstream)"
+    )]
     NoServer {
         /// As it may be shown.
         url: String,
@@ -74,7 +76,9 @@ pub enum QueueError {
         why: String,
     },
     /// The lease's time.
-    #[error("the leases of the queue {url} last {there_ms} ms; leave --lease out, or let all workers end and begin another queue")]
+    #[error(
+        "the leases of the queue {url} last {there_ms} ms; leave --lease out, or let all workers end and begin another queue"
+    )]
     OtherLease {
         /// As it may be shown.
         url: String,
@@ -86,7 +90,8 @@ pub enum QueueError {
     NoThread(std::io::Error),
 }
 
-const HOW: &str = "write nats://HOST:4222, tls://HOST:4222, or nats://HOST:4222?tls=off where nobody else is on the network";
+const HOW: &str =
+    "write nats://HOST:4222, tls://HOST:4222, or nats://HOST:4222?tls=off where nobody else is on the network";
 
 impl Access {
     /// By a URL; `credentials` is a file that only its owner reads, `authorities` one of the certificates that are trusted instead of
@@ -97,7 +102,9 @@ impl Access {
         let bad = |why| QueueError::BadUrl { url: shown.escape_debug().to_string(), why };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| bad(HOW))?;
         if rest.contains('@') {
-            return Err(bad("who asks stands in it, where others of this machine can read it; name a file with --queue-credentials"));
+            return Err(bad(
+                "who asks stands in it, where others of this machine can read it; name a file with --queue-credentials",
+            ));
         }
         let (place, words) = rest.split_once('?').unwrap_or((rest, ""));
         let place = place.trim_end_matches('/');
@@ -167,7 +174,9 @@ fn identity(path: &Path) -> Result<Identity, QueueError> {
     file.take(LONGEST).read_to_string(&mut text).map_err(|error| bad(error.to_string()))?;
     let line = text.trim();
     Ok(match line.split_once(':') {
-        _ if line.is_empty() => return Err(bad("it is empty; it has a user's credentials, user:password or a token".to_owned())),
+        _ if line.is_empty() => {
+            return Err(bad("it is empty; it has a user's credentials, user:password or a token".to_owned()));
+        }
         _ if line.starts_with("-----BEGIN NATS USER JWT-----") => Identity::Credentials(text),
         _ if line.lines().count() > 1 => return Err(bad("it is neither a user's credentials nor one line".to_owned())),
         _ if line.starts_with("SU") && line.len() == 58 => Identity::Seed(line.to_owned()),

@@ -67,7 +67,13 @@ impl JetStream {
     }
 
     /// Writes a message where the last of its subject is this one, and waits until it is kept; its number.
-    pub(super) async fn write(&self, subject: String, payload: Vec<u8>, last: u64, is_gone: bool) -> Result<u64, Fault> {
+    pub(super) async fn write(
+        &self,
+        subject: String,
+        payload: Vec<u8>,
+        last: u64,
+        is_gone: bool,
+    ) -> Result<u64, Fault> {
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED, last.to_string().as_str());
         if is_gone {
@@ -101,7 +107,8 @@ impl JetStream {
             "deliver_policy": "last_per_subject", "ack_policy": "none", "replay_policy": "instant",
             "inactive_threshold": 10_000_000_000_u64, "mem_storage": true,
         });
-        let made = self.ask(&format!("CONSUMER.CREATE.{stream}"), json!({ "stream_name": stream, "config": config })).await?;
+        let made =
+            self.ask(&format!("CONSUMER.CREATE.{stream}"), json!({ "stream_name": stream, "config": config })).await?;
         let name = made["name"].as_str().unwrap_or_default().to_owned();
         let mut kept = Vec::new();
         while !self.some(stream, &name, &mut kept).await? {}
@@ -142,7 +149,9 @@ impl JetStream {
         loop {
             let what = json!({ "subjects_filter": filter, "offset": all.len() });
             let answer = self.ask(&format!("STREAM.INFO.{stream}"), what).await?;
-            let Some(page) = answer["state"]["subjects"].as_object().filter(|page| !page.is_empty()) else { return Ok(all) };
+            let Some(page) = answer["state"]["subjects"].as_object().filter(|page| !page.is_empty()) else {
+                return Ok(all);
+            };
             all.extend(page.keys().cloned());
             if answer["total"].as_u64().is_none_or(|total| all.len() as u64 >= total) {
                 return Ok(all);

@@ -62,7 +62,8 @@ impl Nats {
     /// Reaches the server, and makes the streams that it lacks. `lease`: after how long leases end; who comes first says so.
     pub fn open(access: &Access, lease: Option<Duration>) -> Result<Nats, QueueError> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(QueueError::NoThread)?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(QueueError::NoThread)?;
         let handle = runtime.handle().clone();
         let serving = move || {
             runtime.block_on(async {
@@ -85,9 +86,9 @@ impl Nats {
             }
         });
         let jetstream = JetStream { client, patience: PATIENCE };
-        let mut nats =
-            Nats { jetstream, handle, lease: lease.unwrap_or(LEASE), is_ready: false, tickets, _end: end };
-        let there = nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(|error| no_server(error.0))?;
+        let mut nats = Nats { jetstream, handle, lease: lease.unwrap_or(LEASE), is_ready: false, tickets, _end: end };
+        let there =
+            nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(|error| no_server(error.0))?;
         if let Some(there) = there {
             if lease.is_some_and(|lease| lease != there) {
                 let there_ms = there.as_millis() as u64;
@@ -136,7 +137,10 @@ impl Nats {
         let listening = self.handle.spawn(async move {
             let Ok(mut heard) = client.subscribe(subject).await else { return };
             while let Some(message) = heard.next().await {
-                if sent.try_send(message.payload).is_err_and(|error| matches!(error, mpsc::TrySendError::Disconnected(_))) {
+                if sent
+                    .try_send(message.payload)
+                    .is_err_and(|error| matches!(error, mpsc::TrySendError::Disconnected(_)))
+                {
                     return;
                 }
             }
@@ -186,7 +190,9 @@ impl Nats {
             for config in configs {
                 let name = config["name"].as_str().unwrap_or_default().to_owned();
                 match jetstream.ask(&format!("STREAM.INFO.{name}"), json!({})).await {
-                    Err(Fault::Says(NO_STREAM, _)) => drop(jetstream.ask(&format!("STREAM.CREATE.{name}"), config).await?),
+                    Err(Fault::Says(NO_STREAM, _)) => {
+                        drop(jetstream.ask(&format!("STREAM.CREATE.{name}"), config).await?)
+                    }
                     other => drop(other?),
                 }
             }

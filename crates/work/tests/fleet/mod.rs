@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use linerate_work::{
-    Bench, Broker, Bucket, Came, Deed, Job, JobRecord, JobState, LeaseCard, Memory, Now, Priority, Start, Timing, Worker, cancel,
-    submit,
+    Bench, Broker, Bucket, Came, Deed, Job, JobRecord, JobState, LeaseCard, Memory, Now, Priority, Start, Timing,
+    Worker, cancel, submit,
 };
 
 /// How large, how long, how bad.
@@ -25,7 +25,7 @@ pub struct Shape {
     pub faults: usize,
     /// Whether agents look at fences.
     pub is_fenced: bool,
-    /// Whether campaigns end by themselves when they do not hear of their lease.
+    /// Whether campaigns end by themselves when they do not hear of their lease, and workers end those whose lease is old.
     pub is_guarded: bool,
 }
 
@@ -326,6 +326,7 @@ impl World {
                     self.at(now + CONNECT_MS, Event::Child(at, token));
                 }
                 Deed::Renewed(id) => self.of_job(at, &id, |child, _| child.heard_ms = now),
+                Deed::Stop(_) | Deed::Kill(_) if !self.shape.is_guarded => {}
                 Deed::Stop(id) => {
                     let token = self.token_of(at, &id);
                     self.of_job(at, &id, |child, _| child.phase = Phase::Ends(now + STOP_MS));
@@ -420,7 +421,8 @@ impl World {
         let agent = &mut self.agents[bench];
         // A holder is silent when its machine is frozen, or was switched off.
         let is_silent = |holder: u64, heard: u64| {
-            let is_alive = self.places.iter().any(|place| place.children.contains_key(&holder) && now >= place.frozen_until);
+            let is_alive =
+                self.places.iter().any(|place| place.children.contains_key(&holder) && now >= place.frozen_until);
             !is_alive && now >= heard + SILENCE_MS
         };
         if agent.holder.is_some_and(|(holder, heard)| holder != token && is_silent(holder, heard)) {
@@ -513,7 +515,8 @@ impl World {
         }
         self.places[at].dead_until = now + long;
         let name = self.places[at].name;
-        let held: Vec<usize> = self.places[at].core.runs().map(|(bench, _)| bench[1..].parse().expect("a number")).collect();
+        let held: Vec<usize> =
+            self.places[at].core.runs().map(|(bench, _)| bench[1..].parse().expect("a number")).collect();
         held.into_iter().for_each(|bench| self.at(now + FREE_MS, Event::Free(bench, name)));
         let tokens: Vec<u64> = self.places[at].children.keys().copied().collect();
         for token in tokens {

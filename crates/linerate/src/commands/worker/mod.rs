@@ -42,7 +42,8 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
     // The store is made now, so that no job has to find out that it cannot be.
     let store = make_store(shared)?;
     let path = shared.store.clone().unwrap_or_else(|| store.path().to_owned());
-    let path = if linerate_results::store::is_url(&path.to_string_lossy()) { path } else { std::path::absolute(&path)? };
+    let path =
+        if linerate_results::store::is_url(&path.to_string_lossy()) { path } else { std::path::absolute(&path)? };
     drop(store);
     let mut queue = queue::open(&arguments.queue, arguments.lease)?;
     let timing = Timing { lease_ms: queue.lease().as_millis() as u64 };
@@ -154,7 +155,9 @@ fn read(path: &Path) -> Result<Bench> {
     let file = std::fs::File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
     file.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("{} cannot be read", path.display()))?;
     let bench = Bench::parse(&text).map_err(|bad| anyhow::anyhow!("{}:{bad}", path.display()))?;
-    for (what, text) in [("target", Some(&bench.target)), ("host", Some(&bench.host)), ("middle", bench.middle.as_ref())] {
+    for (what, text) in
+        [("target", Some(&bench.target)), ("host", Some(&bench.host)), ("middle", bench.middle.as_ref())]
+    {
         if let Some(text) = text {
             text.parse::<Endpoint>().map_err(|error| anyhow::anyhow!("{}: {what}: {error}", path.display()))?;
         }

@@ -87,7 +87,9 @@ impl Campaign {
         command.arg(format!("--campaign={}", job.id));
         command.arg(format!("--lease={},{fence},{}", bench.name, around.alone_s));
         command.args(["--quiet", "--events=-"]);
-        NOT_INHERITED.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
         // Its folder has no linerate.toml. A group of its own: Ctrl-C comes through the worker, and once.
         command.current_dir(&folder).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -203,9 +205,11 @@ fn each_line(from: impl Read, mut with: impl FnMut(&[u8])) {
 /// A folder of this user's alone for plans.
 pub(super) fn folder() -> Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
-    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
+    let session =
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
     let folder = session.unwrap_or_else(std::env::temp_dir).join(format!("linerate-worker-{}", std::process::id()));
     let make = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
-    make(&folder).with_context(|| format!("cannot make the folder {}; set XDG_RUNTIME_DIR to another", folder.display()))?;
+    make(&folder)
+        .with_context(|| format!("cannot make the folder {}; set XDG_RUNTIME_DIR to another", folder.display()))?;
     Ok(folder)
 }

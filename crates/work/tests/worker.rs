@@ -1,0 +1,247 @@
+//! What a worker does next, case by case, over a queue in memory.
+
+use linerate_work::{
+    Bench, Broker, Bucket, Came, Cancelled, Deed, Job, JobRecord, JobState, Maintenance, Memory, Now, Priority, Timing,
+    Worker, cancel, jobs, leases, maintain, submit,
+};
+
+const LEASE_MS: u64 = 30_000;
+/// Tuesday, 24 November 2026, 08:00 UTC.
+const EPOCH_MS: i64 = 1_795_507_200_000;
+
+struct World {
+    queue: Memory,
+    workers: Vec<Worker>,
+}
+
+fn job(number: u32, user: &str) -> Job {
+    Job {
+        id: format!("{number:026}"),
+        group: "0".repeat(26),
+        bench: "b".to_owned(),
+        user: user.to_owned(),
+        plan: "tcp".to_owned(),
+        source: String::new(),
+        sets: Vec::new(),
+        seed: None,
+        repeat: None,
+        priority: Priority::Normal,
+        not_before_s: None,
+        attempts: 2,
+        submitted_ms: EPOCH_MS,
+    }
+}
+
+impl World {
+    fn new(limits: &str, workers: usize) -> World {
+        let bench = Bench::parse(&format!("name='b'\ntarget='local'\n[limits]\n{limits}")).unwrap();
+        let timing = Timing { lease_ms: LEASE_MS };
+        let worker = |at| Worker::new(&format!("w{at}"), "0", vec![bench.clone()], 1, timing);
+        World { queue: Memory::new(LEASE_MS), workers: (0..workers).map(worker).collect() }
+    }
+
+    /// Lets so much time pass, a step of each worker a second; what they did.
+    fn pass(&mut self, ms: u64) -> Vec<(usize, Deed)> {
+        let end = self.queue.now_ms + ms;
+        let mut deeds = Vec::new();
+        loop {
+            for at in 0..self.workers.len() {
+                deeds.extend(self.step(at));
+            }
+            if self.queue.now_ms >= end {
+                return deeds;
+            }
+            self.queue.now_ms = (self.queue.now_ms + 1000).min(end);
+        }
+    }
+
+    fn step(&mut self, at: usize) -> Vec<(usize, Deed)> {
+        let mono_ms = self.queue.now_ms;
+        let now = Now { mono_ms, unix_ms: EPOCH_MS + mono_ms as i64 };
+        self.workers[at].step(&mut self.queue, now).into_iter().map(|deed| (at, deed)).collect()
+    }
+
+    fn record(&mut self, number: u32) -> JobRecord {
+        jobs(&mut self.queue).unwrap().into_iter().find(|one| one.job.id == job(number, "a").id).unwrap()
+    }
+}
+
+/// The jobs that were begun, by the worker and the last digits of the identifier.
+fn started(deeds: &[(usize, Deed)]) -> Vec<(usize, u32)> {
+    let of = |(at, deed): &(usize, Deed)| match deed {
+        Deed::Start(start) => Some((*at, start.job.id.parse().unwrap())),
+        _ => None,
+    };
+    deeds.iter().filter_map(of).collect()
+}
+
+fn has(deeds: &[(usize, Deed)], wanted: &Deed) -> bool {
+    deeds.iter().any(|(_, deed)| deed == wanted)
+}
+
+#[test]
+fn one_of_two_workers_has_the_bench_and_the_other_comes_when_it_dies() {
+    let mut world = World::new("", 2);
+    submit(&mut world.queue, &job(1, "ann")).unwrap();
+    assert_eq!(started(&world.pass(60_000)), [(0, 1)], "for as long as its lease is renewed");
+    let first = world.record(1);
+    assert_eq!((first.state, first.attempt, first.worker.as_deref()), (JobState::Running, 1, Some("w0")));
+    let dead = world.workers.remove(0);
+    assert_eq!(started(&world.pass(LEASE_MS - 6000)), [], "it may still measure");
+    assert_eq!(started(&world.pass(20_000)), [(0, 1)]);
+    let second = world.record(1);
+    assert!((second.attempt, second.worker.as_deref()) == (2, Some("w1")) && second.fence > first.fence, "{second:?}");
+    // The first wakes up, and is told nothing but that it has lost the bench.
+    world.workers.push(dead);
+    let deeds: Vec<Deed> = world.step(1).into_iter().map(|(_, deed)| deed).collect();
+    assert_eq!(deeds, [Deed::Stop(second.job.id.clone()), Deed::Kill(second.job.id.clone())]);
+    world.workers[1].ended(&second.job.id, Came::Done { failed_trials: 0 });
+    world.pass(1000);
+    assert_eq!(world.record(1).state, JobState::Running, "it settles nothing any more");
+    world.workers[0].ended(&second.job.id, Came::Done { failed_trials: 1 });
+    world.pass(1000);
+    let done = world.record(1);
+    assert_eq!((done.state, done.failed_trials), (JobState::Done, Some(1)));
+    assert!(leases(&mut world.queue).unwrap().is_empty() && world.queue.unsettled() == 0);
+}
+
+#[test]
+fn a_queue_that_is_silent_ends_campaigns_in_time() {
+    let mut world = World::new("", 1);
+    submit(&mut world.queue, &job(1, "ann")).unwrap();
+    world.pass(1000);
+    let id = job(1, "ann").id;
+    world.queue.is_down = true;
+    let deeds = world.pass(18_000);
+    assert!(!has(&deeds, &Deed::Stop(id.clone())) && !has(&deeds, &Deed::Renewed(id.clone())), "{deeds:?}");
+    assert!(has(&world.pass(2000), &Deed::Stop(id.clone())));
+    assert!(has(&world.pass(5000), &Deed::Kill(id.clone())), "before the lease can be another's");
+    assert!(world.queue.now_ms < LEASE_MS);
+    world.workers[0].ended(&id, Came::Stopped);
+    world.queue.is_down = false;
+    let deeds = world.pass(40_000);
+    assert_eq!(started(&deeds), [(0, 1)], "and it is begun again");
+}
+
+#[test]
+fn who_breaks_off_has_another_attempt_and_then_is_dead() {
+    let mut world = World::new("", 1);
+    submit(&mut world.queue, &job(1, "ann")).unwrap();
+    let id = job(1, "ann").id;
+    for attempt in 1..=2 {
+        assert_eq!(started(&world.pass(20_000)), [(0, 1)]);
+        assert_eq!(world.record(1).attempt, attempt);
+        world.workers[0].ended(&id, Came::Failed("no route".to_owned()));
+        world.pass(1000);
+    }
+    let dead = world.record(1);
+    assert_eq!((dead.state, dead.why.as_deref()), (JobState::Dead, Some("no route")));
+    assert_eq!((started(&world.pass(100_000)), world.queue.unsettled()), (vec![], 0));
+    // Workers that die with it use attempts, too.
+    submit(&mut world.queue, &job(2, "ann")).unwrap();
+    for _ in 0..2 {
+        world.pass(60_000);
+        let timing = Timing { lease_ms: LEASE_MS };
+        let bench = Bench::parse("name='b'\ntarget='local'").unwrap();
+        world.workers = vec![Worker::new(&format!("w{}", world.queue.now_ms), "0", vec![bench], 1, timing)];
+    }
+    world.pass(60_000);
+    let dead = world.record(2);
+    assert!(dead.state == JobState::Dead && dead.why.unwrap().contains("begun 2 times"));
+}
+
+#[test]
+fn what_is_no_fault_of_the_job_s_uses_no_attempt() {
+    let mut world = World::new("", 1);
+    submit(&mut world.queue, &job(1, "ann")).unwrap();
+    let id = job(1, "ann").id;
+    for _ in 0..5 {
+        assert_eq!(started(&world.pass(20_000)), [(0, 1)]);
+        world.workers[0].ended(&id, Came::StoreGone("the store cannot be reached".to_owned()));
+        world.pass(1000);
+        let record = world.record(1);
+        assert!(record.state == JobState::Waiting && record.why.is_some(), "{record:?}");
+    }
+}
+
+#[test]
+fn a_job_is_taken_back_before_it_begins_and_while_it_runs() {
+    let mut world = World::new("", 1);
+    for number in 1..=2 {
+        submit(&mut world.queue, &job(number, "ann")).unwrap();
+    }
+    assert_eq!(started(&world.pass(1000)), [(0, 1)]);
+    assert_eq!(cancel(&mut world.queue, &job(2, "ann").id, "ben"), Ok(Cancelled::BeforeItBegan));
+    assert_eq!(cancel(&mut world.queue, &job(1, "ann").id, "ben"), Ok(Cancelled::WhileItRuns));
+    let deeds = world.pass(6000);
+    assert!(has(&deeds, &Deed::Stop(job(1, "ann").id)), "{deeds:?}");
+    world.workers[0].ended(&job(1, "ann").id, Came::Stopped);
+    assert_eq!(started(&world.pass(60_000)), []);
+    for number in 1..=2 {
+        let record = world.record(number);
+        assert_eq!((record.state, record.cancelled_by.as_deref()), (JobState::Cancelled, Some("ben")));
+    }
+    let late = cancel(&mut world.queue, &job(1, "ann").id, "ben");
+    assert_eq!(late, Ok(Cancelled::TooLate(JobState::Cancelled)));
+    assert!(cancel(&mut world.queue, "nothing", "ben").is_err());
+    // Taken back when its worker had died with it.
+    submit(&mut world.queue, &job(3, "ann")).unwrap();
+    assert_eq!(started(&world.pass(6000)), [(0, 3)]);
+    assert_eq!(cancel(&mut world.queue, &job(3, "ann").id, "ben"), Ok(Cancelled::WhileItRuns));
+    world.workers = World::new("", 2).workers.split_off(1);
+    assert_eq!(started(&world.pass(60_000)), []);
+    assert_eq!((world.record(3).state, world.queue.unsettled()), (JobState::Cancelled, 0));
+}
+
+#[test]
+fn a_bench_says_who_when_and_whether_at_all() {
+    let mut world = World::new("users = ['ann']\nhours = ['tue 10:00-11:00']", 1);
+    for (number, user) in [(1, "ann"), (2, "eve")] {
+        submit(&mut world.queue, &job(number, user)).unwrap();
+    }
+    submit(&mut world.queue, &Job { not_before_s: Some((EPOCH_MS / 1000) as u64 + 9000), ..job(3, "ann") }).unwrap();
+    // 08:00 to 10:00.
+    assert_eq!(started(&world.pass(7_199_000)), []);
+    let why = Maintenance { by: "ann".to_owned(), reason: "new board".to_owned() };
+    maintain(&mut world.queue, "b", Some(why.clone())).unwrap();
+    assert_eq!(started(&world.pass(60_000)), []);
+    maintain(&mut world.queue, "b", None).unwrap();
+    assert!(maintain(&mut world.queue, "other", Some(why)).is_err());
+    assert_eq!(started(&world.pass(6000)), [(0, 1)]);
+    world.workers[0].ended(&job(1, "ann").id, Came::Done { failed_trials: 0 });
+    // Not before half past ten, and Eve's never.
+    assert_eq!(started(&world.pass(1_700_000)), []);
+    assert_eq!(started(&world.pass(60_000)), [(0, 3)]);
+    let refused = world.record(2);
+    assert!(refused.state == JobState::Refused && refused.why.unwrap().contains("does not take jobs of eve"));
+}
+
+#[test]
+fn what_is_no_job_goes_away() {
+    let mut world = World::new("", 1);
+    let ticket = job(1, "ann").ticket();
+    world.queue.queue(&ticket, b"\xff{").unwrap();
+    // In the name of somebody else than its place in the queue says.
+    let forged = job(2, "ann");
+    world.queue.queue(&job(2, "ben").ticket(), &serde_json::to_vec(&forged).unwrap()).unwrap();
+    assert_eq!((started(&world.pass(60_000)), world.queue.unsettled()), (vec![], 0));
+    assert!(world.record(2).why.unwrap().contains("place in the queue"));
+    // Values that somebody else wrote are as if they were not there.
+    world.queue.put(Bucket::Leases, "b", b"?", 0).unwrap();
+    let entry = world.queue.get(Bucket::Benches, "b").unwrap().unwrap();
+    world.queue.put(Bucket::Benches, "b", b"[]", entry.revision).unwrap();
+    submit(&mut world.queue, &job(3, "ann")).unwrap();
+    assert_eq!(started(&world.pass(60_000)), [(0, 3)]);
+}
+
+#[test]
+fn a_worker_that_closes_hands_back() {
+    let mut world = World::new("", 2);
+    submit(&mut world.queue, &job(1, "ann")).unwrap();
+    assert_eq!(started(&world.pass(1000)), [(0, 1)]);
+    world.workers[0].close();
+    assert!(has(&world.pass(1000), &Deed::Stop(job(1, "ann").id)));
+    world.workers[0].ended(&job(1, "ann").id, Came::Stopped);
+    assert_eq!(started(&world.pass(6000)), [(1, 1)], "and another has it at once");
+    assert!(world.workers[0].is_idle());
+}
