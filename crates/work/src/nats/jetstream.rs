@@ -101,10 +101,10 @@ impl JetStream {
         }))
     }
 
-    /// The last message of each subject of a stream, by a consumer that goes away.
-    pub(super) async fn all(&self, stream: &str) -> Result<Vec<Kept>, Fault> {
+    /// The last message of each subject that fits, by a consumer that goes away.
+    pub(super) async fn all(&self, stream: &str, filter: &str) -> Result<Vec<Kept>, Fault> {
         let config = json!({
-            "deliver_policy": "last_per_subject", "ack_policy": "none", "replay_policy": "instant",
+            "deliver_policy": "last_per_subject", "ack_policy": "none", "replay_policy": "instant", "filter_subject": filter,
             "inactive_threshold": 10_000_000_000_u64, "mem_storage": true,
         });
         let made =
@@ -162,12 +162,17 @@ impl JetStream {
     /// The next message of a consumer with the subject that acknowledges it; `None`: there is none to be had now.
     pub(super) async fn next(&self, stream: &str, consumer: &str) -> Result<Option<(Vec<u8>, String)>, Fault> {
         let what = json!({ "batch": 1, "no_wait": true }).to_string();
-        let request = Request::new().payload(what.into()).timeout(Some(self.patience));
+        // A message comes under its own subject, not as an answer to ours: it needs an inbox of its own.
+        let request = Request::new().payload(what.into()).timeout(Some(self.patience)).inbox(self.client.new_inbox());
         let asked = self.client.send_request(format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"), request).await;
-        let message = asked.map_err(|error| Fault::Silent(error.to_string()))?;
-        match message.reply {
-            Some(reply) if message.status.is_none() => Ok(Some((message.payload.to_vec(), reply.to_string()))),
-            _ => Ok(None),
+        match asked {
+            Ok(message) if message.status.is_none() => {
+                Ok(message.reply.map(|reply| (message.payload.to_vec(), reply.to_string())))
+            }
+            Ok(_) => Ok(None),
+            // Of what was delivered too often 2.9 says nothing here, only its advisory; whoever asks goes on asking.
+            Err(error) if error.kind() == async_nats::RequestErrorKind::TimedOut => Ok(None),
+            Err(error) => Err(Fault::Silent(error.to_string())),
         }
     }
 

@@ -340,7 +340,11 @@ impl Broker for Nats {
     fn all(&mut self, bucket: Bucket) -> Result<Vec<Entry>, Unavailable> {
         let beginning = subject_of(bucket, "");
         self.with_streams(move |jetstream| async move {
-            let kept = jetstream.all(&stream_of(bucket)).await?.into_iter().filter(|kept| !kept.is_gone);
+            let kept = jetstream
+                .all(&stream_of(bucket), &subject_of(bucket, ">"))
+                .await?
+                .into_iter()
+                .filter(|kept| !kept.is_gone);
             let entry = |kept: jetstream::Kept| {
                 let key = kept.subject.strip_prefix(&beginning)?.to_owned();
                 Some(Entry { key, revision: kept.sequence, value: kept.payload })

@@ -271,8 +271,9 @@ impl World {
     /// Whoever has died does not have the bench any more.
     fn is_free(&mut self, bench: usize, name: u64) {
         let was_down = std::mem::take(&mut self.queue.is_down);
+        let was_losing = std::mem::take(&mut self.queue.loses_next_answer);
         let lease = self.queue.get(Bucket::Leases, &format!("b{bench}")).expect("it is up");
-        self.queue.is_down = was_down;
+        (self.queue.is_down, self.queue.loses_next_answer) = (was_down, was_losing);
         let card = lease.and_then(|entry| serde_json::from_slice::<LeaseCard>(&entry.value).ok());
         let still = card.is_some_and(|card| card.worker.ends_with(&format!("-{name}")));
         assert!(!still, "seed {}: bench {bench} is held {FREE_MS} ms after its holder died", self.shape.seed);
