@@ -209,6 +209,69 @@ fn jobs_are_carried_out_where_and_as_their_bench_allows() {
     assert_eq!(team.state(), before);
 }
 
+/// 200 benches, and 1,000 campaigns that wait for them: what a worker takes of a CPU meanwhile, in the build that is tested.
+#[test]
+fn a_worker_that_waits_takes_little() {
+    const BENCHES: usize = 200;
+    let name = "idle";
+    if !Nats::is_installed() {
+        println!("SKIPPED {name}: nats-server is not installed (cargo xtask setup servers)");
+        return;
+    }
+    let bench = Bench::bare(name);
+    let nats = Nats::start(&bench.folder.0.join("nats")).unwrap();
+    let mut queue =
+        linerate_work::Nats::open(&Access::new(&nats.url(), None, None).unwrap(), Some(Duration::from_secs(30)))
+            .unwrap();
+    let mut words = vec!["worker".to_owned(), "--queue".to_owned(), nats.url(), "--quiet".to_owned()];
+    for at in 0..BENCHES {
+        let file = bench.folder.path(&format!("b{at}.toml"));
+        // Closed all week, but for a minute.
+        let closed = "hours = [\"sun 03:00-03:01\"]";
+        fs::write(&file, format!("name = \"b{at}\"\ntarget = \"local\"\n[limits]\n{closed}\n")).unwrap();
+        words.extend(["--bench".to_owned(), file]);
+    }
+    for number in 0..5 * BENCHES {
+        let job = linerate_work::Job {
+            id: format!("{number:026}"),
+            group: "0".repeat(26),
+            bench: format!("b{}", number % BENCHES),
+            user: "ann".to_owned(),
+            plan: "restless".to_owned(),
+            source: PLAN.to_owned(),
+            sets: Vec::new(),
+            seed: None,
+            repeat: None,
+            priority: linerate_work::Priority::Normal,
+            not_before_s: None,
+            attempts: 3,
+            submitted_ms: 1,
+        };
+        linerate_work::submit(&mut queue, &job).unwrap();
+    }
+    let worker = Running::start(bench.linerate(&words.iter().map(String::as_str).collect::<Vec<_>>()));
+    bench.wait_until("its benches are there", IN_TIME, || linerate_work::benches(&mut queue).unwrap().len() == BENCHES);
+    thread::sleep(Duration::from_secs(1));
+    let watched = Duration::from_secs(number("LINERATE_IDLE_SECONDS").unwrap_or(6));
+    let before = cpu(worker.id());
+    thread::sleep(watched);
+    let percent = (cpu(worker.id()) - before).as_secs_f64() / watched.as_secs_f64() * 100.0;
+    println!(
+        "a worker with {BENCHES} benches and {} jobs that wait: {percent:.2} % of a core over {watched:?}",
+        5 * BENCHES
+    );
+    assert!(percent <= 2.0, "{percent} %");
+    worker.signal("INT");
+    worker.wait(IN_TIME).check_done();
+}
+
+/// What a process has taken: fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms.
+fn cpu(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    Duration::from_millis(10 * (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()))
+}
+
 /// Who fails.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
