@@ -86,7 +86,7 @@ impl Team {
     }
 
     fn queue(&self) -> linerate_work::Nats {
-        linerate_work::Nats::open(&Access::new(&self.nats.url(), None, None).unwrap(), None).unwrap()
+        linerate_work::Nats::visit(&Access::new(&self.nats.url(), None, None).unwrap()).unwrap()
     }
 
     /// What the campaigns change.
@@ -301,8 +301,8 @@ fn whoever_dies_no_trial_is_lost_or_stored_twice() {
     let before = team.state();
     let mut chance = Chance(seed);
     let mut workers = vec![team.worker(), team.worker()];
-    let mut queue = team.queue();
     team.bench.wait_until("a bench is there", IN_TIME, || team.told(&["jobs", "benches"]).stdout.contains("free"));
+    let mut queue = team.queue();
     let mut longest = Duration::ZERO;
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     let mut submitted = 0;

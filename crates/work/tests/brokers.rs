@@ -33,6 +33,8 @@ impl Server {
 
     fn open(&self) -> Nats {
         let access = Access::new(&self.nats.url(), None, None).unwrap();
+        // Whoever only asks makes nothing.
+        let _ = Nats::visit(&access);
         Nats::open(&access, Some(LEASE)).unwrap()
     }
 }

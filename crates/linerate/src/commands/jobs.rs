@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Lists, shows, takes back.
 pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
-    let mut queue = queue::open(&arguments.queue, None)?;
+    let mut queue = queue::visit(&arguments.queue)?;
     let (json, width) = (arguments.json, super::width());
     match arguments.command.as_ref().unwrap_or(&JobsCommand::List { all: false, user: None, bench: None }) {
         JobsCommand::List { all, user, bench } => {

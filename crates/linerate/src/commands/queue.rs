@@ -8,16 +8,24 @@ use linerate_work::{Access, Nats};
 
 use crate::cli::QueueArgs;
 
-/// Reaches it.
+/// Reaches it, for whoever asks something of it.
+pub(super) fn visit(arguments: &QueueArgs) -> Result<Nats> {
+    Ok(Nats::visit(&access(arguments)?)?)
+}
+
+/// Reaches it, for a worker.
 pub(super) fn open(arguments: &QueueArgs, lease: Option<Duration>) -> Result<Nats> {
+    Ok(Nats::open(&access(arguments)?, lease)?)
+}
+
+fn access(arguments: &QueueArgs) -> Result<Access> {
     let variable = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty());
     let url = arguments.queue.clone().or_else(|| variable("LINERATE_QUEUE")?.into_string().ok());
     let url = url.context("which queue? Give --queue nats://HOST:4222, or set LINERATE_QUEUE")?;
     let credentials =
         arguments.queue_credentials.clone().or_else(|| variable("LINERATE_QUEUE_CREDENTIALS").map(PathBuf::from));
     let authorities = variable("LINERATE_QUEUE_AUTHORITIES").map(PathBuf::from);
-    let access = Access::new(&url, credentials.as_deref(), authorities.as_deref())?;
-    Ok(Nats::open(&access, lease)?)
+    Ok(Access::new(&url, credentials.as_deref(), authorities.as_deref())?)
 }
 
 /// Who asks: the name given, or the user's.

@@ -32,7 +32,7 @@ pub(crate) fn submit(arguments: &SubmitArgs) -> Result<ExitCode> {
     let trials = plan.trials_of(&Changes { seed, ..changes })?;
     let not_before_s = arguments.not_before.as_deref().map(time).transpose()?;
     let user = queue::user(arguments.user.as_deref())?;
-    let mut queue = queue::open(&arguments.queue, None)?;
+    let mut queue = queue::visit(&arguments.queue)?;
     let all = benches(&mut queue)?;
     let chosen = selected(&all, &arguments.on);
     if chosen.is_empty() {

@@ -75,6 +75,12 @@ pub enum QueueError {
         /// What the server or the system said.
         why: String,
     },
+    /// Nobody has begun one.
+    #[error("the queue has no benches yet; linerate worker --bench FILE --queue {url} brings some")]
+    Empty {
+        /// As it may be shown.
+        url: String,
+    },
     /// The lease's time.
     #[error(
         "the leases of the queue {url} last {there_ms} ms; leave --lease out, or let all workers end and begin another queue"

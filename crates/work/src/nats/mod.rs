@@ -53,14 +53,48 @@ pub struct Nats {
     lease: Duration,
     /// The streams are there, as far as is known.
     is_ready: bool,
+    /// It makes them where they are not.
+    makes: bool,
     tickets: Receiver<()>,
     /// Dropped to end the runtime.
     _end: tokio::sync::oneshot::Sender<()>,
 }
 
 impl Nats {
-    /// Reaches the server, and makes the streams that it lacks. `lease`: after how long leases end; who comes first says so.
+    /// For a worker: reaches the server, and makes the streams that it lacks. `lease`: after how long leases end; the first worker of
+    /// a queue says so.
     pub fn open(access: &Access, lease: Option<Duration>) -> Result<Nats, QueueError> {
+        let mut nats = Nats::reach(access)?;
+        let no_server = |why: String| QueueError::NoServer { url: access.shown().to_owned(), why };
+        let there =
+            nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(|error| no_server(error.0))?;
+        if let Some((there, _)) = there.zip(lease).filter(|(there, asked)| there != asked) {
+            let there_ms = there.as_millis() as u64;
+            return Err(QueueError::OtherLease { url: access.shown().to_owned(), there_ms });
+        }
+        nats.agree(there.or(lease).unwrap_or(LEASE));
+        nats.makes = true;
+        nats.make_ready().map_err(|error| no_server(error.0))?;
+        Ok(nats)
+    }
+
+    /// For everybody else: reaches a queue that a worker has begun. Makes nothing.
+    pub fn visit(access: &Access) -> Result<Nats, QueueError> {
+        let mut nats = Nats::reach(access)?;
+        let no_server = |why: String| QueueError::NoServer { url: access.shown().to_owned(), why };
+        let there =
+            nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(|error| no_server(error.0))?;
+        nats.agree(there.ok_or_else(|| QueueError::Empty { url: access.shown().to_owned() })?);
+        Ok(nats)
+    }
+
+    /// A claim is renewed each sixth of the lease's time; an answer must come before.
+    fn agree(&mut self, lease: Duration) {
+        self.lease = lease;
+        self.jetstream.patience = PATIENCE.min(lease / 6);
+    }
+
+    fn reach(access: &Access) -> Result<Nats, QueueError> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(QueueError::NoThread)?;
@@ -86,20 +120,7 @@ impl Nats {
             }
         });
         let jetstream = JetStream { client, patience: PATIENCE };
-        let mut nats = Nats { jetstream, handle, lease: lease.unwrap_or(LEASE), is_ready: false, tickets, _end: end };
-        let there =
-            nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(|error| no_server(error.0))?;
-        if let Some(there) = there {
-            if lease.is_some_and(|lease| lease != there) {
-                let there_ms = there.as_millis() as u64;
-                return Err(QueueError::OtherLease { url: access.shown().to_owned(), there_ms });
-            }
-            nats.lease = there;
-        }
-        // A claim is renewed each sixth of that; an answer must come before.
-        nats.jetstream.patience = PATIENCE.min(nats.lease / 6);
-        nats.make_ready().map_err(|error| no_server(error.0))?;
-        Ok(nats)
+        Ok(Nats { jetstream, handle, lease: LEASE, is_ready: false, makes: false, tickets, _end: end })
     }
 
     /// After how long leases end.
@@ -176,7 +197,7 @@ impl Nats {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        if !self.is_ready {
+        if self.makes && !self.is_ready {
             self.make_ready()?;
         }
         let answer = self.ask(what);

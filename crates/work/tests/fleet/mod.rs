@@ -23,6 +23,8 @@ pub struct Shape {
     pub trial_ms: u64,
     /// Faults in all.
     pub faults: usize,
+    /// Machines stand still, and nothing else fails.
+    pub only_freezes: bool,
     /// Whether agents look at fences.
     pub is_fenced: bool,
     /// Whether campaigns end by themselves when they do not hear of their lease, and workers end those whose lease is old.
@@ -482,7 +484,7 @@ impl World {
         let at = self.chance.below(self.shape.workers as u64) as usize;
         let long = 1000 + self.chance.below(90_000);
         let now = self.now;
-        match self.chance.below(9) {
+        match if self.shape.only_freezes { 3 } else { self.chance.below(9) } {
             // The process, by SIGKILL: its children see the end of their input.
             0 | 1 => self.dies(at, long, true),
             // The machine, by its switch: agents hear nothing more.
