@@ -180,12 +180,10 @@ impl Bench {
     }
 }
 
-fn known<'a>(of: &str, keys: impl Iterator<Item = &'a str>, all: &[&'static str]) -> Result<(), String> {
-    for key in keys.filter(|key| !all.contains(key)) {
-        let near = nearest(key, all.iter().copied()).map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
-        return Err(format!("there is no '{}' in {of}; {near}it takes {}", key.escape_debug(), all.join(", ")));
-    }
-    Ok(())
+fn known<'a>(of: &str, mut keys: impl Iterator<Item = &'a str>, all: &[&'static str]) -> Result<(), String> {
+    let Some(key) = keys.find(|key| !all.contains(key)) else { return Ok(()) };
+    let near = nearest(key, all.iter().copied()).map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
+    Err(format!("there is no '{}' in {of}; {near}it takes {}", key.escape_debug(), all.join(", ")))
 }
 
 fn pairs(key: &str, value: &DeValue<'_>) -> Result<BTreeMap<String, String>, String> {

@@ -440,7 +440,7 @@ impl Worker {
                 Err((job, why)) => {
                     if let Some(job) = job {
                         let refused = |before: Option<JobRecord>| {
-                            let before = before.unwrap_or_else(|| JobRecord::waiting(job.clone()));
+                            let before = before.unwrap_or_else(|| JobRecord::waiting((*job).clone()));
                             let (state, ended_ms) = (JobState::Refused, Some(now.unix_ms));
                             Some(JobRecord { state, why: Some(why.clone()), ended_ms, ..before })
                         };
@@ -536,11 +536,14 @@ fn bury(broker: &mut dyn Broker, ticket: &Ticket, payload: &[u8], now: Now) -> R
     if let Ok(job) = Job::read(payload) {
         let dead = |before: Option<JobRecord>| {
             let before = before.unwrap_or_else(|| JobRecord::waiting(job.clone()));
+            if before.state.has_ended() {
+                return None;
+            }
             let last = before.why.as_ref().map(|why| format!("; before that: {why}")).unwrap_or_default();
             let why =
                 Some(format!("it was begun {} times, and its worker never came to its end{last}", ticket.attempts));
             let ended_ms = Some(now.unix_ms);
-            (!before.state.has_ended()).then(|| JobRecord { state: JobState::Dead, why, ended_ms, ..before })
+            Some(JobRecord { state: JobState::Dead, why, ended_ms, ..before })
         };
         change(broker, Bucket::Jobs, &ticket.id, dead)?;
     }
@@ -548,7 +551,7 @@ fn bury(broker: &mut dyn Broker, ticket: &Ticket, payload: &[u8], now: Now) -> R
 }
 
 /// The job of a claim, if this bench takes it; else the job, as far as it can be read, and why not.
-fn accepted(claim: &Claim, bench: &Bench) -> Result<Job, (Option<Job>, String)> {
+fn accepted(claim: &Claim, bench: &Bench) -> Result<Job, (Option<Box<Job>>, String)> {
     let job = Job::read(&claim.payload).map_err(|error| (None, error.to_string()))?;
     let why = match () {
         // Who may queue for a user or a bench, the server says by subjects: what is in the message must be the same.
@@ -558,5 +561,5 @@ fn accepted(claim: &Claim, bench: &Bench) -> Result<Job, (Option<Job>, String)> 
         }
         () => return Ok(job),
     };
-    Err((Some(job), why))
+    Err((Some(Box::new(job)), why))
 }
