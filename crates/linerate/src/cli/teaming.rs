@@ -1,10 +1,12 @@
 //! What `submit`, `jobs` and `worker` are asked: a team's queue. Knows no other command.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
+use linerate_control::message::Fence;
 
 use super::{name_and_value, whole_number};
 use crate::complete;
@@ -158,8 +160,46 @@ pub(crate) struct LeasedArgs {
     pub(crate) campaign: Option<String>,
     /// The lease under which it measures; it ends by itself when it does not hear on standard input that it was renewed
     #[arg(long, value_name = "BENCH,NUMBER,SECONDS", hide = true, requires = "campaign")]
-    pub(crate) lease: Option<crate::commands::leased::Lease>,
+    pub(crate) lease: Option<Lease>,
 }
 
 pub(super) const SUBMIT_HELP: &str = "Examples:\n  linerate submit tcp --on board=imx6\n  linerate submit ./nightly.toml --on \
                                       bench=imx6-1 --not-before 22h --priority low";
+
+/// Which giving of a bench this is, and for how long it is enough to hear nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Lease {
+    pub(crate) fence: Fence,
+    pub(crate) alone: Duration,
+}
+
+impl FromStr for Lease {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Lease, String> {
+        let bad = || format!("'{}' is no lease; a worker writes BENCH,NUMBER,SECONDS", text.escape_debug());
+        let mut parts = text.split(',');
+        let (Some(bench), Some(number), Some(alone), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(bad());
+        };
+        let number = number.parse().map_err(|_| bad())?;
+        let alone = alone.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(bad)?;
+        Ok(Lease { fence: Fence { bench: bench.to_owned(), number }, alone })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_read() {
+        let lease: Lease = "imx6-1,1795530000123,20.5".parse().unwrap();
+        assert_eq!(lease.fence, Fence { bench: "imx6-1".to_owned(), number: 1_795_530_000_123 });
+        assert_eq!(lease.alone, Duration::from_millis(20_500));
+        for bad in ["", "a,1", "a,x,1", "a,1,x", "a,1,-1", "a,1,1,1", "a,1,NaN"] {
+            assert!(bad.parse::<Lease>().is_err(), "{bad}");
+        }
+    }
+}

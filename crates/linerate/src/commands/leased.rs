@@ -2,72 +2,43 @@
 //! Knows no queue; what renews the lease is a line on standard input.
 
 use std::io::{BufRead, stdin};
-use std::str::FromStr;
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
-use linerate_control::message::Fence;
 use linerate_host::sys::signals::ask_to_end;
 use linerate_results::store::Store;
 
 use super::event_lines::EventLines;
 use super::order::{OwnedOrder, Wanted};
-use crate::cli::LeasedArgs;
+use crate::cli::{Lease, LeasedArgs};
 use crate::measure::events::CampaignEvent;
 
 /// As Ctrl-C's.
 const STATUS: i32 = 130;
 
-/// Which giving of a bench this is, and for how long it is enough to hear nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Lease {
-    pub(crate) fence: Fence,
-    pub(crate) alone: Duration,
+/// From now on this process ends when nothing has come on standard input for so long, or it has ended: the worker is dead, or
+/// has lost the bench, or does not get on itself.
+pub(super) fn obey(lease: &Lease) {
+    let alone = lease.alone;
+    let (heard, renewed) = sync_channel(1);
+    thread::spawn(move || {
+        let mut lines = stdin().lock();
+        let mut line = Vec::new();
+        // One that waits to be seen already is enough.
+        while let Ok(1..) = lines.read_until(b'\n', &mut line) {
+            let _ = heard.try_send(());
+            line.clear();
+        }
+    });
+    thread::spawn(move || {
+        while renewed.recv_timeout(alone) == Ok(()) {}
+        ask_to_end(std::process::id());
+        // Settings are put back by then, or by the agents a moment later; the lease is still the worker's.
+        thread::sleep(alone / 4);
+        std::process::exit(STATUS);
+    });
 }
-
-impl FromStr for Lease {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Lease, String> {
-        let bad = || format!("'{}' is no lease; a worker writes BENCH,NUMBER,SECONDS", text.escape_debug());
-        let mut parts = text.split(',');
-        let (Some(bench), Some(number), Some(alone), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(bad());
-        };
-        let number = number.parse().map_err(|_| bad())?;
-        let alone = alone.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(bad)?;
-        Ok(Lease { fence: Fence { bench: bench.to_owned(), number }, alone })
-    }
-}
-
-impl Lease {
-    /// From now on this process ends when nothing has come on standard input for so long, or it has ended: the worker is dead, or
-    /// has lost the bench, or does not get on itself.
-    pub(super) fn obey(&self) {
-        let alone = self.alone;
-        let (heard, renewed) = sync_channel(1);
-        thread::spawn(move || {
-            let mut lines = stdin().lock();
-            let mut line = Vec::new();
-            // One that waits to be seen already is enough.
-            while let Ok(1..) = lines.read_until(b'\n', &mut line) {
-                let _ = heard.try_send(());
-                line.clear();
-            }
-        });
-        thread::spawn(move || {
-            while renewed.recv_timeout(alone) == Ok(()) {}
-            ask_to_end(std::process::id());
-            // Settings are put back by then, or by the agents a moment later; the lease is still the worker's.
-            thread::sleep(alone / 4);
-            std::process::exit(STATUS);
-        });
-    }
-}
-
 /// The order with the identifier that the worker gave, or the campaign of it to carry on; `None`: it was finished before.
 pub(super) fn begun(
     arguments: &LeasedArgs,
@@ -98,19 +69,4 @@ pub(super) fn begun(
     }
     order.resume = Some(campaign);
     Ok(Some(order))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lease_is_read() {
-        let lease: Lease = "imx6-1,1795530000123,20.5".parse().unwrap();
-        assert_eq!(lease.fence, Fence { bench: "imx6-1".to_owned(), number: 1_795_530_000_123 });
-        assert_eq!(lease.alone, Duration::from_millis(20_500));
-        for bad in ["", "a,1", "a,x,1", "a,1,x", "a,1,-1", "a,1,1,1", "a,1,NaN"] {
-            assert!(bad.parse::<Lease>().is_err(), "{bad}");
-        }
-    }
 }

@@ -116,7 +116,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     let events = EventLines::begin(arguments.events.as_deref())?;
     #[cfg(feature = "nats")]
     if let Some(lease) = &arguments.leased.lease {
-        lease.obey();
+        leased::obey(lease);
         options.fence = Some(lease.fence.clone());
     }
     let mut store = make_store(shared)?;

@@ -86,7 +86,6 @@ enum Event {
     /// A worker's machine, process, or way to the queue is well again.
     Well(usize),
     BrokerUp,
-    StoreUp,
     /// The bench of a dead holder, and which.
     Free(usize, u64),
 }
@@ -265,7 +264,6 @@ impl World {
                 self.at(at, Event::Step(place));
             }
             Event::BrokerUp => self.queue.is_down = false,
-            Event::StoreUp => {}
             Event::Free(bench, name) => self.is_free(bench, name),
         }
     }
