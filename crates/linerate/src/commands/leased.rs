@@ -64,7 +64,7 @@ pub(super) fn begun(
     if campaign.finished_at.is_some() {
         let records = store.records_of(id)?;
         let failed = records.iter().filter(|record| record.error.is_some()).count();
-        events.hear(&CampaignEvent::Ended { failed: Some(failed), error: None });
+        events.hear(&CampaignEvent::Ended { failed: Some(failed), not_put_back: 0, error: None });
         return Ok(None);
     }
     order.resume = Some(campaign);

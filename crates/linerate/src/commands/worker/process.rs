@@ -185,7 +185,7 @@ fn hear(line: &[u8], heard: &Mutex<Heard>, teller: &Teller, id: &str) {
     if line.len() <= LONGEST_EVENT {
         teller.tell(id, line);
     }
-    if let CampaignEvent::Ended { failed, error } = event {
+    if let CampaignEvent::Ended { failed, error, .. } = event {
         lock(heard).ended = match (failed, error) {
             (Some(failed), None) => Some(Ok(failed)),
             (_, error) => error.map(|sentence| Err(in_line(&sentence, SENTENCE).into_owned())),
