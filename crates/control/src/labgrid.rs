@@ -386,7 +386,7 @@ mod tests {
     /// As labgrid-client 26.0.1 prints it.
     const SHOWN: &str = "Place 'bench':\n  tags: board=imx6\n  matches:\n    lab/bench/*\n  acquired: pc/ann\n\
         Acquired resource 'target' (lab/bench/NetworkService/target):\n  {'acquired': 'bench',\n   'avail': True,\n   \
-        'cls': 'NetworkService',\n   'params': {'address': '192.0.2.7',\n              'extra': {'proxy': 'lab.example',\n\
+        'cls': 'NetworkService',\n   'params': {'address': '192.0.2.7',\n              'extra': {'proxy': 'lab.example', \
                                     'proxy_required': False},\n              'port': 2222,\n              'username': 'root'}}\n\
         Acquired resource 'power' (lab/bench/NetworkPowerPort/power):\n  {'cls': 'NetworkPowerPort', 'params': {'host': 'x'}}\n\
         Acquired resource 'host' (lab/bench/NetworkService/host):\n  {'params': {'address': '2001:db8::7', 'extra': {'proxy': \

@@ -215,7 +215,7 @@ fn records_that_are_not_there() {
     drop(Store::open(&path).unwrap());
     check(&bench, &["records", "show", "01ARZ3"], &["no campaign, record or plan '01ARZ3'", "linerate records list"]);
     check(&bench, &["records", "show"], &["there are no records", "linerate run"]);
-    check(&bench, &["records", "export"], &["--json, --csv or --markdown"]);
+    check(&bench, &["records", "export"], &["--json, --csv, --markdown or --kcidb"]);
     check(&bench, &["records", "list", "--since", "soon"], &["'soon' is no time"]);
     check(&bench, &["records", "list", "--workload", "ping"], &["there is no workload 'ping'", "tcp-rr"]);
     check(&bench, &["run", "tcp", "--target", "local", "--resume"], &["no unfinished campaign", "leave --resume out"]);

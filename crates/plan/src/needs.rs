@@ -70,7 +70,7 @@ mod tests {
         let two = "workload = \"tcp-rr\"\n[options]\nhost.gro = \"off\"\n[factors]\ntarget.mtu = [1400, 1500]";
         assert_eq!(needs_of(two, &[]), [setting("host.gro"), setting("target.mtu")]);
         let program =
-            "workload = \"tcp-rr\"\n[options]\ntarget.custom.x = \"1\"\n[custom.x]\nget = \"true\"\nset = \"true\"";
+            "workload = \"tcp-rr\"\n[options]\ntarget.custom.x = \"1\"\n[custom.x]\nget = [\"true\"]\nset = [\"true\"]";
         assert_eq!(needs_of(program, &[]), [Need::Programs, setting("target.custom.x")]);
     }
 }

@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(told.iter().map(|one| one.1).collect::<Vec<_>>(), [1_000_000_000_003, 1_000_000_000_002]);
         assert_eq!([told[0].0, told[1].0], ["udp-stream rx rate=200M", "udp-stream rx rate=100M"]);
         for (got, want) in told.iter().zip(values) {
-            assert!((got.2.unwrap() - want.unwrap()).abs() < 1.0, "{got:?}");
+            assert!((got.2.unwrap() - want.unwrap()).abs() < 1e5, "{got:?}");
         }
         let (pairs, others) = tally.outcomes();
         let all = pairs.iter().fold((0, 0), |sum, (_, one)| (sum.0 + one.done, sum.1 + one.failed));

@@ -138,8 +138,7 @@ impl Cell {
             Value::Number(value, digits) => number::written(*value, *digits),
             Value::Spread(values, digits) => {
                 let [middle, low, high] = values.map(|value| number::written(value, *digits));
-                // Repeats that differ by less than is written.
-                if middle == low && low == high { middle } else { format!("{middle} ({low} to {high})") }
+                format!("{middle} ({low} to {high})")
             }
             Value::Failed => "failed".to_owned(),
         };
