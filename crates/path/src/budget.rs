@@ -190,10 +190,13 @@ pub fn drops_seen(shared_kernel: bool, most: Option<u64>, chain: Chain<'_>) -> L
         DropCause::UdpErrors,
     ];
     found.of.retain(|finding| !of_udp.contains(&finding.drop.id));
-    if let Some(most) = most {
-        found.reckon_untransmitted(most.into());
-        found.reckon_undelivered(most.into());
-        found.reckon_not_forwarded(most.into());
+    if let Some(most) = most.map(i128::from) {
+        for on in On::BOTH {
+            found.limit_to_lost(on, DropCause::Neighbours, most);
+        }
+        found.reckon_untransmitted(most);
+        found.reckon_undelivered(most);
+        found.reckon_not_forwarded(most);
     }
     found.attach_reasons(&datagrams, chain);
     let mut disagreements = found.disagreements();

@@ -159,6 +159,18 @@ fn what_waited_for_room_and_was_sent_again_is_no_drop() {
 }
 
 #[test]
+fn of_a_machine_s_neighbours_no_more_than_tcp_lost_is_the_trial_s() {
+    let of = |sender: List| {
+        let lines = drops_seen(true, Some(29), Chain::direct(&host(sender), &target(&[]))).lines;
+        lines.iter().map(|line| (line.stage, line.packets)).collect::<Vec<_>>()
+    };
+    let neighbours = (Stage::SenderStack, "arp_cache unresolved_discards", 2_380);
+    assert_eq!(of(&[neighbours]), [(Stage::SenderStack, 29)]);
+    // Where the queue has dropped all of them, the table's were others'.
+    assert_eq!(of(&[neighbours, (Stage::Qdisc, "ve0 pfifo drops", 29)]), [(Stage::Qdisc, 29)]);
+}
+
+#[test]
 fn what_neighbours_say_to_groups_is_no_loss_of_the_trial() {
     let receiver = [
         (Stage::ReceiverStack, "Ip6 InReceives", 12),
