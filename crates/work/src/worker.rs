@@ -533,7 +533,8 @@ fn announce_bench(broker: &mut dyn Broker, bench: &Bench) -> Result<BenchRecord,
 
 /// A job that was begun as often as it may be and never settled: its workers died.
 fn bury(broker: &mut dyn Broker, ticket: &Ticket, payload: &[u8], now: Now) -> Result<(), Unavailable> {
-    if let Ok(job) = Job::read(payload) {
+    // What is not what its place in the queue says is nobody's, and goes without a word.
+    if let Some(job) = Job::read(payload).ok().filter(|job| job.ticket() == *ticket) {
         let dead = |before: Option<JobRecord>| {
             let before = before.unwrap_or_else(|| JobRecord::waiting(job.clone()));
             if before.state.has_ended() {
