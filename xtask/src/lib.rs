@@ -20,6 +20,7 @@ mod measured;
 pub mod packages;
 pub mod picture;
 mod program;
+mod scratch;
 pub mod setup;
 pub mod test;
 pub mod tidy;

@@ -1,4 +1,4 @@
-//! Where records are kept if nothing else is said.
+//! Where records are kept if nothing else is said, and what lasts no longer than a session.
 
 use std::path::PathBuf;
 
@@ -28,4 +28,9 @@ pub(crate) fn folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
     data.map(|data| data.join("linerate"))
+}
+
+/// The folder of this user's session, which nobody else sees and which ends with it.
+pub(crate) fn session_folder() -> Option<PathBuf> {
+    std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir())
 }

@@ -15,6 +15,12 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// Whether this can name a bench, a user or a worker: letters, digits, `-` and `_`, 48 at most. So it is one word of a subject, of a
+/// path and of a log.
+pub fn is_plain_name(text: &str) -> bool {
+    (1..=48).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c))
+}
+
 /// The text as a POSIX shell takes it for one word, whatever is in it.
 pub fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))

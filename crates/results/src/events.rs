@@ -355,17 +355,22 @@ mod tests {
         (received, sent)
     }
 
-    fn of_outage(columns: &[Made]) -> Vec<Event> {
-        let (seen, sent) = outage(columns);
-        silences(&Arrivals {
+    /// One stream of TCP, as its receiver and its sender saw it.
+    fn of_tcp<'a>(seen: &'a Timeline, sent: &'a Timeline) -> Arrivals<'a> {
+        Arrivals {
             direction: Direction::Tx,
             flows: vec![0],
-            seen: &seen,
+            seen,
             gap_s: 0.0,
             longest_s: None,
             least: LeastSilence::of(Workload::TcpStream),
-            losing: Some((&sent, FlowColumn::Retransmitted)),
-        })
+            losing: Some((sent, FlowColumn::Retransmitted)),
+        }
+    }
+
+    fn of_outage(columns: &[Made]) -> Vec<Event> {
+        let (seen, sent) = outage(columns);
+        silences(&of_tcp(&seen, &sent))
     }
 
     #[test]
@@ -387,17 +392,7 @@ mod tests {
         let arrived: Vec<u64> = (0..80).map(|slice| if slice >= 40 { 0 } else { 9_000 }).collect();
         let (seen, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
         sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![1; 80]);
-        let least = LeastSilence::of(Workload::TcpStream);
-        let losing = Some((&sent, FlowColumn::Retransmitted));
-        let way = Arrivals {
-            direction: Direction::Tx,
-            flows: vec![0],
-            seen: &seen,
-            gap_s: 0.0,
-            longest_s: None,
-            least,
-            losing,
-        };
+        let way = of_tcp(&seen, &sent);
         let died = Happening::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share: None };
         assert_eq!(silences(&way).into_iter().map(|event| event.what).collect::<Vec<_>>(), [died]);
     }
@@ -413,17 +408,7 @@ mod tests {
         // A column that is shorter than the slices, as a hostile agent may have it.
         let (seen, mut sent) = outage(&[]);
         sent.flows[0].columns.0.insert(FlowColumn::RunDelayUs, vec![50_000; 3]);
-        let least = LeastSilence::of(Workload::TcpStream);
-        let losing = Some((&sent, FlowColumn::Retransmitted));
-        let way = Arrivals {
-            direction: Direction::Tx,
-            flows: vec![0],
-            seen: &seen,
-            gap_s: 0.0,
-            longest_s: None,
-            least,
-            losing,
-        };
+        let way = of_tcp(&seen, &sent);
         assert_eq!(silences(&way).len(), 1);
     }
 

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_machine::text::nearest;
+use linerate_machine::text::{is_plain_name, nearest};
 use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
@@ -23,8 +23,6 @@ use crate::hours::Hours;
 
 /// The largest file.
 const LONGEST: usize = 64 << 10;
-/// The longest name of a bench, user, tag or worker.
-const LONGEST_NAME: usize = 48;
 /// The keys of a file, and those of its limits.
 const KEYS: [&str; 8] = ["name", "about", "target", "host", "middle", "addresses", "tags", "limits"];
 const LIMITS: [&str; 4] = ["users", "hours", "settings", "commands"];
@@ -81,11 +79,6 @@ pub struct BadBench {
     pub line: usize,
     /// One sentence, ending in what to write.
     pub why: String,
-}
-
-/// Whether this can name a bench, a user or a worker: letters, digits, `-` and `_`, 48 at most.
-pub fn is_name(text: &str) -> bool {
-    (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c))
 }
 
 impl Limits {
@@ -158,10 +151,10 @@ impl Bench {
         let mut take = |key: &str| texts.remove(key);
         let missing = |key: &str, like: &str| said(0, format!("{key} is missing; write {key} = \"{like}\""));
         let name = take("name").ok_or_else(|| missing("name", "imx6-1"))?;
-        if !is_name(&name) {
+        if !is_plain_name(&name) {
             return Err(said(0, format!("'{name}' is no name for a bench; take letters, digits, - and _, 48 at most")));
         }
-        if let Some(key) = tags.keys().find(|key| key.as_str() == "bench" || !is_name(key)) {
+        if let Some(key) = tags.keys().find(|key| key.as_str() == "bench" || !is_plain_name(key)) {
             return Err(said(
                 0,
                 format!("'{key}' is no name for a tag; take letters, digits, - and _, and not 'bench'"),
@@ -213,7 +206,7 @@ fn limits_of(value: &DeValue<'_>) -> Result<Limits, String> {
             .map(Some)
     };
     let users = list("users", "ann")?;
-    if let Some(user) = users.iter().flatten().find(|user| !is_name(user)) {
+    if let Some(user) = users.iter().flatten().find(|user| !is_plain_name(user)) {
         return Err(format!("'{}' is no user; take letters, digits, - and _, 48 at most", user.escape_debug()));
     }
     let settings = list("settings", "target.mtu")?.unwrap_or_default();

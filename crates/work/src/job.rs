@@ -1,9 +1,8 @@
 //! A job: a campaign that somebody wants on a bench; and its ticket, what a queue shows of it.
 //! Knows a plan as text.
 
+use linerate_machine::text::is_plain_name;
 use serde::{Deserialize, Serialize};
-
-use crate::bench::is_name;
 
 /// The longest plan; a queue's messages have a megabyte.
 const LONGEST_PLAN: usize = 256 << 10;
@@ -120,8 +119,8 @@ impl Job {
         let parts = [
             (is_id(&self.id), "identifier"),
             (is_id(&self.group), "group"),
-            (is_name(&self.bench), "bench"),
-            (is_name(&self.user), "user"),
+            (is_plain_name(&self.bench), "bench"),
+            (is_plain_name(&self.user), "user"),
             (is_plan_name(&self.plan), "plan's name"),
             (self.source.len() <= LONGEST_PLAN, "plan, which is longer than 256K,"),
             (self.sets.len() <= MOST_SETS, "list of options"),
@@ -163,7 +162,7 @@ impl Ticket {
         let [bench, user, priority, not_before, attempts, id] = parts[..] else { return None };
         let priority = *Priority::ALL.get(priority.parse::<usize>().ok()?)?;
         let attempts = attempts.parse().ok().filter(|count| (1..=MOST_ATTEMPTS).contains(count))?;
-        let is_well = is_name(bench) && is_name(user) && is_name(id);
+        let is_well = is_plain_name(bench) && is_plain_name(user) && is_plain_name(id);
         is_well.then(|| {
             Some(Ticket {
                 bench: bench.to_owned(),

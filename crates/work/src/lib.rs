@@ -23,7 +23,7 @@ mod memory;
 mod nats;
 mod worker;
 
-pub use bench::{BadBench, Bench, Limits, is_name};
+pub use bench::{BadBench, Bench, Limits};
 pub use broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
 pub use desk::{
     BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Submitted, WorkerCard, benches,

@@ -5,7 +5,7 @@
 //! N times the loop: what comes before and after falls out, and so does the machine's speed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::process::Running;
@@ -13,6 +13,7 @@ use super::target_folder;
 use crate::markdown::table;
 use crate::measured::write_part;
 use crate::program::{cargo, must, root};
+use crate::scratch::Scratch;
 use crate::setup;
 
 const DOCUMENT: &str = "docs/benchmarks/counts.md";
@@ -152,7 +153,7 @@ struct Ran {
 }
 
 fn count(program: &Path, one: &Loop, turns: u64) -> Result<Ran, String> {
-    let folder = Folder::new()?;
+    let folder = Scratch::new("counts")?;
     let file = folder.0.join("callgrind");
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--separate-threads=yes"]);
@@ -173,23 +174,6 @@ fn count(program: &Path, one: &Loop, turns: u64) -> Result<Ran, String> {
 /// callgrind's closing line: `totals: 12345`, or `summary:` before the first function.
 fn totals(text: &str) -> Option<u64> {
     text.lines().rev().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok())
-}
-
-/// A folder that is gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, String> {
-        let path = std::env::temp_dir().join(format!("linerate-counts-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

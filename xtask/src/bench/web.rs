@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use linerate_lab::Shape;
 use super::statistics::{median, range};
 use super::{Bench, target_folder};
 use crate::program::{cargo, must};
+use crate::scratch::Scratch;
 
 const ROUNDS: usize = 9;
 /// Campaigns, loads and repeats: 100,000 records.
@@ -52,7 +53,7 @@ pub(super) fn run() -> Result<String, String> {
 }
 
 fn pages(bench: &Bench) -> Result<String, String> {
-    let folder = Folder::new("pages")?;
+    let folder = Scratch::new("bench-web-pages")?;
     let store = folder.0.join("large.sqlite");
     let mut command = Command::new(target_folder().join("release/examples/stores"));
     command.arg(&store).args(STORE.map(|number| number.to_string())).stdout(Stdio::null());
@@ -91,7 +92,7 @@ fn pages(bench: &Bench) -> Result<String, String> {
 }
 
 fn clients(bench: &Bench) -> Result<String, String> {
-    let folder = Folder::new("clients")?;
+    let folder = Scratch::new("bench-web-clients")?;
     let server = Server::start(bench, &folder, &bench.store, &[])?;
     server.client()?.get("/records")?;
     // Threads that answered go after five seconds.
@@ -129,7 +130,7 @@ fn clients(bench: &Bench) -> Result<String, String> {
 }
 
 fn watched(bench: &Bench) -> Result<String, String> {
-    let folder = Folder::new("watched")?;
+    let folder = Scratch::new("bench-web-watched")?;
     let store = folder.0.join("watched.sqlite");
     let server = Server::start(bench, &folder, &store, &[])?;
     for trial in 0..TRIALS {
@@ -223,7 +224,7 @@ struct Used {
 }
 
 impl Server {
-    fn start(bench: &Bench, folder: &Folder, store: &Path, more: &[&str]) -> Result<Server, String> {
+    fn start(bench: &Bench, folder: &Scratch, store: &Path, more: &[&str]) -> Result<Server, String> {
         let mut command = Command::new(&bench.program);
         command.args(["web", "--listen", "127.0.0.1:0", "--allow-run", "--store"]).arg(store).args(more);
         command.args(["--machine", &bench.target(), "--machine", &bench.host()]).env("XDG_RUNTIME_DIR", &folder.0);
@@ -371,23 +372,6 @@ impl Client {
         self.reader.read_exact(&mut octets).map_err(said)?;
         answer.body = String::from_utf8_lossy(&octets).into_owned();
         Ok(answer)
-    }
-}
-
-/// Of this bench's own; it goes away with the value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Result<Folder, String> {
-        let path = std::env::temp_dir().join(format!("linerate-bench-web-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

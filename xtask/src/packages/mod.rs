@@ -163,6 +163,7 @@ fn sums(files: &[PathBuf], place: &Path) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     /// A program of this machine, whatever it does.
     fn some_tree() -> Tree {
@@ -175,22 +176,17 @@ mod tests {
 
     /// Every form of the same files, packed in a folder of its own.
     fn every_form(name: &str, epoch: Epoch) -> Vec<(String, Vec<u8>)> {
-        let folder = std::env::temp_dir().join(format!("linerate-packed-{}-{name}", std::process::id()));
-        let work = folder.join("work");
-        fs::create_dir_all(&work).unwrap();
+        let scratch = Scratch::new(&format!("packed-{name}")).unwrap();
+        let (folder, work) = (&scratch.0, scratch.folder("work").unwrap());
         let (controller, tree) = (&CONTROLLERS[0], some_tree());
         let agents = Tree::default();
         let files = [
-            tarball(controller, &tree, &agents, epoch, &work, &folder).unwrap(),
-            image::pack(controller, &tree, epoch, &work, &folder).unwrap(),
-            Package { kind: &LINERATE, controller: Some(controller), usr: tree }
-                .pack(1, epoch, &work, &folder)
-                .unwrap(),
+            tarball(controller, &tree, &agents, epoch, &work, folder).unwrap(),
+            image::pack(controller, &tree, epoch, &work, folder).unwrap(),
+            Package { kind: &LINERATE, controller: Some(controller), usr: tree }.pack(1, epoch, &work, folder).unwrap(),
         ];
         let read = |file: &PathBuf| (file.file_name().unwrap().to_string_lossy().into_owned(), fs::read(file).unwrap());
-        let packed = files.iter().map(read).collect();
-        fs::remove_dir_all(&folder).unwrap();
-        packed
+        files.iter().map(read).collect()
     }
 
     #[test]
@@ -210,8 +206,8 @@ mod tests {
 
     #[test]
     fn checksums_are_those_that_sha256sum_checks() {
-        let folder = std::env::temp_dir().join(format!("linerate-sums-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let scratch = Scratch::new("sums").unwrap();
+        let folder = &scratch.0;
         let files = ["b", "a"].map(|name| folder.join(name));
         for file in &files {
             fs::write(file, b"abc").unwrap();
@@ -219,11 +215,10 @@ mod tests {
         let place = sums(&files, &folder.join(SUMS)).unwrap();
         let text = fs::read_to_string(&place).unwrap();
         let check =
-            || std::process::Command::new("sha256sum").args(["--check", "--quiet", SUMS]).current_dir(&folder).status();
+            || std::process::Command::new("sha256sum").args(["--check", "--quiet", SUMS]).current_dir(folder).status();
         assert!(check().unwrap().success(), "{text}");
         assert!(text.lines().map(|line| &line[66..]).eq(["a", "b"]), "{text}");
         fs::write(&files[0], b"abd").unwrap();
         assert!(!check().unwrap().success());
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -13,6 +13,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
+use linerate_machine::text::is_plain_name;
+
 use super::journal::Journals;
 
 /// So many benches have a file; a machine is in one or two.
@@ -60,9 +62,7 @@ pub fn pass(bench: &str, number: u64) -> Result<Passed, FenceError> {
 }
 
 fn pass_in(journals: &Journals, bench: &str, number: u64) -> Result<Passed, FenceError> {
-    let is_name =
-        (1..=48).contains(&bench.len()) && bench.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_".contains(&c));
-    if !is_name {
+    if !is_plain_name(bench) {
         return Err(FenceError::BadName(bench.chars().take(48).collect::<String>().escape_debug().to_string()));
     }
     let _lock = journals.lock().map_err(io::Error::other)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use linerate_machine::text::is_plain_name;
 use linerate_work::{Access, Nats};
 
 use crate::cli::QueueArgs;
@@ -32,7 +33,7 @@ fn access(arguments: &QueueArgs) -> Result<Access> {
 pub(super) fn user(given: Option<&str>) -> Result<String> {
     let name = given.map(str::to_owned).or_else(|| std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok());
     let name = name.unwrap_or_else(|| "somebody".to_owned());
-    if given.is_some_and(|name| !linerate_work::is_name(name)) {
+    if given.is_some_and(|name| !is_plain_name(name)) {
         anyhow::bail!("--user: '{name}' is no user; take letters, digits, - and _, 48 at most");
     }
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };

@@ -128,9 +128,7 @@ fn token_file(door: &Door) -> Result<PathBuf> {
         Some(port) => format!("web-{port}.token"),
         None => format!("web-{}.token", std::process::id()),
     };
-    let session =
-        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
-    let folder = match session {
+    let folder = match usual_store::session_folder() {
         Some(session) => session.join("linerate"),
         None => usual_store::folder().context("there is no home folder to keep the token in; set XDG_RUNTIME_DIR")?,
     };

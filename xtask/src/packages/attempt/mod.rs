@@ -6,8 +6,7 @@ mod image;
 mod recipes;
 mod tarball;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -15,12 +14,13 @@ use serde_json::Value;
 use super::SUMS;
 use super::release::CONTROLLERS;
 use crate::program::{must, output_of};
+use crate::scratch::Scratch;
 
 /// Tries all that is in `folder`, with the agents for these machines. `is_whole`: it was built as it is given to people, and its
 /// sizes are held to.
 pub(super) fn run(folder: &Path, agents: &[&str], is_whole: bool) -> Result<(), String> {
     must(Command::new("sha256sum").args(["--check", "--quiet", SUMS]).current_dir(folder))?;
-    let scratch = Scratch::new()?;
+    let scratch = Scratch::new("packages")?;
     tarball::check(folder, &scratch.folder("tarball")?, agents)?;
     image::check(folder, &scratch.folder("image")?, is_whole)?;
     recipes::check(folder, &scratch.folder("recipes")?, agents)?;
@@ -33,31 +33,6 @@ pub(super) fn run(folder: &Path, agents: &[&str], is_whole: bool) -> Result<(), 
 fn here() -> Result<&'static str, String> {
     let here = CONTROLLERS.iter().find(|one| one.runs_here());
     here.map(|one| one.machine).ok_or_else(|| format!("no controller is packed for {}", std::env::consts::ARCH))
-}
-
-/// Folders that are gone afterwards.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Scratch, String> {
-        let folder = std::env::temp_dir().join(format!("linerate-packages-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Scratch(folder))
-    }
-
-    fn folder(&self, name: &str) -> Result<PathBuf, String> {
-        let folder = self.0.join(name);
-        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(folder)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("xtask: {} is left behind: {error}", self.0.display());
-        }
-    }
 }
 
 /// A program in a root of its own, with a loopback of its own and nothing of this machine (bwrap(1)). `more`: bwrap's options.

@@ -54,11 +54,9 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let mut pacer = task.pacer(spec.message_octets().into(), now);
     let usual = if api == SenderApi::AfXdp { XDP_BATCH } else { BATCH };
     let most = spec.batch.map_or(usual, |batch| batch as usize);
-    let mut departures = Departures::default();
-    let mut sequence = 0;
-    let mut first_measured = None;
+    let mut sent = Sent { sizes, sequence: 0, first_measured: None, departures: Departures::default() };
     let mut refused_before = 0;
-    while sequence < limit && !task.clock.stopped() {
+    while sent.sequence < limit && !task.clock.stopped() {
         if let Some(pacer) = &pacer {
             wait_until(&task.clock, pacer.next_departure_ns().min(window.end_ns));
         }
@@ -69,16 +67,16 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         // What was given to the kernel in the warm-up is taken before anything is measured.
         let behind = if window.contains(now) { outward.untaken_of_warmup() } else { 0 };
         let measured = window.contains(now) && behind == 0;
-        if measured && first_measured.is_none() && sequence > 0 {
-            first_measured = Some(sequence);
+        if measured && sent.first_measured.is_none() && sent.sequence > 0 {
+            sent.first_measured = Some(sent.sequence);
             refused_before = outcome.send_retries;
             link.port.handle_measured();
         }
         let due = pacer.as_ref().map_or(most, |pacer| due(pacer, now, most));
         let due = if behind > 0 { behind } else { due };
-        let count = (due as u64).min(limit - sequence) as usize;
+        let count = (due as u64).min(limit - sent.sequence) as usize;
         outcome.calls += 1;
-        let taken = match outward.send(&link.out, sequence, count, measured, now) {
+        let taken = match outward.send(&link.out, sent.sequence, count, measured, now) {
             Ok(taken) => taken as u64,
             Err(error) if is_full(&error) => {
                 // It was not taken: the same number goes again.
@@ -88,15 +86,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             }
             Err(error) => return Err(link.cannot_send(spec, error)),
         };
-        if measured {
-            let first = *first_measured.get_or_insert(sequence);
-            departures.handle_sent(now, taken);
-            outcome.messages += taken;
-            outcome.octets = sizes.octets(sequence + taken) - sizes.octets(first);
-        }
-        sequence += taken;
-        outcome.messages_total = sequence;
-        outcome.octets_total = sizes.octets(sequence);
+        sent.handle_taken(&mut outcome, taken, measured.then_some(now));
         task.ledger.publish(outcome.octets_total, outcome.messages_total);
         if let Some(pacer) = &mut pacer {
             pacer.handle_now(now);
@@ -107,19 +97,11 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let until = task.clock.now_ns().saturating_add(DRAIN_NS);
     while outward.untaken() > 0 && task.clock.now_ns() < until {
         let is_of_warmup = outward.untaken_of_warmup() > 0;
-        let taken = outward.send(&link.out, sequence, outward.untaken(), !is_of_warmup, now).unwrap_or(0) as u64;
-        if !is_of_warmup {
-            let first = *first_measured.get_or_insert(sequence);
-            departures.handle_sent(now, taken);
-            outcome.messages += taken;
-            outcome.octets = sizes.octets(sequence + taken) - sizes.octets(first);
-        }
-        sequence += taken;
-        outcome.messages_total = sequence;
-        outcome.octets_total = sizes.octets(sequence);
+        let taken = outward.send(&link.out, sent.sequence, outward.untaken(), !is_of_warmup, now).unwrap_or(0) as u64;
+        sent.handle_taken(&mut outcome, taken, (!is_of_warmup).then_some(now));
     }
     outcome.elapsed_ns = task.elapsed_ns(window, now);
-    outcome.departure_gaps = departures.finish();
+    outcome.departure_gaps = sent.departures.finish();
     outcome.thread = thread_use();
     outcome.api = ApiUse {
         name: api.name().to_owned(),
@@ -134,12 +116,38 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     };
     outcome.socket_buffer = link.out.send_buffer_size().ok().map(|octets| octets as u64);
     let mut counts = FrameCounts::default();
-    let first = first_measured.unwrap_or(sequence);
+    let first = sent.first_measured.unwrap_or(sent.sequence);
     add_sizes(&mut counts, sizes, first, first + outcome.messages);
     outcome.frames = Some(Box::new(counts));
-    say_end(&task, link, sequence, &mut outcome)?;
+    say_end(&task, link, sent.sequence, &mut outcome)?;
     link.port.handle_refused(api, [outcome.send_retries - refused_before, outcome.send_retries]);
     Ok(outcome)
+}
+
+/// The frames that the kernel has taken.
+struct Sent<'a> {
+    sizes: &'a FrameSizes,
+    /// The next one's number.
+    sequence: u64,
+    /// The number of the first that is measured.
+    first_measured: Option<u64>,
+    departures: Departures,
+}
+
+impl Sent<'_> {
+    /// It took so many more; `measured`: the time, where they are not the warm-up's.
+    #[inline]
+    fn handle_taken(&mut self, outcome: &mut FlowOutcome, taken: u64, measured: Option<u64>) {
+        if let Some(now) = measured {
+            let first = *self.first_measured.get_or_insert(self.sequence);
+            self.departures.handle_sent(now, taken);
+            outcome.messages += taken;
+            outcome.octets = self.sizes.octets(self.sequence + taken) - self.sizes.octets(first);
+        }
+        self.sequence += taken;
+        outcome.messages_total = self.sequence;
+        outcome.octets_total = self.sizes.octets(self.sequence);
+    }
 }
 
 /// Counts the frames with numbers from `first` to `end`, which is left out, by their sizes.

@@ -19,6 +19,7 @@ use linerate_machine::printable::in_line;
 use linerate_work::{Came, Start, Teller};
 
 use crate::measure::events::CampaignEvent;
+use crate::usual_store::session_folder;
 
 /// The longest line of events: a record of ten thousand time slices has a megabyte.
 const LINE: u64 = 64 << 20;
@@ -205,9 +206,8 @@ fn each_line(from: impl Read, mut with: impl FnMut(&[u8])) {
 /// A folder of this user's alone for plans.
 pub(super) fn folder() -> Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
-    let session =
-        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
-    let folder = session.unwrap_or_else(std::env::temp_dir).join(format!("linerate-worker-{}", std::process::id()));
+    let folder =
+        session_folder().unwrap_or_else(std::env::temp_dir).join(format!("linerate-worker-{}", std::process::id()));
     let make = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
     make(&folder)
         .with_context(|| format!("cannot make the folder {}; set XDG_RUNTIME_DIR to another", folder.display()))?;
