@@ -391,7 +391,8 @@ mod tests {
                 assert!(case.allows(finding.name), "{}: {} is stated as sure", case.name, finding.name);
             }
         }
-        assert!(wrong.len() * 10 <= faults, "not first in {wrong:?} of {faults}");
+        // One of two causes, both of which are true; what is right elsewhere stays so.
+        assert_eq!(wrong, ["a router whose backlog is full, and its only CPU"], "not first, of {faults}");
     }
 
     fn record_of(name: &str) -> Record {
@@ -417,6 +418,19 @@ mod tests {
         check(500, Limit::SenderCpu, 0.5, true);
         check(500, Limit::Path, 0.9, true);
         check(2_400, Limit::SenderCpu, 0.9, true);
+    }
+
+    #[test]
+    fn a_silence_of_tcp_s_timer_comes_behind_the_filter_that_made_it() {
+        let first = |is_counted: bool| {
+            let mut record = record_of("segments that a packet filter takes, until the timer runs out");
+            if !is_counted {
+                record.loss_budget = Some(Vec::new());
+            }
+            findings(&record)[0].name
+        };
+        assert_eq!(first(true), "stack-drops");
+        assert_eq!(first(false), "outage");
     }
 
     #[test]

@@ -934,11 +934,12 @@ fn socket_drops(record: &mut Record, lost: u64) {
 
 /// Makes the loss budget as measuring does.
 fn settle(record: &mut Record) {
-    if record.workload == Workload::TcpRr {
-        let lost = record.losses_of(Counted::Segments).iter().map(|losses| losses.lost()).sum();
+    let lost = record.losses_of(Counted::Segments).iter().map(|losses| losses.lost()).sum();
+    if record.workload == Workload::TcpRr || (record.workload == Workload::TcpStream && lost > 0) {
         let (target, host) = (&record.target.counters, &record.host.counters);
-        let (sender, receiver) = (Seen::new(End::Host, host, None), Seen::new(End::Target, target, None));
-        record.loss_budget = Some(drops_seen(false, Some(lost), Chain::direct(&sender, &receiver)).lines);
+        let (target, host) = (Seen::new(End::Target, target, None), Seen::new(End::Host, host, None));
+        let (sender, receiver) = if record.direction == Tx { (&target, &host) } else { (&host, &target) };
+        record.loss_budget = Some(drops_seen(false, Some(lost), Chain::direct(sender, receiver)).lines);
         return;
     }
     let Some(flow) = record.result.as_ref().map(|figures| &figures.flow) else { return };
