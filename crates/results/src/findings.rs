@@ -482,8 +482,8 @@ mod tests {
             assert_eq!(found(&findings(&record), "cpu-wait").is_some(), is_one, "{seconds} {shared}");
         };
         check(100e-6, false, true);
-        check(100e-6, true, false);
-        check(200e-6, true, true);
+        check(300e-6, true, false);
+        check(700e-6, true, true);
         check(10e-6, false, false);
     }
 

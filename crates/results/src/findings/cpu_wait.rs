@@ -8,8 +8,9 @@ use crate::time_budget::Limit;
 /// From this share of the transactions' time on, and from this mean on: waking up takes a few microseconds everywhere.
 const SHARE: f64 = 0.35;
 const LEAST_S: f64 = 20e-6;
-/// Ends that share a machine wait for each other, for as long as the other's few wakings take.
-const LEAST_SHARED_S: f64 = 150e-6;
+/// Ends that share a machine wait for each other, and for what carries their packets from one to the other: for some wakings of a
+/// few hundred microseconds. Another program has a CPU for a millisecond and more before the scheduler takes it.
+const LEAST_SHARED_S: f64 = 500e-6;
 /// A few long waits among many transactions are accidents, unless they take so much of the trial: every transaction waits, or
 /// the CPU is gone for a good part of the time.
 const LEAST_OF_TRIAL: f64 = 0.05;
@@ -17,7 +18,7 @@ const LEAST_OF_TRIAL: f64 = 0.05;
 pub(super) const RULE: Rule = Rule {
     name: "cpu-wait",
     says: "A thread that answers, or asks, could run and has no CPU: other programs have it.",
-    rests_on: "At least 35 % of the transactions' time, and 20 µs of each (150 µs where both ends share a machine), in the time \
+    rests_on: "At least 35 % of the transactions' time, and 20 µs of each (500 µs where both ends share a machine), in the time \
                budget's lines requester-waits-for-cpu or responder-waits-for-cpu; and the median transaction took as long, or the \
                waiting 5 % of the trial.",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay).",

@@ -10,7 +10,8 @@ pub(super) const RULE: Rule = Rule {
     says: "Packets overtake each other; TCP sends segments again that were not lost.",
     rests_on: "Datagrams: at least 0.1 % of those that arrived, and 10, came after one with a higher number. TCP: at least 0.1 % of the segments retransmitted; no counter of either machine saw a tenth as many dropped; and the \
                receiver said that it had at least half of them twice (DSACK), or saw at least as many out of order. Not \
-               where CPUs limited the stream for 70 % of its time and fewer than 1 % were retransmitted.",
+               where CPUs limited the stream for 70 % of its time, or all of the sender's were busy 90 % of it, fewer than 1 % were \
+               retransmitted and that took under 10 % of the time.",
     source: "RFC 2883 (DSACK), RFC 4737 (reordering); Linux TcpExt TCPDSACKRecv, TCPSACKReorder.",
     suggests: &["sysctl.net.ipv4.tcp_reordering"],
     find,
@@ -18,13 +19,20 @@ pub(super) const RULE: Rule = Rule {
 
 /// From this share of a stream's time on nothing else limits it.
 const MOSTLY: f64 = 0.7;
-/// A few segments of a hundred, of a stream that CPUs kept from going faster: it would not be faster without.
+/// A machine without idle time moves threads, and with them packets of one stream, from CPU to CPU.
+const BUSY: f64 = 0.9;
+/// A few segments of a hundred, and this much of the time, of a stream that CPUs kept from going faster: it would not be faster
+/// without.
 const FEW: f64 = 0.01;
+const LITTLE_TIME: f64 = 0.1;
 
-/// CPUs had the stream's time, and what was retransmitted was a small part.
+/// CPUs had the stream's time, or were all busy, and what was retransmitted was a small part and took little time.
 fn costs_nothing(case: &Case<'_>, retransmitted: f64) -> bool {
     let of_cpu = [Limit::SenderCpu, Limit::SenderCpuWait, Limit::ReceiverCpu, Limit::ReceiverCpuWait, Limit::Softirq];
-    retransmitted < FEW && case.share_of(&of_cpu) >= MOSTLY
+    let all_busy = || case.sender.cpu().is_some_and(|cpu| cpu.machine.busy >= BUSY);
+    retransmitted < FEW
+        && case.share_of(&[Limit::Reordering]) < LITTLE_TIME
+        && (case.share_of(&of_cpu) >= MOSTLY || all_busy())
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
