@@ -405,19 +405,25 @@ mod tests {
 
     #[test]
     fn reordering_that_costs_a_busy_cpu_nothing_is_no_finding() {
-        let check = |retransmissions: u64, limit: Limit, share: f64, is_one: bool| {
+        let check = |retransmissions: u64, busy: f64, limit: Limit, share: f64, is_one: bool| {
             let mut record = record_of("packets overtake each other");
             record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap().retransmissions = retransmissions;
+            record.target.cpu.as_mut().unwrap().machine.busy = busy;
             let direction = record.direction;
             record.time_budget =
                 vec![TimeLine { direction, limit, end: Some(End::Target), seconds: 2.0 * share, share }];
             let all = findings(&record);
-            assert_eq!(found(&all, "reordering").is_some(), is_one, "{retransmissions} {limit:?} {share}: {all:#?}");
+            let said = format!("{retransmissions} {busy} {limit:?} {share}: {all:#?}");
+            assert_eq!(found(&all, "reordering").is_some(), is_one, "{said}");
         };
-        check(500, Limit::SenderCpu, 0.9, false);
-        check(500, Limit::SenderCpu, 0.5, true);
-        check(500, Limit::Path, 0.9, true);
-        check(2_400, Limit::SenderCpu, 0.9, true);
+        check(500, 0.5, Limit::SenderCpu, 0.9, false);
+        check(500, 0.5, Limit::SenderCpu, 0.5, true);
+        check(500, 0.5, Limit::Path, 0.9, true);
+        check(2_400, 0.5, Limit::SenderCpu, 0.9, true);
+        // A machine without idle time, whatever limits the stream.
+        check(500, 0.97, Limit::Pacing, 0.4, false);
+        check(500, 0.97, Limit::Reordering, 0.2, true);
+        check(2_400, 0.97, Limit::Pacing, 0.4, true);
     }
 
     #[test]

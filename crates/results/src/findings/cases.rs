@@ -452,12 +452,6 @@ fn out_of_cpu() -> Vec<FaultCase> {
     vec![
         case("a slow CPU sends", "sender-cpu", &[], tx(), busy),
         case("a slow CPU receives", "receiver-cpu", &[], tcp(Rx, 400.0), busy),
-        case("a slow CPU sends, and a few segments overtake each other", "sender-cpu", &[], tx(), |r| {
-            busy(r);
-            let tcp = tcp_of(r);
-            (tcp.retransmissions, tcp.reordered_segments) = (400, Some(900));
-            r.target.counters.add(Stage::SenderStack, "TcpExt TCPDSACKRecv", 390);
-        }),
         case("TSO off", "segmentation", &["sender-cpu"], tx(), |r| {
             busy(r);
             nic(&mut r.target).offloads.insert("tx-tcp-segmentation".to_owned(), false);
