@@ -182,15 +182,18 @@ impl NotLive {
 
     /// Of what was asked; `None`: nothing.
     pub fn of(spec: &Spec) -> Option<NotLive> {
-        let octets = u64::from(spec.message_octets());
-        let slow = |gap_ns: f64| 1e9 / gap_ns < NotLive::SLOW_PPS;
-        match spec.rate.gap_ns(octets) {
-            None => None,
-            Some(_) if spec.spacing != Spacing::Even || spec.burst > 1 || spec.first_rate.is_some() => {
-                Some(NotLive::Spacing)
-            }
-            Some(gap_ns) => slow(gap_ns).then_some(NotLive::Slow),
+        let is_even = spec.spacing == Spacing::Even && spec.burst == 1 && spec.first_rate.is_none();
+        match spec.rate {
+            OfferedLoad::Unlimited => None,
+            _ if !is_even => Some(NotLive::Spacing),
+            _ => NotLive::is_slow(spec).then_some(NotLive::Slow),
         }
+    }
+
+    /// Whether so few a second are asked for, on the mean, however they are spaced.
+    pub fn is_slow(spec: &Spec) -> bool {
+        let gap_ns = spec.rate.gap_ns(u64::from(spec.message_octets()));
+        gap_ns.is_some_and(|gap_ns| 1e9 / gap_ns < NotLive::SLOW_PPS)
     }
 }
 
@@ -344,6 +347,8 @@ mod tests {
         check(|s| (s.rate, s.burst) = (OfferedLoad::PacketsPerSecond(1_000_000), 2), Some(NotLive::Spacing));
         let poisson = Spec { rate: fast, spacing: Spacing::Poisson, ..Spec::new(Workload::Frames) };
         assert_eq!(NotLive::of(&poisson), Some(NotLive::Spacing));
+        let slow = Spec { rate: OfferedLoad::PacketsPerSecond(49_999), ..poisson.clone() };
+        assert_eq!([&poisson, &slow, &Spec::new(Workload::Frames)].map(NotLive::is_slow), [false, true, false]);
     }
 
     #[test]

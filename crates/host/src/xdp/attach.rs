@@ -55,7 +55,7 @@ pub(crate) fn attach(program: &Program, interface: &str, wanted: Option<Place>) 
 }
 
 /// Whether this kernel is older than a version; what does not tell its version is not.
-fn is_older_than(version: (u32, u32)) -> bool {
+pub(crate) fn is_older_than(version: (u32, u32)) -> bool {
     let release = kernel_name().map(|name| name.release).unwrap_or_default();
     let mut numbers = release.split(['.', '-', '+']).map(|number| number.parse().ok());
     matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor))) if (major, minor) < version)

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use linerate_host::interfaces;
 use linerate_host::sys::frames;
+use linerate_host::sys::xdp_socket::{self, Wanted};
+use linerate_host::xdp::attach::Pass;
 use linerate_lab::{LINK_NAME, Shape};
 use linerate_machine::end::{Direction, End};
 use linerate_path::stage::Stage;
@@ -99,8 +101,8 @@ fn every_way_to_send_is_counted_by_every_way_to_receive() {
     ];
     check_each(&rig, "both", &[&ways[..], &[("frame_size", "64+1518+65")]].concat(), 16, 0);
     // In the warm-up and beyond, tagged, of several flows, and by a queue that is shared with nobody.
-    let more = [("sender_api", "af-xdp"), ("receiver_api", "af-xdp"), ("frame_kind", "udp4"), ("flows", "3")];
-    check_each(&rig, "tx,rx", &[&more[..], &[("vlan", "5,100.5"), ("frame_size", "128")]].concat(), 4, 0);
+    let more = [("sender_api", "af-xdp"), ("receiver_api", "af-xdp"), ("frame_kind", "udp4"), ("flows", "3,256")];
+    check_each(&rig, "tx,rx", &[&more[..], &[("vlan", "5,100.5"), ("frame_size", "128")]].concat(), 8, 0);
     let record =
         rig.trial("frames", &[("bytes", "20K"), ("receiver_api", "packet-ring"), ("sender_api", "live-frames")]);
     let figures = flow(&record);
@@ -169,13 +171,31 @@ fn what_was_chosen_is_recorded_with_what_it_jumped_over() {
     };
     check(&[("rate", "100kpps")], ["live-frames", "xdp"], None);
     check(&[("rate", "10kpps")], ["packet-sendmmsg", "xdp"], None);
-    check(&[("rate", "100kpps"), ("spacing", "poisson")], ["packet-sendmmsg", "xdp"], None);
-    check(&[("timestamps", "application")], ["packet-sendmmsg", "packet-recvmmsg"], None);
+    check(&[("rate", "10kpps"), ("spacing", "poisson")], ["packet-sendmmsg", "xdp"], None);
+    check(&[("timestamps", "application")], ["live-frames", "af-xdp"], None);
+    check(&[("timestamps", "application"), ("streams", "2")], ["packet-sendmmsg", "packet-recvmmsg"], None);
+    let poisson = [("rate", "100kpps"), ("spacing", "poisson")];
+    check(&poisson, ["af-xdp", "xdp"], None);
+    // The port has one queue, and a queue one socket.
+    check(&[&poisson[..], &[("streams", "2")]].concat(), ["packet-sendmmsg", "xdp"], None);
+    check(&[&poisson[..], &[("socket_buffer", "1M")]].concat(), ["packet-sendmmsg", "xdp"], None);
+    let others = rig.lab.in_host(|| {
+        let interface = interfaces::number(LINK_NAME)?;
+        xdp_socket::open(&Wanted { interface, queue: 0, outgoing: &[60], incoming: 0, longest: 60, copy: true })
+    });
+    check(&poisson, ["packet-sendmmsg", "xdp"], None);
+    drop(others.unwrap());
+    // A program that somebody attached stays where it is.
+    let pass = rig.lab.in_host(|| Pass::attach(LINK_NAME).map_err(io::Error::other)).unwrap();
+    check(&poisson, ["af-xdp", "xdp"], None);
+    assert!(rig.lab.in_host(|| Ok(Pass::attach(LINK_NAME).is_err())).unwrap());
+    drop(pass);
     let jumbo = [("frame_size", "9018"), ("target.mtu", "9000"), ("host.mtu", "9000"), ("rate", "10kpps")];
     check(&jumbo, ["packet-sendmmsg", "packet-ring"], None);
     // A shaper that somebody chose is part of what is asked.
     let shaped = [("host.qdisc", "tbf rate 100M burst 32K limit 256K"), ("rate", "60kpps")];
     check(&shaped, ["packet-sendmmsg", "xdp"], None);
+    check(&[&shaped[..], &poisson[1..]].concat(), ["packet-sendmmsg", "xdp"], None);
     check(&[&shaped[..], &[("sender_api", "live-frames")]].concat(), ["live-frames", "xdp"], Some("tbf"));
     check(&[&shaped[..], &[("sender_api", "packet-bypass")]].concat(), ["packet-bypass", "xdp"], Some("tbf"));
     check(&[&shaped[..], &[("sender_api", "af-xdp")]].concat(), ["af-xdp", "xdp"], Some("tbf"));

@@ -47,7 +47,7 @@ fn finish(rig: &Rig, target: &str, lacks: &[Lack], options: &[&str]) -> Output {
 fn without_bpf_frames_go_by_sockets_and_what_is_asked_for_by_name_is_refused() {
     let Some(rig) = Rig::up("frames_refused", &Shape::unshaped()) else { return };
     const NO_BPF: &str = "-bpf,-sys_admin";
-    for (direction, want) in [("rx", ["packet-sendmmsg", "packet-ring"]), ("tx", ["packet-sendmmsg", "xdp"])] {
+    for (direction, want) in [("rx", ["af-xdp", "packet-ring"]), ("tx", ["af-xdp", "xdp"])] {
         let ran = run(&rig, NO_BPF, &[&format!("direction={direction}")]);
         let complaint = String::from_utf8_lossy(&ran.stderr).into_owned();
         assert!(ran.status.success(), "{complaint}");
@@ -129,13 +129,17 @@ fn a_kernel_that_lacks_something_takes_the_next_way_and_says_which() {
         assert_eq!(figures.packets_sent, figures.packets_received, "{lacks:?}");
         assert_eq!(settings(&rig), before, "{lacks:?}");
     };
-    check(&[Lack::LiveFrames], &[], ["packet-sendmmsg", "xdp"]);
-    // Without a program at its other end a veth takes no frames of programs, either.
-    check(&[Lack::Xdp], &[], ["packet-sendmmsg", "packet-ring"]);
-    check(&[Lack::Bpf], &[], ["packet-sendmmsg", "packet-ring"]);
-    check(&[Lack::BpfRights], &[], ["packet-sendmmsg", "packet-ring"]);
+    check(&[Lack::LiveFrames], &[], ["af-xdp", "xdp"]);
+    check(&[Lack::LiveFrames], &["rate=40kpps"], ["packet-sendmmsg", "xdp"]);
+    // The queue's only socket receives.
+    check(&[Lack::LiveFrames], &["receiver_api=af-xdp"], ["packet-sendmmsg", "af-xdp"]);
+    check(&[Lack::LiveFrames, Lack::AfXdp], &[], ["packet-sendmmsg", "xdp"]);
+    // Without a program at its other end a veth takes no frames of programs, either; AF_XDP needs none to send.
+    check(&[Lack::Xdp], &[], ["af-xdp", "packet-ring"]);
+    check(&[Lack::Bpf], &[], ["af-xdp", "packet-ring"]);
+    check(&[Lack::BpfRights], &[], ["af-xdp", "packet-ring"]);
     check(&[Lack::Bpf, Lack::PacketRing, Lack::AfXdp, Lack::QdiscBypass], &[], ["packet-sendmmsg", "packet-recvmmsg"]);
-    // What sends by AF_XDP needs no BPF.
+    check(&[Lack::Xdp], &["timestamps=application"], ["af-xdp", "packet-recvmmsg"]);
     check(&[Lack::Bpf], &["sender_api=af-xdp"], ["af-xdp", "packet-ring"]);
 }
 

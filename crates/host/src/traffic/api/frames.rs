@@ -16,7 +16,7 @@ use crate::sys::frames as packets;
 use crate::sys::option::RECEIVE_BUFFER_FORCED;
 use crate::sys::thread::allowed_cpus;
 use crate::traffic::TrafficError;
-use crate::traffic::frames::{FrameLink, pace, xdp_sender};
+use crate::traffic::frames::{FrameLink, is_sound_xdp_sender, pace, xdp_sender};
 use crate::traffic::sockets::Open;
 use crate::xdp::error::XdpError;
 use crate::xdp::generator::{Generator, GeneratorOptions};
@@ -32,6 +32,7 @@ pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen
     let Some(link) = &open.frames else { return Ok(Chosen::Neither) };
     let api = match spec.sender_api {
         None if is_live_best(spec, open, link) && make_live(spec, open, link).is_ok() => SenderApi::LiveFrames,
+        None if is_xdp_best(spec, open, link) && make_xdp(spec, open, link, true).is_ok() => SenderApi::AfXdp,
         None => auto,
         Some(SenderApi::LiveFrames) => {
             let api = SenderApi::LiveFrames;
@@ -44,10 +45,7 @@ pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen
             api
         }
         Some(SenderApi::AfXdp) => {
-            let leaving = Flow::of(spec).into_iter().filter(|flow| flow.source == open.flow.source);
-            let nth = leaving.take_while(|flow| flow.id != open.flow.id).count();
-            let sender = xdp_sender(link.port.at(), link.port.xdp(), spec, &link.template, nth)?;
-            *link.xdp.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+            make_xdp(spec, open, link, false)?;
             return Ok(Chosen::FramesOut(SenderApi::AfXdp));
         }
         Some(api) => api,
@@ -71,15 +69,40 @@ pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen
 /// Whether `auto` is to be what jumps over the queueing discipline and takes a CPU whole: where nobody has put one there,
 /// where a CPU is left for everything else, and where what was not sent is known.
 fn is_live_best(spec: &Spec, open: &Open, link: &FrameLink) -> bool {
-    let senders = Flow::of(spec).iter().filter(|flow| flow.source == open.flow.source).count();
+    let senders = leaving(spec, open).count();
     let cpus = allowed_cpus().map_or(1, |cpus| cpus.len());
-    let is_shaped = link.port.qdisc().is_some_and(|qdisc| qdisc.is_chosen);
     // Of most drivers nothing counts what their ring had no room for, and a load without a limit always fills it.
     let is_unlimited = spec.rate == OfferedLoad::Unlimited;
     let tells_unsent = link.port.is_veth() || !is_unlimited;
     // A load without a limit takes a CPU whole by any way.
     let has_cpu = senders < cpus || (senders == 1 && is_unlimited);
-    NotLive::of(spec).is_none() && has_cpu && !is_shaped && tells_unsent && spec.socket_buffer.is_none()
+    NotLive::of(spec).is_none() && has_cpu && !is_shaped(link) && tells_unsent && spec.socket_buffer.is_none()
+}
+
+/// Whether `auto` is to be an AF_XDP socket: for so many frames that a packet socket may be too slow, and where nobody has put a
+/// queueing discipline that it would jump over.
+fn is_xdp_best(spec: &Spec, open: &Open, link: &FrameLink) -> bool {
+    let is_sound = || is_sound_xdp_sender(link.port.at(), link.port.xdp(), leaving(spec, open).count());
+    !NotLive::is_slow(spec) && !is_shaped(link) && spec.socket_buffer.is_none() && is_sound()
+}
+
+/// Whether somebody chose what queues before the driver.
+fn is_shaped(link: &FrameLink) -> bool {
+    link.port.qdisc().is_some_and(|qdisc| qdisc.is_chosen)
+}
+
+/// The streams that this end sends.
+fn leaving(spec: &Spec, open: &Open) -> impl Iterator<Item = Flow> {
+    let source = open.flow.source;
+    Flow::of(spec).into_iter().filter(move |flow| flow.source == source)
+}
+
+/// `copy`: even where the driver says that it can do without.
+fn make_xdp(spec: &Spec, open: &Open, link: &FrameLink, copy: bool) -> Result<(), TrafficError> {
+    let nth = leaving(spec, open).take_while(|flow| flow.id != open.flow.id).count();
+    let sender = xdp_sender(link.port.at(), link.port.xdp(), spec, &link.template, nth, copy)?;
+    *link.xdp.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    Ok(())
 }
 
 fn make_live(spec: &Spec, open: &Open, link: &FrameLink) -> Result<(), XdpError> {

@@ -18,7 +18,7 @@ use crate::interfaces;
 use crate::sys::ethtool::{Ethtool, Words};
 use crate::sys::xdp_socket::{self, Incoming, MAX_FRAME, Outgoing, Wanted};
 use crate::traffic::TrafficError;
-use crate::xdp::attach::{Pass, has_zero_copy};
+use crate::xdp::attach::{Pass, Place, has_zero_copy, is_older_than};
 use crate::xdp::redirect::Redirect;
 
 /// Memory that frames are received into where nothing was asked for, over all queues, octets: 4 ms of two million a second.
@@ -72,6 +72,12 @@ impl fmt::Debug for XdpPort {
 }
 
 impl XdpPort {
+    /// Whether `auto` is to receive so: where this process is to note the times, and a thread can wait for the only queue's socket.
+    pub fn is_best(at: At<'_>, spec: &Spec) -> bool {
+        let is_free = spec.batch.is_none() && spec.socket_buffer.is_none();
+        spec.timestamps == Some(Timestamps::Application) && is_free && queues(at.interface, INWARD) == 1
+    }
+
     /// The only stream's frames that arrive at the port go to sockets from now on.
     pub fn open(at: At<'_>, spec: &Spec, end: End, template: &Template, secret: u32) -> Result<XdpPort, TrafficError> {
         let refuse = |why: String| refuse_receiver(&why);
@@ -88,14 +94,16 @@ impl XdpPort {
         // A queue has one socket, which then has to send, too.
         let sends = spec.sender_api == Some(SenderApi::AfXdp);
         let leaving = if sends { flows.iter().filter(|flow| flow.source == end).count() } else { 0 };
-        let queues = queues(at.interface);
+        let queues = queues(at.interface, INWARD);
         if leaving > queues {
             return Err(refuse_streams(at, "receiver_api", ReceiverApi::AfXdp.name(), queues));
         }
         let memory = spec.socket_buffer.map_or(MEMORY, |octets| octets as usize);
         let holds = (memory / queues / PLACE).clamp(HOLDS[0], HOLDS[1]);
         let lens = lengths(template, spec);
-        let copy = !has_zero_copy(at.index);
+        // What nobody asked for by name leaves the driver's rings, and what is attached elsewhere, alone.
+        let by_name = spec.receiver_api.is_some();
+        let (copy, place) = (!by_name || !has_zero_copy(at.index), (!by_name).then_some(Place::Driver));
         let had_carrier = at.has_carrier();
         let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
         for queue in 0..queues {
@@ -112,7 +120,7 @@ impl XdpPort {
             outgoing.push(out);
             incoming.extend(inward);
         }
-        let redirect = Redirect::attach(at.interface, template.kind, secret, flow.id, &incoming, None);
+        let redirect = Redirect::attach(at.interface, template.kind, secret, flow.id, &incoming, place);
         let redirect = redirect.map_err(|error| refuse(format!("{error}; or choose packet-ring or auto")))?;
         at.wait_for_link(had_carrier);
         Ok(XdpPort { incoming: Mutex::new(Some(incoming)), outgoing: Mutex::new(outgoing), _redirect: redirect })
@@ -128,22 +136,33 @@ impl XdpPort {
     }
 }
 
-/// What sends the `nth` stream that leaves at the port: by the socket that is at its queue already, or by one of its own.
+/// Whether a sender that copies can be at each stream's queue without anybody else noticing, and what it was given is what
+/// leaves. Binding such a socket asks nothing of the driver: no ring is reset, and no program is touched.
+pub fn is_sound_sender(at: At<'_>, at_port: Option<&XdpPort>, streams: usize) -> bool {
+    // One that receives has the queue, and may be bound without a copy. Older kernels drop what the driver's ring has no room
+    // for, and count it nowhere.
+    at_port.is_none() && streams <= queues(at.interface, OUTWARD) && !is_older_than((5, 10))
+}
+
+/// What sends the `nth` stream that leaves at the port: by the socket that is at its queue already, or by one of its own,
+/// which copies where that is wanted, or where the driver does not say that it can do without.
 pub fn sender(
     at: At<'_>,
     at_port: Option<&XdpPort>,
     spec: &Spec,
     template: &Template,
     nth: usize,
+    copy: bool,
 ) -> Result<XdpSender, TrafficError> {
     let name = SenderApi::AfXdp.name();
     let sender = match at_port {
         Some(at_port) => {
             let outgoing = at_port.take_outgoing(nth);
-            let outgoing = outgoing.ok_or_else(|| refuse_streams(at, "sender_api", name, queues(at.interface)))?;
+            let outgoing =
+                outgoing.ok_or_else(|| refuse_streams(at, "sender_api", name, queues(at.interface, INWARD)))?;
             XdpSender { outgoing, pass: None }
         }
-        None => own_sender(at, &lengths(template, spec), nth)?,
+        None => own_sender(at, &lengths(template, spec), nth, copy || !has_zero_copy(at.index))?,
     };
     if let Some(octets) = spec.socket_buffer {
         let set = sender.outgoing.set_buffer(octets as usize);
@@ -152,9 +171,9 @@ pub fn sender(
     Ok(sender)
 }
 
-fn own_sender(at: At<'_>, lens: &[usize], nth: usize) -> Result<XdpSender, TrafficError> {
+fn own_sender(at: At<'_>, lens: &[usize], nth: usize, copy: bool) -> Result<XdpSender, TrafficError> {
     let name = SenderApi::AfXdp.name();
-    let (interface, queue, copy) = (at.index, nth as u32, !has_zero_copy(at.index));
+    let (interface, queue) = (at.index, nth as u32);
     let wanted = Wanted { interface, queue, outgoing: lens, incoming: 0, longest: 0, copy };
     let had_carrier = at.has_carrier();
     // Where one is attached already, that will do.
@@ -173,12 +192,16 @@ fn longest(template: &Template, spec: &Spec) -> usize {
     (lengths(template, spec).into_iter().max().unwrap_or(0) + TAG_LEN).min(MAX_FRAME)
 }
 
-/// The interface's receive queues: combined ones and those for receiving alone (struct ethtool_channels).
-fn queues(interface: &str) -> usize {
+/// Where struct ethtool_channels has the number of queues of one direction alone: after four maxima rx, tx, other, combined.
+const INWARD: usize = 4;
+const OUTWARD: usize = 5;
+const COMBINED: usize = 7;
+
+/// The interface's queues of a direction: combined ones, and those for it alone.
+fn queues(interface: &str, direction: usize) -> usize {
     let words = Ethtool::new(interface).and_then(|ethtool| ethtool.words(Words::Channels)).unwrap_or_default();
     let now = |at: usize| words.get(at).copied().unwrap_or(0) as usize;
-    // After four maxima: rx, tx, other, combined.
-    (now(4) + now(7)).clamp(1, MOST_QUEUES)
+    (now(direction) + now(COMBINED)).clamp(1, MOST_QUEUES)
 }
 
 fn refuse_receiver(why: &str) -> TrafficError {

@@ -46,7 +46,7 @@ use crate::sys::frames;
 use crate::sys::poll::wait_readable;
 use crate::xdp::generator::Generator;
 
-pub use af_xdp::sender as xdp_sender;
+pub use af_xdp::{is_sound_sender as is_sound_xdp_sender, sender as xdp_sender};
 pub use hop::Hop;
 pub use outward::XdpSender;
 pub use port::Port;

@@ -122,20 +122,25 @@ impl Port {
         let Some(source) = Flow::of(spec).iter().map(|flow| flow.source).find(|source| *source != end) else {
             return Ok(self);
         };
-        if spec.receiver_api == Some(ReceiverApi::AfXdp) {
+        let keeps_link = self.driver.as_deref().is_some_and(|driver| KEEP_LINK.contains(&driver));
+        let is_auto = spec.receiver_api.is_none();
+        if spec.receiver_api == Some(ReceiverApi::AfXdp) || (is_auto && keeps_link && XdpPort::is_best(self.at(), spec))
+        {
             let nobody = MacAddress([0; 6]);
-            let xdp = XdpPort::open(self.at(), spec, end, &template(spec, nobody, nobody, source), secret(tokens))?;
-            return Ok(Port { xdp: Some(Arc::new(xdp)), ..self });
+            match XdpPort::open(self.at(), spec, end, &template(spec, nobody, nobody, source), secret(tokens)) {
+                Ok(xdp) => return Ok(Port { xdp: Some(Arc::new(xdp)), ..self }),
+                Err(error) if !is_auto => return Err(error),
+                Err(_) => {}
+            }
         }
         let by_name = spec.receiver_api == Some(ReceiverApi::Xdp);
         let is_stamped_so = matches!(spec.timestamps, None | Some(Timestamps::Kernel));
-        let keeps_link = self.driver.as_deref().is_some_and(|driver| KEEP_LINK.contains(&driver));
         let refuse = |why: String| TrafficError::Api { option: "receiver_api", name: ReceiverApi::Xdp.name(), why };
         if by_name && !is_stamped_so {
             let why = "its times are the kernel's; leave timestamps out, or choose packet-recvmmsg";
             return Err(refuse(why.to_owned()));
         }
-        if by_name || (spec.receiver_api.is_none() && is_stamped_so && keeps_link) {
+        if by_name || (is_auto && is_stamped_so && keeps_link) {
             let place = (!by_name).then_some(Place::Driver);
             match self.attach(spec, source, tokens, place) {
                 Ok(checker) => return Ok(Port { checker: Some(Arc::new(checker)), ..self }),
