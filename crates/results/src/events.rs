@@ -129,13 +129,19 @@ const OTHERS_SLICES: usize = 2;
 
 /// Every event of a trial, in the order of time. `seen` says of an end which part of what it missed its interface counted all the
 /// same, and its own counters saw dropped after that.
-pub(crate) fn events(target: &Outcome, host: &Outcome, ways: &[Arrivals<'_>], seen: impl Fn(End) -> f64) -> Vec<Event> {
+pub(crate) fn events(
+    workload: Workload,
+    target: &Outcome,
+    host: &Outcome,
+    ways: &[Arrivals<'_>],
+    seen: impl Fn(End) -> f64,
+) -> Vec<Event> {
     let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
     for way in ways {
         events.extend(silences(way));
     }
     for outcome in [target, host] {
-        events.extend(others(outcome, seen(outcome.end)).into_iter().take(MOST));
+        events.extend(others(outcome, headers_of(workload), seen(outcome.end)).into_iter().take(MOST));
     }
     events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     events
@@ -217,8 +223,15 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     died.chain(stalls).take(MOST).collect()
 }
 
-/// Times in which others used an end's interface: what it counted beyond the trial's own.
-fn others(outcome: &Outcome, seen: f64) -> Vec<Event> {
+/// Octets that a message needs beside itself, at most: headers of its packet and of its acknowledgement. A connection of its own has
+/// three packets to begin and four to end besides (RFC 9293, section 3.5 and 3.6), of up to 78 octets each.
+fn headers_of(workload: Workload) -> f64 {
+    if workload == Workload::TcpCrr { 120.0 + 7.0 * 78.0 } else { 120.0 }
+}
+
+/// Times in which others used an end's interface: what it counted beyond the trial's own, whose messages need so many octets of
+/// headers.
+fn others(outcome: &Outcome, headers: f64, seen: f64) -> Vec<Event> {
     let timeline = &outcome.timeline;
     let ends = &timeline.ends_ns;
     let machine = |column, slice| timeline.machine.get(column, slice);
@@ -232,7 +245,7 @@ fn others(outcome: &Outcome, seen: f64) -> Vec<Event> {
             // What never arrived was as large as what did.
             let missing = seen * flow.columns.get(FlowColumn::Missing, slice).unwrap_or(0) as f64;
             let whole = if messages > 0.0 { 1.0 + missing / messages } else { 1.0 };
-            sum += (octets * 1.1 + messages.min(octets) * 120.0) * whole;
+            sum += (octets * 1.1 + messages.min(octets) * headers) * whole;
         }
         Some(sum)
     };
@@ -431,9 +444,9 @@ mod tests {
             }
         };
         count(&mut outcome, [1_060_000; 8]);
-        assert_eq!(others(&outcome, 0.0), []);
+        assert_eq!(others(&outcome, 120.0, 0.0), []);
         count(&mut outcome, [1_060_000, 1_060_000, 3_000_000, 3_000_000, 3_000_000, 1_060_000, 1_060_000, 1_060_000]);
-        let found = others(&outcome, 0.0);
+        let found = others(&outcome, 120.0, 0.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
         let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
@@ -441,7 +454,20 @@ mod tests {
         // Two of three datagrams came as far as the interface and no further: a thousand of a thousand octets arrived.
         outcome.timeline.flows[0].columns.0.insert(FlowColumn::Missing, vec![2000; 8]);
         count(&mut outcome, [3_180_000; 8]);
-        assert_eq!(others(&outcome, 0.0).len(), 1, "on the way: then somebody else's came here");
-        assert_eq!(others(&outcome, 1.0), []);
+        assert_eq!(others(&outcome, 120.0, 0.0).len(), 1, "on the way: then somebody else's came here");
+        assert_eq!(others(&outcome, 120.0, 1.0), []);
+    }
+
+    #[test]
+    fn packets_that_begin_and_end_connections_are_the_trial_s_own() {
+        let mut outcome = Outcome::of_flows(End::Target, vec![]);
+        outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Responder)];
+        outcome.timeline = timeline(&[&[64_000; 8]]);
+        outcome.timeline.flows[0].columns.0.insert(FlowColumn::Messages, vec![1000; 8]);
+        for slice in 0..8 {
+            outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(470_000))]);
+        }
+        assert_eq!(others(&outcome, headers_of(Workload::TcpCrr), 0.0), []);
+        assert_eq!(others(&outcome, headers_of(Workload::TcpRr), 0.0).len(), 1);
     }
 }

@@ -46,7 +46,7 @@ impl Joined<'_> {
             let least = LeastSilence::of(self.spec.workload);
             ways.push(Arrivals { direction, flows, seen, gap_s, longest_s, least, losing });
         }
-        record.events = events(self.target, self.host, &ways, |end| dropped_within(record, end));
+        record.events = events(self.spec.workload, self.target, self.host, &ways, |end| dropped_within(record, end));
     }
 
     fn outcome(&self, end: End) -> &Outcome {

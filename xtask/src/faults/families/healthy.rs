@@ -73,6 +73,10 @@ pub(super) fn requests(draft: &mut Draft) {
     if draft.case.plan != "tcp-crr" && draft.one_in(3) {
         draft.set("outstanding", 4);
     }
+    if draft.one_in(3) {
+        // As fast as answers come.
+        draft.case.set.retain(|set| !set.starts_with("rate"));
+    }
     draft.one_way();
 }
 
