@@ -5,11 +5,13 @@ mod arge;
 mod axi_dma;
 mod cadence;
 mod enet;
+mod sdma;
 
 pub use arge::Arge;
 pub use axi_dma::AxiDma;
 pub use cadence::{Cadence, Core};
 pub use enet::Enet;
+pub use sdma::Sdma;
 
 use std::collections::VecDeque;
 

@@ -5,11 +5,13 @@ mod arge;
 mod axi_ethernet;
 mod cadence;
 mod enet;
+mod ll_temac;
 
 pub use arge::ARGE;
 pub use axi_ethernet::AXI_ETHERNET;
 pub use cadence::{GEM, MACB};
 pub use enet::{ENET_ENHANCED, ENET_LEGACY};
+pub use ll_temac::LL_TEMAC;
 
 use crate::bus::Register;
 use crate::format::Format;
@@ -50,10 +52,14 @@ pub enum Step {
     Clear(Register, u32),
     /// Sets bits where an option wants it.
     When(When, Register, u32),
+    /// Replaces these bits by those where an option wants it.
+    ReplaceWhen(When, Register, u32, u32),
     /// Reads and throws away.
     Read(Register),
     /// Reads until these bits are clear; gives up after [`PATIENCE`] readings.
     UntilClear(Register, u32),
+    /// Reads until these bits are set; gives up as well.
+    UntilSet(Register, u32),
     /// Writes the transmit ring's address.
     TxRing(Register),
     /// Writes the receive ring's address.
@@ -191,6 +197,12 @@ mod tests {
         check_places("macb", cadence::macb::REGISTERS);
     }
 
+    #[test]
+    fn ll_temacs_registers_are_where_their_definition_has_them() {
+        check_places("ll-temac", ll_temac::MAC_REGISTERS);
+        check_places("sdma", ll_temac::DMA_REGISTERS);
+    }
+
     /// Of every list, those without a definition too.
     #[test]
     fn no_two_registers_are_at_one_place_and_no_two_fields_at_one_bit() {
@@ -200,6 +212,8 @@ mod tests {
             cadence::macb::REGISTERS,
             axi_ethernet::MAC_REGISTERS,
             axi_ethernet::DMA_REGISTERS,
+            ll_temac::MAC_REGISTERS,
+            ll_temac::DMA_REGISTERS,
             arge::REGISTERS,
         ];
         for list in lists {
@@ -216,7 +230,7 @@ mod tests {
     /// A doorbell by tail pointer needs a spare descriptor, and no other does.
     #[test]
     fn a_tail_pointer_and_a_spare_descriptor_go_together() {
-        for row in [ENET_LEGACY, ENET_ENHANCED, MACB, GEM, AXI_ETHERNET, ARGE] {
+        for row in [ENET_LEGACY, ENET_ENHANCED, MACB, GEM, AXI_ETHERNET, LL_TEMAC, ARGE] {
             let tail = matches!(row.tx_doorbell, Doorbell::Tail(_));
             assert_eq!(tail, row.format.spare == 1, "{}", row.name);
             assert_eq!(tail, matches!(row.rx_doorbell, Doorbell::Tail(_)), "{}", row.name);

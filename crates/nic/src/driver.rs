@@ -305,15 +305,16 @@ impl<const TX: usize, const RX: usize> Driver<TX, RX> {
                 Step::Set(register, bits) => set(registers, register, bits),
                 Step::Clear(register, bits) => clear(registers, register, bits),
                 Step::When(when, register, bits) if self.options.holds(when) => set(registers, register, bits),
-                Step::When(..) => {}
+                Step::ReplaceWhen(when, register, mask, bits) if self.options.holds(when) => {
+                    let value = registers.read(register);
+                    registers.write(register, value & !mask | bits);
+                }
+                Step::When(..) | Step::ReplaceWhen(..) => {}
                 Step::Read(register) => {
                     registers.read(register);
                 }
-                Step::UntilClear(register, bits) => {
-                    if !(0..PATIENCE).any(|_| registers.read(register) & bits == 0) {
-                        return Err(NeverClear(register.name));
-                    }
-                }
+                Step::UntilClear(register, bits) => wait_until(registers, register, bits, 0)?,
+                Step::UntilSet(register, bits) => wait_until(registers, register, bits, bits)?,
                 Step::TxRing(register) => registers.write(register, self.tx.first().0),
                 Step::RxRing(register) => registers.write(register, self.rx.first().0),
                 Step::IdleQueue(register) if self.options.idle_queue => registers.write(register, self.tx.idle().0),
@@ -328,6 +329,18 @@ impl<const TX: usize, const RX: usize> Driver<TX, RX> {
             }
         }
         Ok(())
+    }
+}
+
+fn wait_until(
+    registers: &mut impl Registers,
+    register: crate::bus::Register,
+    bits: u32,
+    wanted: u32,
+) -> Result<(), NeverClear> {
+    match (0..PATIENCE).any(|_| registers.read(register) & bits == wanted) {
+        true => Ok(()),
+        false => Err(NeverClear(register.name)),
     }
 }
 

@@ -305,6 +305,40 @@ pub const AXI_DMA: Format = Format {
     },
 };
 
+/// The scatter/gather DMA of Xilinx's memory controller (SDMA) behind an LL TEMAC: words as in Linux' `struct cdmac_bd`, AXI DMA's
+/// forerunner. A sent descriptor is told of by its Cmplt bit. A received one by its last word: the engine writes upwards, and
+/// Xilinx's own driver (`XLlDma_BdRingFromHw`) takes a descriptor whose Cmplt bit is set, and whose APP4 is as it was
+/// handed over, for one that is still being written.
+pub const SDMA: Format = Format {
+    name: "SDMA",
+    words: 8,
+    tx_alignment: 1,
+    tx: Side {
+        device: Mark::clear(3, 1 << 28),
+        address: field(1, !0),
+        length: field(2, !0),
+        size: None,
+        first: Some(Mark::set(3, 1 << 27)),
+        last: Mark::set(3, 1 << 26),
+        constant: &[],
+        faults: SDMA_FAULTS,
+    },
+    rx: Side {
+        // Above RXBYTECNT, and clear in what the MAC writes.
+        device: Mark::set(7, 1 << 15),
+        address: field(1, !0),
+        length: field(7, 0x3fff),
+        size: Some(field(2, !0)),
+        first: Some(Mark::set(3, 1 << 27)),
+        last: Mark::set(3, 1 << 26),
+        constant: &[(3, 0)],
+        faults: SDMA_FAULTS,
+    },
+    ..AXI_DMA
+};
+
+const SDMA_FAULTS: &[(Mark, Fault)] = &[(Mark::set(3, 1 << 31), Fault::Bus)];
+
 /// Atheros' MAC of AR71xx and its successors (in FreeBSD arge): descriptors as in `if_argevar.h`. EMPTY, bit 31, is the
 /// device's in a receive descriptor and the driver's in a transmit descriptor.
 pub const ARGE: Format = Format {
@@ -342,7 +376,7 @@ pub const ARGE: Format = Format {
 };
 
 /// Every format.
-pub const ALL: [&Format; 6] = [&ENET_LEGACY, &ENET_ENHANCED, &MACB, &GEM, &AXI_DMA, &ARGE];
+pub const ALL: [&Format; 7] = [&ENET_LEGACY, &ENET_ENHANCED, &MACB, &GEM, &AXI_DMA, &SDMA, &ARGE];
 
 #[cfg(test)]
 mod tests {

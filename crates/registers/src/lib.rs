@@ -19,11 +19,12 @@ use definition::{Definitions, DeviceDefinition};
 pub use parse::BadDefinition;
 
 /// The definitions that come with linerate.
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 6] = [
     ("imx-enet.regs", include_str!("../definitions/imx-enet.regs")),
     ("cadence-gem.regs", include_str!("../definitions/cadence-gem.regs")),
     ("atmel-emac.regs", include_str!("../definitions/atmel-emac.regs")),
     ("intel-8254x.regs", include_str!("../definitions/intel-8254x.regs")),
+    ("xilinx-ll-temac.regs", include_str!("../definitions/xilinx-ll-temac.regs")),
     ("ieee-phy.regs", include_str!("../definitions/ieee-phy.regs")),
 ];
 
@@ -53,7 +54,7 @@ mod tests {
         let own = |text: &str| definitions(&[("mine.regs".to_owned(), text.to_owned())]);
         let all = own("device mine\nmanual my board's, page 1\nMINE 0x020c4000 rw Mine\n").unwrap();
         assert_eq!(all.devices[0].name, "mine");
-        assert_eq!(all.devices.len(), 1 + SHIPPED.len());
+        assert_eq!(all.devices.len(), 1 + shipped().len());
         let error = own("device mine\nMINE\n").unwrap_err().to_string();
         assert!(error.contains("mine.regs, line 2: "), "{error}");
     }

@@ -3,8 +3,8 @@
 use linerate_model::device::Broken as Met;
 use linerate_model::explore::Explored;
 use linerate_model::world::Failure;
-use linerate_nic::controller::{ARGE, AXI_ETHERNET, Controller, ENET_ENHANCED, ENET_LEGACY, GEM, MACB};
-use linerate_nic::format::{AXI_DMA, Format};
+use linerate_nic::controller::{ARGE, AXI_ETHERNET, Controller, ENET_ENHANCED, ENET_LEGACY, GEM, LL_TEMAC, MACB};
+use linerate_nic::format::{AXI_DMA, Format, Mark, SDMA, Side};
 
 use super::patched::{Broken, Bug, NoSecondLook};
 use super::setup::{CONTROLLERS, Original, Patch, Script, Setup, schedules};
@@ -43,6 +43,17 @@ fn b2_ownership_written_before_the_other_words() {
     }
 }
 
+static BY_STATUS: Format =
+    Format { rx: Side { device: Mark { word: 3, mask: 1 << 28, set: false }, ..SDMA.rx }, ..SDMA };
+static TAKEN_BY_STATUS: Controller = Controller { format: &BY_STATUS, ..LL_TEMAC };
+
+/// Linux' ll_temac: the length is read when the status is there, and the engine writes it after that.
+#[test]
+fn b2_a_length_that_is_written_after_the_status() {
+    let failure = check_found::<4>(Setup::of(&TAKEN_BY_STATUS), &Original, Script::Receive(2));
+    assert!(matches!(failure, Failure::Received { .. }), "{failure:?}");
+}
+
 /// Stabilizer #49: the processor's stores overtake each other.
 #[test]
 fn b3_no_barrier_before_ownership() {
@@ -69,7 +80,7 @@ fn b3_is_no_bug_in_program_order() {
 /// Stabilizer #33, stm32h5xx-hal #37: the packet waits for the next one's doorbell. ENET's remedy for B8 would hide it.
 #[test]
 fn b4_doorbell_before_the_descriptor_is_visible() {
-    for controller in [&RINGS_ONCE, &RINGS_ONCE_ENHANCED, &MACB, &GEM, &AXI_ETHERNET, &ARGE] {
+    for controller in [&RINGS_ONCE, &RINGS_ONCE_ENHANCED, &MACB, &GEM, &AXI_ETHERNET, &LL_TEMAC, &ARGE] {
         check_found::<4>(Setup::of(controller).weak(), &Broken(Bug::NoBarrierBeforeDoorbell), Script::Send);
     }
 }
@@ -84,7 +95,7 @@ fn b5_buffer_not_cleaned() {
 
 #[test]
 fn b5_descriptor_not_cleaned() {
-    for controller in [&ENET_ENHANCED, &AXI_ETHERNET, &ARGE] {
+    for controller in [&ENET_ENHANCED, &AXI_ETHERNET, &LL_TEMAC, &ARGE] {
         check_found::<4>(Setup::of(controller).write_back(), &Broken(Bug::NotCleaned(0x100..0x300)), Script::Send);
     }
 }
@@ -100,7 +111,7 @@ fn b5_buffer_not_invalidated() {
 
 #[test]
 fn b5_descriptor_not_invalidated() {
-    for controller in [&ENET_ENHANCED, &AXI_ETHERNET, &ARGE] {
+    for controller in [&ENET_ENHANCED, &AXI_ETHERNET, &LL_TEMAC, &ARGE] {
         let patch = Broken(Bug::NotInvalidated(0x100..0x300));
         check_found::<4>(Setup::of(controller).write_back(), &patch, Script::Receive(2));
     }
@@ -142,7 +153,7 @@ fn b8_doorbell_lost_against_an_engine_going_idle() {
 /// Between "nothing is left" and "let interrupts through": a MAC that forgets what came meanwhile never tells of it.
 #[test]
 fn b13_interrupt_lost_between_the_last_look_and_the_unmasking() {
-    for controller in [&MACB, &GEM] {
+    for controller in [&MACB, &GEM, &LL_TEMAC] {
         let failure = check_found::<4>(Setup::of(controller), &NoSecondLook, Script::Receive(2));
         assert!(matches!(failure, Failure::Received { .. }), "{failure:?}");
     }

@@ -7,7 +7,9 @@ use linerate_model::device::Wire;
 use linerate_model::explore::{Choices, explore};
 use linerate_model::world::{CpuBus, CpuRegisters, Waited, World};
 use linerate_nic::bus::{Bus, BusAddress, Register};
-use linerate_nic::controller::{ARGE, AXI_ETHERNET, Controller, Doorbell, ENET_ENHANCED, ENET_LEGACY, GEM, MACB};
+use linerate_nic::controller::{
+    ARGE, AXI_ETHERNET, Controller, Doorbell, ENET_ENHANCED, ENET_LEGACY, GEM, LL_TEMAC, MACB,
+};
 use linerate_nic::driver::{Driver, Polled};
 use linerate_nic::options::{Faulty, Offset, Options};
 use linerate_nic::rx_ring::Fragments;
@@ -93,11 +95,12 @@ fn b9_a_ring_that_was_full_receives_again() {
 const NOWHERE: Doorbell = Doorbell::Write(Register::mac("nowhere", 0xffc), 0);
 static DEAF_ENET: Controller = Controller { rx_doorbell: NOWHERE, ..ENET_LEGACY };
 static DEAF_AXI: Controller = Controller { rx_doorbell: NOWHERE, ..AXI_ETHERNET };
+static DEAF_SDMA: Controller = Controller { rx_doorbell: NOWHERE, ..LL_TEMAC };
 static DEAF_ARGE: Controller = Controller { rx_doorbell: NOWHERE, ..ARGE };
 
 #[test]
 fn b9_a_receiver_that_nobody_restarts_is_found() {
-    for controller in [&DEAF_ENET, &DEAF_AXI, &DEAF_ARGE] {
+    for controller in [&DEAF_ENET, &DEAF_AXI, &DEAF_SDMA, &DEAF_ARGE] {
         assert!(!survives_a_burst(controller), "{}", controller.name);
     }
 }

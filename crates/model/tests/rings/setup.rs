@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use linerate_model::device::{Arge, AxiDma, Cadence, Core, Device, Enet, Wire};
+use linerate_model::device::{Arge, AxiDma, Cadence, Core, Device, Enet, Sdma, Wire};
 use linerate_model::explore::{Choices, Explored, explore};
 use linerate_model::memory::{LINE, Memory, Order};
 use linerate_model::world::{CpuBus, CpuRegisters, Failure, Waited, World};
 use linerate_nic::bus::{Bus, BusAddress, Registers};
-use linerate_nic::controller::{ARGE, AXI_ETHERNET, Controller, ENET_ENHANCED, ENET_LEGACY, GEM, MACB};
+use linerate_nic::controller::{ARGE, AXI_ETHERNET, Controller, ENET_ENHANCED, ENET_LEGACY, GEM, LL_TEMAC, MACB};
 use linerate_nic::driver::{Driver, Polled};
 use linerate_nic::format::Close;
 use linerate_nic::options::Options;
@@ -26,7 +26,7 @@ pub const BUFFER: u32 = 128;
 /// More schedules than any of these tests has.
 const MOST: u64 = 3_000_000;
 
-pub static CONTROLLERS: [&Controller; 6] = [&ENET_LEGACY, &ENET_ENHANCED, &MACB, &GEM, &AXI_ETHERNET, &ARGE];
+pub static CONTROLLERS: [&Controller; 7] = [&ENET_LEGACY, &ENET_ENHANCED, &MACB, &GEM, &AXI_ETHERNET, &LL_TEMAC, &ARGE];
 
 #[derive(Clone, Copy)]
 pub struct Setup {
@@ -58,6 +58,7 @@ impl Setup {
             "MACB" => Box::new(Cadence::new(Core::Emac)),
             "GEM" => Box::new(Cadence::new(Core::Gem)),
             "AXI Ethernet" => Box::new(AxiDma::default()),
+            "LL TEMAC" => Box::new(Sdma::default()),
             "arge" => Box::new(Arge::default()),
             _ => Box::new(Enet::new(self.erratum)),
         }
