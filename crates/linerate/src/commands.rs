@@ -27,7 +27,7 @@ mod plans;
 mod predict;
 mod profile;
 #[cfg(feature = "nats")]
-mod queue;
+pub(crate) mod queue;
 mod records;
 mod registers;
 pub(crate) mod report;

@@ -10,6 +10,8 @@ mod measure;
 mod output;
 mod progress;
 mod render;
+#[cfg(feature = "nats")]
+mod team;
 mod usual_store;
 #[cfg(feature = "web")]
 mod web;

@@ -27,5 +27,5 @@ pub(crate) mod searching;
 pub(crate) mod settings;
 mod ssh_counters;
 pub(crate) mod time_left;
-#[cfg(feature = "web")]
+#[cfg(any(feature = "web", feature = "nats"))]
 pub(crate) mod watched;

@@ -11,6 +11,8 @@
 
 mod asked;
 mod assets;
+#[cfg(feature = "nats")]
+mod counters;
 mod gate;
 mod page;
 mod reply;
@@ -28,6 +30,10 @@ use linerate_control::{ConnectOptions, Endpoint};
 use linerate_results::store::Store;
 use linerate_results::tally::Tally;
 
+#[cfg(feature = "nats")]
+pub(crate) use counters::Counters;
+#[cfg(feature = "nats")]
+pub(crate) use server::Served;
 pub(crate) use server::{Door, serve};
 pub(crate) use sessions::{ScraperToken, Token};
 pub(crate) use tls::Tls;
@@ -36,6 +42,8 @@ use self::gate::Gate;
 use self::runs::Runs;
 use self::sessions::Sessions;
 use crate::render;
+#[cfg(feature = "nats")]
+use crate::team::Team;
 
 /// What may be done beside looking.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +70,9 @@ pub(crate) struct Lab {
     /// What scrapers read, kept from one to the next.
     tally: Mutex<Tally>,
     runs: Runs,
+    /// The team's queue, where one was given.
+    #[cfg(feature = "nats")]
+    team: Option<Team>,
 }
 
 /// What a server is started with.
@@ -76,15 +87,42 @@ pub(crate) struct Setup {
     /// Words by which every command that is started here reaches machines.
     pub(crate) reach: Vec<String>,
     pub(crate) scraper: Option<ScraperToken>,
+    #[cfg(feature = "nats")]
+    pub(crate) team: Option<Team>,
 }
 
 impl Lab {
     pub(crate) fn new(setup: Setup, token: &Token) -> Lab {
-        let Setup { store, machines, plans, connect, allowed, names, reach, scraper } = setup;
+        #[cfg(feature = "nats")]
+        let team = setup.team;
+        let Setup { store, machines, plans, connect, allowed, names, reach, scraper, .. } = setup;
         let runs = Runs::new(reach.iter().cloned().chain([format!("--store={}", store.display())]).collect());
         let (gate, sessions) = (Gate::new(names), Sessions::new(token));
         let tally = Mutex::new(Tally::new(render::metrics::wanted()));
-        Lab { store, machines, plans, connect, allowed, reach, gate, sessions, scraper, tally, runs }
+        Lab {
+            store,
+            machines,
+            plans,
+            connect,
+            allowed,
+            reach,
+            gate,
+            sessions,
+            scraper,
+            tally,
+            runs,
+            #[cfg(feature = "nats")]
+            team,
+        }
+    }
+
+    /// Whether there are benches, jobs and workers to be seen.
+    fn has_team(&self) -> bool {
+        #[cfg(feature = "nats")]
+        let has = self.team.is_some();
+        #[cfg(not(feature = "nats"))]
+        let has = false;
+        has
     }
 
     fn store(&self) -> Result<Store> {

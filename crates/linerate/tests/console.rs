@@ -356,6 +356,60 @@ fn the_full_screen_shows_the_same_and_gives_the_terminal_back() {
     }
 }
 
+/// Benches, jobs and workers of a queue, line by line and on a full screen, which shows what changes.
+#[cfg(feature = "nats")]
+#[test]
+fn a_team_s_queue_is_shown_where_there_is_one() {
+    use machines::queue::{Queue, id};
+    let name = "a_team_s_queue_is_shown_where_there_is_one";
+    let bench = Bench::bare(name);
+    let Some(queue) = Queue::start(name, &bench).map(Queue::with_examples) else { return };
+    let url = queue.nats.url();
+    let lines = ["18", "1", "", "2", "", "3", "", "4", &id(3), "5", &id(2), "6", "2", "", "0", "0"];
+    let ran = with_lines(bench.linerate(&["console", "--plain", "--queue", &url]), &lines);
+    ran.check_done();
+    let show = format!("linerate jobs show {} --queue={url}", id(3));
+    for part in [
+        "18  Team",
+        &url,
+        "measures (lab-1)",
+        "maintenance: new board (ann)",
+        "Again every 5 s",
+        "lab-1",
+        &show,
+        "Ended 2026-",
+        "taken out of the queue",
+        "the bench does not allow it",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    assert_eq!(ran.stdout.matches("waiting").count(), 1, "it was taken back meanwhile: {}", ran.stdout);
+    // One that cannot be reached is said, and the menu goes on.
+    let mut command = bench.linerate(&["console", "--plain"]);
+    command.env("LINERATE_QUEUE", "nats://127.0.0.1:1");
+    let ran = with_lines(command, &["18", "1", "", "0", "0"]);
+    assert!(ran.check_done().stdout.contains("cannot be reached"), "{}", ran.stdout);
+
+    let Some(tmux) = Tmux::start(name, 80, 24, &bench) else { return };
+    tmux.line(&format!("{} --queue {url}", in_shell()));
+    tmux.wait("Team");
+    tmux.keys(&["1", "8", "Enter"]);
+    tmux.wait("Workers");
+    tmux.keys(&["Enter"]);
+    tmux.wait("measures (lab-1)");
+    let began = serde_json::json!({"event": "trial_began", "place": 3, "planned": 24, "words": "tcp-stream", "index": 0,
+        "repeat": 0, "configuration": 0, "expected_s": 2.0, "offered_bps": null, "left": null});
+    queue.tell(&id(1), &began);
+    let shown = tmux.wait("trial 3 of 24");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    tmux.keys(&["Escape"]);
+    tmux.wait("Take a job back");
+    tmux.keys(&["q"]);
+    tmux.wait("18  Team");
+    tmux.keys(&["q"]);
+    tmux.wait("shell>");
+}
+
 #[test]
 fn the_full_screen_measures_and_watches() {
     let test = "the_full_screen_measures_and_watches";

@@ -89,6 +89,8 @@ pub trait Broker {
     fn put(&mut self, bucket: Bucket, key: &str, value: &[u8], expected: u64) -> Result<Option<u64>, Unavailable>;
     /// Takes a value away, if it has this revision.
     fn delete(&mut self, bucket: Bucket, key: &str, expected: u64) -> Result<(), Unavailable>;
+    /// A number that is another as soon as somebody has written there.
+    fn mark(&mut self, bucket: Bucket) -> Result<u64, Unavailable>;
     /// All values of a bucket.
     fn all(&mut self, bucket: Bucket) -> Result<Vec<Entry>, Unavailable>;
 

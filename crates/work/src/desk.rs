@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linerate_machine::text::is_plain_name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -263,9 +264,46 @@ pub fn waiting(broker: &mut dyn Broker) -> Result<BTreeMap<String, usize>, Unava
     Ok(count)
 }
 
+/// All that a queue holds, as it was when it was looked at last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overview {
+    /// By name.
+    pub benches: Vec<BenchRecord>,
+    /// By bench.
+    pub leases: BTreeMap<String, LeaseCard>,
+    /// How many jobs wait or run, by bench.
+    pub waiting: BTreeMap<String, usize>,
+    /// By name.
+    pub workers: Vec<WorkerCard>,
+    /// The oldest first; also those that have ended.
+    pub jobs: Vec<JobRecord>,
+    /// Where the jobs stood when they were read.
+    mark: Option<u64>,
+}
+
+impl Overview {
+    /// Looks again. Jobs, of which there may be many with much text, are read where one has changed.
+    pub fn refresh(&mut self, broker: &mut dyn Broker) -> Result<(), Unavailable> {
+        self.benches = benches(broker)?;
+        self.leases = leases(broker)?;
+        self.waiting = waiting(broker)?;
+        self.workers = workers(broker)?;
+        let mark = broker.mark(Bucket::Jobs)?;
+        if self.mark != Some(mark) {
+            self.jobs = jobs(broker)?;
+            self.mark = Some(mark);
+        }
+        Ok(())
+    }
+}
+
 /// Takes a job back.
 pub fn cancel(broker: &mut dyn Broker, id: &str, by: &str) -> Result<Cancelled, DeskError> {
     let unknown = || DeskError::Unknown { what: "job", name: id.to_owned() };
+    // It becomes a part of a subject.
+    if !is_plain_name(id) {
+        return Err(unknown());
+    }
     let mut found = None;
     let with = |before: Option<JobRecord>| {
         let mut record = before?;

@@ -26,13 +26,13 @@ mod worker;
 pub use bench::{BadBench, Bench, Limits};
 pub use broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
 pub use desk::{
-    BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Submitted, WorkerCard, benches,
-    cancel, jobs, leases, maintain, selected, submit, waiting, workers,
+    BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Overview, Submitted, WorkerCard,
+    benches, cancel, jobs, leases, maintain, selected, submit, waiting, workers,
 };
 pub use fair::Shares;
 pub use hours::Hours;
 pub use job::{BadJob, Job, Priority, Ticket};
 pub use memory::Memory;
 #[cfg(feature = "nats")]
-pub use nats::{Access, Nats, QueueError, Teller};
+pub use nats::{Access, Heard, Nats, QueueError, Teller};
 pub use worker::{Came, Deed, Now, Start, Timing, Worker};

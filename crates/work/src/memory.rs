@@ -113,8 +113,14 @@ impl Broker for Memory {
             && let Some(all) = self.buckets.get_mut(&bucket)
         {
             all.remove(key);
+            self.revision += 1;
         }
         self.answer(())
+    }
+
+    fn mark(&mut self, _: Bucket) -> Result<u64, Unavailable> {
+        self.answers()?;
+        self.answer(self.revision)
     }
 
     fn all(&mut self, bucket: Bucket) -> Result<Vec<Entry>, Unavailable> {

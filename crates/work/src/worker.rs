@@ -511,6 +511,12 @@ impl Worker {
         self.runs.iter().map(|(bench, run)| (bench.as_str(), run.job.id.as_str()))
     }
 
+    /// The benches whose leases it holds, and how long ago each was renewed, milliseconds.
+    pub fn leases(&self, mono_ms: u64) -> impl Iterator<Item = (&str, u64)> {
+        let held = self.runs.iter().filter(|(_, run)| !run.lease.is_lost);
+        held.map(move |(bench, run)| (bench.as_str(), mono_ms.saturating_sub(run.lease.renewed_ms)))
+    }
+
     /// The names of its benches.
     pub fn benches(&self) -> BTreeSet<String> {
         names(self.benches.values())

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::services;
 use linerate_work::{
-    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, Job, JobState, Memory, Nats, Now, Priority, Ticket,
-    Timing, Worker, benches, cancel, jobs, leases, submit, workers,
+    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, DeskError, Job, JobState, Memory, Nats, Now, Overview,
+    Priority, Ticket, Timing, Worker, benches, cancel, jobs, leases, submit, workers,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -84,8 +84,10 @@ fn answers<B: Broker>(broker: &mut B, pass: impl Fn(&mut B, Duration)) {
         assert_eq!((entry.revision, entry.value.as_slice()), (second, b"two".as_slice()));
         broker.delete(bucket, "a", second).unwrap();
         assert_eq!(broker.get(bucket, "a").unwrap(), None);
+        let mark = broker.mark(bucket).unwrap();
+        assert_eq!(broker.mark(bucket).unwrap(), mark, "nobody has written");
         let third = broker.put(bucket, "a", b"again", 0).unwrap().expect("it was deleted");
-        assert!(third > second);
+        assert!(third > second && broker.mark(bucket).unwrap() != mark);
         for at in 0..300 {
             broker.put(bucket, &format!("k{at}"), format!("{at}").as_bytes(), 0).unwrap().expect("new");
         }
@@ -190,6 +192,36 @@ fn a_server_that_forgot_everything_goes_on() {
     assert_eq!(found, None);
     submit(&mut queue, &job("b", "ann", 1, 3)).unwrap();
     assert_eq!(queue.tickets(None).unwrap().len(), 1);
+}
+
+/// What is told of campaigns is heard, of all and of one; an overview reads jobs anew where one has changed.
+#[test]
+fn what_happens_is_heard() {
+    let Some(server) = Server::new("heard") else { return };
+    let (mut queue, other) = (server.open(), server.open());
+    let teller = other.teller();
+    let (all, one) = (queue.hear(None), queue.hear(Some("B")));
+    assert_eq!(queue.connections(), (1, true));
+    let heard = retry(|| {
+        teller.tell("A", b"{}");
+        all.next(Duration::from_millis(100)).unwrap()
+    });
+    assert_eq!(heard, ("A".to_owned(), b"{}".to_vec()));
+    assert_eq!(one.next(Duration::from_millis(100)).unwrap(), None, "that was of another");
+    teller.tell("B", b"[]");
+    assert_eq!(one.next(Duration::from_secs(5)).unwrap(), Some(("B".to_owned(), b"[]".to_vec())));
+    let mut overview = Overview::default();
+    overview.refresh(&mut queue).unwrap();
+    assert!(overview.jobs.is_empty());
+    submit(&mut queue, &job("b", "ann", 1, 3)).unwrap();
+    overview.refresh(&mut queue).unwrap();
+    assert_eq!((overview.jobs.len(), overview.waiting["b"]), (1, 1));
+    for odd in ["*", ">", "a b", "x\r\nPUB y 0", ""] {
+        assert!(matches!(cancel(&mut queue, odd, "ann"), Err(DeskError::Unknown { .. })), "{odd:?}");
+    }
+    cancel(&mut queue, &overview.jobs[0].job.id.clone(), "ann").unwrap();
+    overview.refresh(&mut queue).unwrap();
+    assert_eq!((overview.jobs[0].state, overview.waiting.len()), (JobState::Cancelled, 0));
 }
 
 fn retry<T>(mut what: impl FnMut() -> Option<T>) -> T {

@@ -14,4 +14,7 @@ pub(crate) struct ConsoleArgs {
     /// So it is also with TERM=dumb, and where standard input or output is no terminal.
     #[arg(long)]
     pub(crate) plain: bool,
+    #[cfg(feature = "nats")]
+    #[command(flatten)]
+    pub(crate) queue: super::QueueArgs,
 }

@@ -49,6 +49,9 @@ pub(crate) struct WebArgs {
     /// Let programs be run that an endpoint (exec:) or a plan ([boot], custom settings) names, and plans be posted as text
     #[arg(long)]
     pub(crate) allow_commands: bool,
+    #[cfg(feature = "nats")]
+    #[command(flatten)]
+    pub(crate) queue: super::QueueArgs,
 }
 
 /// What it looks like.

@@ -139,7 +139,7 @@ pub(crate) enum OnOff {
 
 #[derive(Args, Debug)]
 pub(crate) struct WorkerArgs {
-    /// A bench that this worker measures on: a file (docs/teams.md); may be given several times
+    /// A bench that this worker measures on: a file, or a folder of them (docs/teams.md); may be given several times
     #[arg(long, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) bench: Vec<PathBuf>,
     /// So many campaigns at once; more than one disturb each other where they share a machine
@@ -148,6 +148,14 @@ pub(crate) struct WorkerArgs {
     /// After how long a worker that died has lost its benches; the first worker of a queue says so for all [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration)]
     pub(crate) lease: Option<Duration>,
+    /// Let a scraper read /metrics with the token in this file: made if it is not there, and kept. Without it nothing listens
+    #[cfg(feature = "web")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Where a scraper finds it: an address of the loopback
+    #[cfg(feature = "web")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4781", requires = "metrics")]
+    pub(crate) metrics_listen: std::net::SocketAddr,
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
 }

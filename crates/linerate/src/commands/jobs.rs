@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use linerate_work::{
-    Cancelled, DeskError, JobRecord, JobState, Maintenance, Nats, benches, cancel, jobs as all_jobs, leases, maintain,
-    waiting, workers,
+    Cancelled, DeskError, JobRecord, JobState, Maintenance, Nats, Overview, cancel, jobs as all_jobs, maintain, workers,
 };
 use serde::Serialize;
 
@@ -21,6 +20,9 @@ use crate::render::{self, jobs as render_jobs};
 /// A watcher looks so often whether the job has ended without a word.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Of what campaigns tell while they run, a list that is printed once has heard nothing.
+const NOT_HEARD: fn(&str) -> Option<String> = |_| None;
+
 /// Lists, shows, takes back.
 pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
     let mut queue = queue::visit(&arguments.queue)?;
@@ -33,16 +35,17 @@ pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
                     && bench.as_ref().is_none_or(|bench| one.job.bench == *bench)
             };
             let found: Vec<JobRecord> = all_jobs(&mut queue)?.into_iter().filter(is_wanted).collect();
-            shown(&found, json, || render_jobs::list(&found, now().as_millisecond(), width));
+            let none = "No job waits or runs; --all shows those that have ended.";
+            shown(&found, json, || render_jobs::list(&found, now().as_millisecond(), &NOT_HEARD, none).text(width));
         }
         JobsCommand::Dead => {
             let dead = |one: &JobRecord| one.state == JobState::Dead;
             let found: Vec<JobRecord> = all_jobs(&mut queue)?.into_iter().filter(dead).collect();
-            shown(&found, json, || render_jobs::dead(&found, width));
+            shown(&found, json, || render_jobs::dead(&found).text(width));
         }
         JobsCommand::Show { job } => {
             let found = [called(&mut queue, job)?];
-            shown(&found, json, || render::wrapped(&render_jobs::one(&found[0]), width));
+            shown(&found, json, || render_jobs::one(&found[0]).text(width));
         }
         JobsCommand::Cancel { job } => {
             let record = called(&mut queue, job)?;
@@ -59,10 +62,10 @@ pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
         }
         JobsCommand::Watch { job } => watch(&mut queue, job)?,
         JobsCommand::Benches => {
-            let (all, held, count) = (benches(&mut queue)?, leases(&mut queue)?, waiting(&mut queue)?);
-            let there = workers(&mut queue)?;
-            let unix_s = now().as_second();
-            shown(&all, json, || render_jobs::benches(&all, &held, &count, &there, unix_s, width));
+            let mut all = Overview::default();
+            all.refresh(&mut queue)?;
+            let text = || render_jobs::benches(&all, now().as_millisecond(), &NOT_HEARD).text(width);
+            shown(&all.benches, json, text);
         }
         JobsCommand::Maintenance { bench, state, reason } => {
             let why = Maintenance { by: queue::user(None)?, reason: reason.clone() };
@@ -77,7 +80,7 @@ pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
         }
         JobsCommand::Workers => {
             let all = workers(&mut queue)?;
-            shown(&all, json, || render_jobs::workers(&all, now().as_millisecond(), width));
+            shown(&all, json, || render_jobs::workers(&all, now().as_millisecond()).text(width));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -105,16 +108,15 @@ fn called(queue: &mut Nats, beginning: &str) -> Result<JobRecord, DeskError> {
 fn watch(queue: &mut Nats, job: &str) -> Result<()> {
     interrupt::listen();
     let id = called(queue, job)?.job.id;
+    let heard = queue.hear(Some(&id));
     loop {
         if called(queue, &id)?.state.has_ended() || interrupt::requested() {
             return Ok(());
         }
-        queue.follow(&id, PAUSE, |event| match event {
-            Some(event) => {
-                data!("{}\n", String::from_utf8_lossy(event).trim_end());
-                true
-            }
-            None => false,
-        })?;
+        while !interrupt::requested()
+            && let Some((_, event)) = heard.next(PAUSE)?
+        {
+            data!("{}\n", String::from_utf8_lossy(&event).trim_end());
+        }
     }
 }

@@ -20,17 +20,23 @@ pub(super) fn open(arguments: &QueueArgs, lease: Option<Duration>) -> Result<Nat
 }
 
 fn access(arguments: &QueueArgs) -> Result<Access> {
+    let given = given(arguments)?;
+    given.context("which queue? Give --queue nats://HOST:4222, or set LINERATE_QUEUE")
+}
+
+/// Where it is, and who asks; `None`: nobody has said that there is one. Nothing is reached.
+pub(super) fn given(arguments: &QueueArgs) -> Result<Option<Access>> {
     let variable = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty());
     let url = arguments.queue.clone().or_else(|| variable("LINERATE_QUEUE")?.into_string().ok());
-    let url = url.context("which queue? Give --queue nats://HOST:4222, or set LINERATE_QUEUE")?;
+    let Some(url) = url else { return Ok(None) };
     let credentials =
         arguments.queue_credentials.clone().or_else(|| variable("LINERATE_QUEUE_CREDENTIALS").map(PathBuf::from));
     let authorities = variable("LINERATE_QUEUE_AUTHORITIES").map(PathBuf::from);
-    Ok(Access::new(&url, credentials.as_deref(), authorities.as_deref())?)
+    Ok(Some(Access::new(&url, credentials.as_deref(), authorities.as_deref())?))
 }
 
 /// Who asks: the name given, or the user's.
-pub(super) fn user(given: Option<&str>) -> Result<String> {
+pub(crate) fn user(given: Option<&str>) -> Result<String> {
     let name = given.map(str::to_owned).or_else(|| std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok());
     let name = name.unwrap_or_else(|| "somebody".to_owned());
     if given.is_some_and(|name| !is_plain_name(name)) {

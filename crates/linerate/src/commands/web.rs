@@ -61,6 +61,8 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         Allowed { run: arguments.allow_run, settings: arguments.allow_settings, commands: arguments.allow_commands };
     let connect = connect_options(&shared)?;
     let scraper = arguments.metrics.as_deref().map(ScraperToken::of).transpose()?;
+    #[cfg(feature = "nats")]
+    let team = super::queue::given(&arguments.queue)?.map(crate::team::Team::new);
     interrupt::listen();
     let door = match &arguments.socket {
         Some(path) => Door::unix(path)?,
@@ -77,6 +79,8 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         names: names(arguments),
         reach: reach(&shared),
         scraper,
+        #[cfg(feature = "nats")]
+        team,
     };
     let lab = Lab::new(setup, &token);
     match (&arguments.socket, door.port()) {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use linerate_machine::printable::in_line;
 use linerate_results::record::Record;
 
 use super::events::{CampaignEvent, Narrowed};
@@ -13,6 +14,9 @@ use super::time_left::TimeLeft;
 /// So many trials and sentences are kept; the store has all trials.
 const TRIALS: usize = 200;
 const SENTENCES: usize = 100;
+/// So many configurations are, and so much of what another machine calls one or says.
+const CONFIGURATIONS: usize = 10_000;
+const WORDS: usize = 2000;
 /// So many seconds of a trial are kept, and so many repeats of a configuration.
 const SECONDS: usize = 3600;
 const REPEATS: usize = 1000;
@@ -90,7 +94,10 @@ impl Watched {
                 place, planned, words, configuration, expected_s, offered_bps, left, ..
             } => {
                 self.doing = None;
-                self.words.insert(configuration, words.clone());
+                let words = short(&words);
+                if self.words.len() < CONFIGURATIONS {
+                    self.words.insert(configuration, words.clone());
+                }
                 self.trial = Some(Running { place, planned, words, expected_s, began: now });
                 self.passed.clear();
                 (self.offered_bps, self.expected_s) = (offered_bps, expected_s);
@@ -107,10 +114,13 @@ impl Watched {
                 self.counts[0] += 1;
                 self.counts[1] += usize::from(record.error.is_some());
                 let record_in_brief = Box::new(record.in_brief());
-                keep(&mut self.ended, TRIALS, Finished { place, words, record: record_in_brief });
+                keep(&mut self.ended, TRIALS, Finished { place, words: short(&words), record: record_in_brief });
                 self.last = Some(record);
             }
             CampaignEvent::Narrowed(narrowed) => {
+                if self.narrowed.len() >= CONFIGURATIONS {
+                    return;
+                }
                 let words = self.words.get(&narrowed.configuration).cloned().unwrap_or_default();
                 self.latest = Some(narrowed.configuration);
                 let (_, all) = self.narrowed.entry(narrowed.configuration).or_insert((words, Vec::new()));
@@ -119,12 +129,12 @@ impl Watched {
                 }
             }
             CampaignEvent::Refused { words, sentence } => {
-                keep(&mut self.said, SENTENCES, format!("{words}: {sentence}"))
+                keep(&mut self.said, SENTENCES, short(&format!("{words}: {sentence}")))
             }
-            CampaignEvent::Said { sentence } => keep(&mut self.said, SENTENCES, sentence),
+            CampaignEvent::Said { sentence } => keep(&mut self.said, SENTENCES, short(&sentence)),
             CampaignEvent::Ended { failed, error, .. } => {
                 (self.trial, self.doing, self.left) = (None, None, None);
-                self.outcome = Some(Outcome { failed, error });
+                self.outcome = Some(Outcome { failed, error: error.as_deref().map(short) });
             }
         }
     }
@@ -135,6 +145,10 @@ impl Watched {
         let passed = now.saturating_duration_since(since);
         Some(TimeLeft { time: left.time.checked_sub(passed).unwrap_or(Duration::ZERO), ..left })
     }
+}
+
+fn short(text: &str) -> String {
+    in_line(text, WORDS).into_owned()
 }
 
 fn keep<T>(all: &mut VecDeque<T>, most: usize, one: T) {

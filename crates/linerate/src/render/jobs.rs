@@ -1,10 +1,50 @@
-//! Jobs, benches and workers of a team's queue, as tables for people.
+//! Jobs, benches and workers of a team's queue as tables: of `linerate jobs`, of the console and of a browser.
+//! Knows no queue; what stands in it is anybody's who may write there.
 
 use std::collections::BTreeMap;
 
-use linerate_work::{BenchRecord, JobRecord, LeaseCard, WorkerCard};
+use linerate_machine::text::is_plain_name;
+use linerate_work::{JobRecord, Overview, WorkerCard};
 
-use super::words;
+#[cfg(feature = "web")]
+use super::answer::Answer;
+use super::forms::{self, Piece};
+use super::table_model::{Cell, Table};
+
+/// What is known of a job's campaign while it runs, in a few words.
+pub(crate) type Progress<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Tables and sentences.
+pub(crate) struct Shown(Vec<Piece>);
+
+impl Shown {
+    fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Shown {
+        let rows = rows.into_iter().map(|row| row.to_vec());
+        Shown(vec![Piece::Table(Table::new(names, rows).sparing(&["now", "version", "tags"]))])
+    }
+
+    fn said(sentence: impl Into<String>) -> Shown {
+        Shown(vec![Piece::Lines(vec![sentence.into()])])
+    }
+
+    pub(crate) fn text(&self, width: Option<u16>) -> String {
+        forms::text(&self.0, width)
+    }
+
+    #[cfg(feature = "web")]
+    pub(crate) fn answer(self) -> Answer {
+        Answer::of(self.0)
+    }
+
+    /// Without a column that no row fills, like that of what nobody has heard.
+    fn filled(self) -> Shown {
+        let filled = |piece| match piece {
+            Piece::Table(table) => Piece::Table(table.filled()),
+            other => other,
+        };
+        Shown(self.0.into_iter().map(filled).collect())
+    }
+}
 
 /// As long as it is short: `3 h 20 min` is `3h20m`.
 fn age(ms: i64) -> String {
@@ -17,38 +57,59 @@ fn age(ms: i64) -> String {
     }
 }
 
-/// A list; `now_ms` is the present.
-pub(crate) fn list(jobs: &[JobRecord], now_ms: i64, width: Option<u16>) -> String {
-    if jobs.is_empty() {
-        return "No job waits or runs; --all shows those that have ended.\n".to_owned();
+/// A job's identifier, and where a browser finds it.
+fn job(id: &str) -> Cell {
+    let cell = Cell::text(id);
+    #[cfg(feature = "web")]
+    if is_plain_name(id) {
+        return cell.linked(format!("/job/{id}"));
     }
-    let rows = jobs.iter().map(|one| {
-        let since = one.ended_ms.or(one.began_ms).unwrap_or(one.job.submitted_ms);
-        [
-            one.job.id.clone(),
-            one.job.bench.clone(),
-            one.job.user.clone(),
-            one.job.plan.clone(),
-            one.state.name().to_owned(),
-            age(now_ms - since),
-        ]
-    });
-    words(["job", "bench", "user", "plan", "state", "for"], rows, width)
+    cell
+}
+
+/// A list; `now_ms` is the present. `none` stands there where there is nothing to list.
+pub(crate) fn list<'a>(
+    jobs: impl IntoIterator<Item = &'a JobRecord>,
+    now_ms: i64,
+    progress: Progress<'_>,
+    none: &str,
+) -> Shown {
+    let rows: Vec<[Cell; 7]> = jobs
+        .into_iter()
+        .map(|one| {
+            let since = one.ended_ms.or(one.began_ms).unwrap_or(one.job.submitted_ms);
+            let now = if one.state.has_ended() { None } else { progress(&one.job.id) };
+            [
+                job(&one.job.id),
+                Cell::text(&one.job.bench),
+                Cell::text(&one.job.user),
+                Cell::text(&one.job.plan),
+                Cell::text(one.state.name()),
+                Cell::text(age(now_ms.saturating_sub(since))),
+                Cell::long(now.unwrap_or_default()),
+            ]
+        })
+        .collect();
+    match rows.is_empty() {
+        true => Shown::said(none),
+        false => Shown::table(["job", "bench", "user", "plan", "state", "for", "now"], rows).filled(),
+    }
 }
 
 /// Those that never came to their end, and why.
-pub(crate) fn dead(jobs: &[JobRecord], width: Option<u16>) -> String {
+pub(crate) fn dead(jobs: &[JobRecord]) -> Shown {
     if jobs.is_empty() {
-        return "No job is dead.\n".to_owned();
+        return Shown::said("No job is dead.");
     }
     let rows = jobs.iter().map(|one| {
-        [one.job.id.clone(), one.job.bench.clone(), one.job.user.clone(), one.why.clone().unwrap_or_default()]
+        let why = one.why.as_deref().unwrap_or_default();
+        [job(&one.job.id), Cell::text(&one.job.bench), Cell::text(&one.job.user), Cell::long(why)]
     });
-    words(["job", "bench", "user", "why"], rows, width)
+    Shown::table(["job", "bench", "user", "why"], rows)
 }
 
 /// One, in sentences.
-pub(crate) fn one(record: &JobRecord) -> String {
+pub(crate) fn one(record: &JobRecord) -> Shown {
     let job = &record.job;
     let at =
         |ms: i64| jiff::Timestamp::from_millisecond(ms).map_or_else(|_| "?".to_owned(), |time| format!("{time:.0}"));
@@ -80,22 +141,17 @@ pub(crate) fn one(record: &JobRecord) -> String {
     lines.extend(record.cancelled_by.as_ref().map(|by| format!("Taken back by {by}.")));
     lines.extend(record.why.as_ref().map(|why| format!("Why: {why}.")));
     lines.push(format!("Its records: linerate records list {}", job.id));
-    lines.join("\n") + "\n"
+    Shown(vec![Piece::Lines(lines)])
 }
 
 /// Benches, and who has them.
-pub(crate) fn benches(
-    all: &[BenchRecord],
-    leases: &BTreeMap<String, LeaseCard>,
-    waiting: &BTreeMap<String, usize>,
-    workers: &[WorkerCard],
-    unix_s: i64,
-    width: Option<u16>,
-) -> String {
-    if all.is_empty() {
-        return "The queue has no benches yet; linerate worker --bench FILE brings some.\n".to_owned();
+pub(crate) fn benches(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> Shown {
+    let Overview { benches, leases, waiting, workers, .. } = queue;
+    if benches.is_empty() {
+        return Shown::said("The queue has no benches yet; linerate worker --bench FILE brings some.");
     }
-    let rows = all.iter().map(|one| {
+    let running: BTreeMap<&String, &String> = workers.iter().flat_map(|worker| &worker.runs).collect();
+    let rows = benches.iter().map(|one| {
         let name = &one.bench.name;
         let has_worker = workers.iter().any(|worker| worker.benches.contains(name));
         let state = match (leases.get(name), &one.maintenance) {
@@ -103,24 +159,165 @@ pub(crate) fn benches(
             (Some(lease), Some(_)) => format!("measures ({}), then maintenance", lease.worker),
             (None, Some(why)) => format!("maintenance: {} ({})", why.reason, why.by),
             (None, None) if !has_worker => "no worker".to_owned(),
-            (None, None) if !one.bench.limits.is_open(unix_s) => "closed at this hour".to_owned(),
+            (None, None) if !one.bench.limits.is_open(now_ms.div_euclid(1000)) => "closed at this hour".to_owned(),
             (None, None) => "free".to_owned(),
         };
         let tags: Vec<String> = one.bench.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        [name.clone(), tags.join(" "), waiting.get(name).copied().unwrap_or(0).to_string(), state]
+        let held = leases.get(name).map(|lease| age(now_ms.saturating_sub(lease.since_ms)));
+        let now = leases.get(name).and_then(|_| progress(running.get(name)?));
+        [
+            Cell::text(name),
+            Cell::long(tags.join(" ")),
+            Cell::count(waiting.get(name).copied().unwrap_or(0) as u64),
+            Cell::long(state),
+            Cell::text(held.unwrap_or_default()),
+            Cell::long(now.unwrap_or_default()),
+        ]
     });
-    words(["bench", "tags", "jobs", "state"], rows, width)
+    Shown::table(["bench", "tags", "jobs", "state", "for", "now"], rows).filled()
 }
 
 /// Workers.
-pub(crate) fn workers(all: &[WorkerCard], now_ms: i64, width: Option<u16>) -> String {
+pub(crate) fn workers(all: &[WorkerCard], now_ms: i64) -> Shown {
     if all.is_empty() {
-        return "No worker is there; linerate worker --bench FILE is one.\n".to_owned();
+        return Shown::said("No worker is there; linerate worker --bench FILE is one.");
     }
     let rows = all.iter().map(|one| {
         let runs: Vec<String> = one.runs.iter().map(|(bench, job)| format!("{bench} {job}")).collect();
         let runs = if runs.is_empty() { "nothing".to_owned() } else { runs.join(", ") };
-        [one.name.clone(), one.version.clone(), one.benches.len().to_string(), age(now_ms - one.since_ms), runs]
+        [
+            Cell::text(&one.name),
+            Cell::text(&one.version),
+            Cell::count(one.benches.len() as u64),
+            Cell::text(age(now_ms.saturating_sub(one.since_ms))),
+            Cell::long(runs),
+        ]
     });
-    words(["worker", "version", "benches", "for", "runs"], rows, width)
+    Shown::table(["worker", "version", "benches", "for", "runs"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_work::{
+        Bench, Broker, Bucket, Job, JobState, LeaseCard, Memory, Priority, cancel, jobs, maintain, submit,
+    };
+
+    use super::*;
+
+    const NOW: i64 = 1_795_530_000_000;
+
+    fn a_job(number: u32, plan: &str) -> Job {
+        Job {
+            id: format!("{number:026}"),
+            group: "0".repeat(26),
+            bench: "b".to_owned(),
+            user: "ann".to_owned(),
+            plan: plan.to_owned(),
+            source: String::new(),
+            sets: vec![("rate".to_owned(), "1M".to_owned())],
+            seed: None,
+            repeat: Some(3),
+            priority: Priority::Normal,
+            not_before_s: None,
+            attempts: 3,
+            submitted_ms: NOW - 90_000,
+        }
+    }
+
+    /// A queue in memory with a bench that is measured on, one that is closed, and jobs in several states.
+    fn queue() -> Overview {
+        let mut memory = Memory::new(30_000);
+        for (name, more) in [("b", ""), ("c", "[limits]\nhours = ['sun 03:00-03:01']"), ("d", ""), ("e", "")] {
+            let text = format!("name = '{name}'\ntarget = 'local'\ntags = {{ board = 'x' }}\n{more}");
+            let bench = Bench::parse(&text).unwrap();
+            let value = serde_json::json!({ "bench": bench });
+            memory.put(Bucket::Benches, name, value.to_string().as_bytes(), 0).unwrap();
+        }
+        maintain(&mut memory, "d", Some(linerate_work::Maintenance { by: "ben".into(), reason: "new".into() }))
+            .unwrap();
+        let put = |memory: &mut Memory, bucket, key: &str, value: serde_json::Value| {
+            memory.put(bucket, key, value.to_string().as_bytes(), 0).unwrap();
+        };
+        let card = LeaseCard { worker: "w1".to_owned(), since_ms: NOW - 61_000 };
+        put(&mut memory, Bucket::Leases, "b", serde_json::json!(card));
+        let worker = WorkerCard {
+            name: "w1".to_owned(),
+            version: "1.0".to_owned(),
+            benches: ["b", "c", "d"].map(str::to_owned).to_vec(),
+            runs: [("b".to_owned(), format!("{:026}", 1))].into(),
+            since_ms: NOW - 7_300_000,
+        };
+        put(&mut memory, Bucket::Workers, "w1", serde_json::json!(worker));
+        (1..=3).for_each(|number| submit(&mut memory, &a_job(number, "nightly")).unwrap());
+        cancel(&mut memory, &format!("{:026}", 3), "ann").unwrap();
+        let mut overview = Overview::default();
+        overview.refresh(&mut memory).unwrap();
+        assert_eq!(jobs(&mut memory).unwrap(), overview.jobs);
+        overview.jobs[0].state = JobState::Running;
+        overview.jobs[0].began_ms = Some(NOW - 61_000);
+        overview
+    }
+
+    #[test]
+    fn a_queue_in_tables() {
+        let queue = queue();
+        let progress = |id: &str| id.ends_with('1').then(|| "trial 3 of 24: tcp-stream".to_owned());
+        let open = queue.jobs.iter().filter(|one| !one.state.has_ended());
+        let text = [
+            benches(&queue, NOW, &progress).text(Some(100)),
+            list(open, NOW, &progress, "").text(Some(100)),
+            workers(&queue.workers, NOW).text(Some(100)),
+            // Nobody has heard anything: a column less.
+            benches(&queue, NOW, &|_| None).text(Some(100)),
+        ];
+        insta::assert_snapshot!(text.join("\n"));
+        assert_eq!(list([], NOW, &progress, "None.").text(Some(80)), "None.\n");
+    }
+
+    /// What anybody may have written into the queue is text in every form.
+    #[test]
+    fn what_a_queue_says_is_text() {
+        const HOSTILE: &str =
+            "</script><script>alert(1)</script>\"><svg onload=alert(1)> \u{1b}[2J\u{202e}|`\u{2028}\n";
+        let mut queue = queue();
+        let hostile = || HOSTILE.to_owned();
+        let record = &mut queue.jobs[0];
+        (record.job.id, record.job.bench, record.job.user, record.job.plan) =
+            (hostile(), hostile(), hostile(), hostile());
+        (record.why, record.worker, record.cancelled_by) = (Some(hostile()), Some(hostile()), Some(hostile()));
+        record.job.submitted_ms = i64::MIN;
+        let bench = &mut queue.benches[2];
+        bench.bench.tags.insert(hostile(), hostile());
+        bench.maintenance = Some(linerate_work::Maintenance { by: hostile(), reason: hostile() });
+        queue.leases.get_mut("b").unwrap().worker = hostile();
+        queue.leases.get_mut("b").unwrap().since_ms = i64::MIN;
+        let worker = &mut queue.workers[0];
+        (worker.name, worker.version) = (hostile(), hostile());
+        worker.runs.insert("e".to_owned(), hostile());
+        let progress = |_: &str| Some(HOSTILE.to_owned());
+        let all = || {
+            [
+                benches(&queue, NOW, &progress),
+                list(&queue.jobs, NOW, &progress, ""),
+                workers(&queue.workers, NOW),
+                one(&queue.jobs[0]),
+                dead(&queue.jobs),
+            ]
+        };
+        for shown in all() {
+            let text = shown.text(Some(120));
+            assert!(text.contains("alert(1)"), "{text}");
+            assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{2028}']), "{text}");
+        }
+        #[cfg(feature = "web")]
+        for shown in all() {
+            let answer = shown.answer();
+            for page in [answer.html("/team?").into_string(), answer.inner().into_string()] {
+                assert!(page.contains("alert(1)"), "{page}");
+                for part in ["<script>", "<svg onload", "\u{1b}", "\u{202e}", "\u{2028}", "/job/<", "/job/&lt;"] {
+                    assert!(!page.contains(part), "{part}: {page}");
+                }
+            }
+        }
+    }
 }

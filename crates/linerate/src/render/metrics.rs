@@ -95,8 +95,9 @@ enum Samples {
     Counters(Vec<(Labels, u64)>),
 }
 
+/// All that one program tells.
 #[derive(Debug)]
-struct Families(Vec<Family>);
+pub(crate) struct Families(Vec<Family>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -120,9 +121,9 @@ impl Collector for Families {
 }
 
 /// OpenMetrics 1.0, ended by `# EOF`.
-pub(crate) fn openmetrics(scraped: &Scraped<'_>) -> String {
+pub(crate) fn openmetrics(families: Families) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Families(families(scraped))));
+    registry.register_collector(Box::new(families));
     let mut text = String::new();
     // A text takes whatever is written to it.
     encode(&mut text, &registry).expect("memory can be written to");
@@ -131,8 +132,8 @@ pub(crate) fn openmetrics(scraped: &Scraped<'_>) -> String {
 
 /// The same in the text format before OpenMetrics (version 0.0.4): a counter's family has its samples' name, and there are no
 /// units.
-pub(crate) fn prometheus(scraped: &Scraped<'_>) -> String {
-    let text = openmetrics(scraped);
+pub(crate) fn prometheus(families: Families) -> String {
+    let text = openmetrics(families);
     let counters: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
     let mut old = String::new();
@@ -147,13 +148,95 @@ pub(crate) fn prometheus(scraped: &Scraped<'_>) -> String {
     old
 }
 
-fn families(scraped: &Scraped<'_>) -> Vec<Family> {
+fn gauge(name: &'static str, help: &'static str, unit: Option<&'static str>, samples: Vec<(Labels, f64)>) -> Family {
+    let unit = unit.map(|unit| Unit::Other(unit.to_owned()));
+    Family { name, help, unit, samples: Samples::Gauges(samples) }
+}
+
+fn counter(name: &'static str, help: &'static str, samples: Vec<(Labels, u64)>) -> Family {
+    Family { name, help, unit: None, samples: Samples::Counters(samples) }
+}
+
+fn build_info(version: &str) -> Family {
+    let version = vec![(vec![("version", label(version))], 1.0)];
+    gauge("linerate_build_info", "The version of linerate.", None, version)
+}
+
+/// What a worker tells: of its benches, and of what became of jobs since it began.
+#[cfg(feature = "nats")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfWorker {
+    /// Its benches; of those whose lease it holds, how long ago that was renewed, seconds.
+    pub(crate) benches: BTreeMap<String, Option<f64>>,
+    /// Campaigns that run.
+    pub(crate) running: usize,
+    /// By what became of them.
+    pub(crate) jobs: BTreeMap<&'static str, u64>,
+    pub(crate) begun: u64,
+    /// Trials without figures of jobs that are done.
+    pub(crate) failed_trials: u64,
+    pub(crate) not_put_back: u64,
+    /// How often the queue's server was reached, the first time counted, and whether it is.
+    pub(crate) connects: u64,
+    pub(crate) is_connected: bool,
+}
+
+/// The ends of [`OfWorker::jobs`], each of which is told from the first scrape on.
+#[cfg(feature = "nats")]
+pub(crate) const OUTCOMES: [&str; 5] = ["done", "failed", "refused", "stopped", "handed_back"];
+
+#[cfg(feature = "nats")]
+pub(crate) fn families_of_worker(worker: &OfWorker, version: &str) -> Families {
+    let of_bench = |bench: &String| vec![("bench", label(bench))];
+    let flag = |is: bool| if is { 1.0 } else { 0.0 };
+    let leased = worker.benches.iter().map(|(bench, age)| (of_bench(bench), flag(age.is_some()))).collect();
+    let ages = worker.benches.iter().filter_map(|(bench, age)| Some((of_bench(bench), (*age)?))).collect();
+    let jobs =
+        OUTCOMES.map(|outcome| (vec![("outcome", outcome.to_owned())], worker.jobs.get(outcome).copied().unwrap_or(0)));
+    let one = |count: u64| vec![(Labels::new(), count)];
+    Families(vec![
+        gauge("linerate_worker_bench_leased", "Whether this worker holds the bench's lease.", None, leased),
+        gauge(
+            "linerate_worker_lease_age",
+            "Since the lease that is held was renewed; it is given up at four sixths of the lease's time.",
+            Some("seconds"),
+            ages,
+        ),
+        gauge(
+            "linerate_worker_campaigns_running",
+            "Campaigns that run.",
+            None,
+            vec![(Labels::new(), worker.running as f64)],
+        ),
+        counter("linerate_worker_jobs_begun", "Jobs that were begun, each attempt counted.", one(worker.begun)),
+        counter("linerate_worker_jobs", "What became of jobs that were begun or refused.", jobs.to_vec()),
+        counter(
+            "linerate_worker_trials_failed",
+            "Trials without figures, of jobs that are done.",
+            one(worker.failed_trials),
+        ),
+        counter(
+            "linerate_settings_not_put_back",
+            "Settings that campaigns of this worker could not put back.",
+            one(worker.not_put_back),
+        ),
+        gauge(
+            "linerate_worker_queue_connected",
+            "Whether the queue's server is reached.",
+            None,
+            vec![(Labels::new(), flag(worker.is_connected))],
+        ),
+        counter(
+            "linerate_worker_queue_reconnects",
+            "How often the queue's server was reached again.",
+            one(worker.connects.saturating_sub(1)),
+        ),
+        build_info(version),
+    ])
+}
+
+pub(crate) fn families(scraped: &Scraped<'_>) -> Families {
     let Scraped { tally, campaigns, not_put_back, version } = scraped;
-    let gauge = |name, help, unit: Option<&str>, samples| {
-        let unit = unit.map(|unit| Unit::Other(unit.to_owned()));
-        Family { name, help, unit, samples: Samples::Gauges(samples) }
-    };
-    let counter = |name, help, samples| Family { name, help, unit: None, samples: Samples::Counters(samples) };
     let last = tally.last();
     let series = |values: &[Option<f64>]| 1 + values.iter().flatten().count();
     let mut room = MOST;
@@ -198,9 +281,8 @@ fn families(scraped: &Scraped<'_>) -> Vec<Family> {
         "Settings that campaigns of this server could not put back.",
         vec![(Labels::new(), *not_put_back)],
     ));
-    let version = vec![(vec![("version", label(version))], 1.0)];
-    families.push(gauge("linerate_build_info", "The version of linerate.", None, version));
-    families
+    families.push(build_info(version));
+    Families(families)
 }
 
 fn trials((pairs, others): (&[(MachinePair, Outcomes)], Outcomes)) -> Vec<(Labels, u64)> {
@@ -269,8 +351,8 @@ mod tests {
         }
         let mut tally = Tally::new(wanted());
         tally.follow(&store).unwrap();
-        insta::assert_snapshot!("openmetrics", openmetrics(&scraped(&tally)));
-        insta::assert_snapshot!("prometheus", prometheus(&scraped(&tally)));
+        insta::assert_snapshot!("openmetrics", openmetrics(families(&scraped(&tally))));
+        insta::assert_snapshot!("prometheus", prometheus(families(&scraped(&tally))));
     }
 
     #[test]
@@ -283,7 +365,7 @@ mod tests {
         store.insert(&record).unwrap();
         let mut tally = Tally::new(wanted());
         tally.follow(&store).unwrap();
-        let text = openmetrics(&scraped(&tally));
+        let text = openmetrics(families(&scraped(&tally)));
         assert_eq!(text.lines().filter(|line| *line == "# EOF").count(), 1, "the others are in labels: {text}");
         assert!(text.ends_with("\n# EOF\n") && !text.contains('\u{1b}'));
         assert!(text.lines().all(|line| line.len() < 800), "{text}");
@@ -316,7 +398,7 @@ mod tests {
                 tally.add(Seen { id: &id, doubts, failed, is_side_b, asked: &asked, values: &values });
                 ids.insert(id);
             }
-            let text = openmetrics(&scraped(&tally));
+            let text = openmetrics(families(&scraped(&tally)));
             let found = series(&text);
             let names: BTreeSet<&String> = found.iter().map(|(name, _)| name).collect();
             assert_eq!(names.len(), found.len(), "no series is there twice");

@@ -8,7 +8,7 @@ use super::asked::Asked;
 use crate::render::html::frame;
 
 /// The pages that every page leads to: address, title, and the letter that goes there.
-const PAGES: [(&str, &str, char); 7] = [
+const PAGES: [(&str, &str, char); 8] = [
     ("/", "Overview", 'o'),
     ("/records", "Records", 'r'),
     ("/campaigns", "Campaigns", 'c'),
@@ -16,7 +16,11 @@ const PAGES: [(&str, &str, char); 7] = [
     ("/history", "History", 'h'),
     ("/plans", "Plans", 'p'),
     ("/machines", "Machines", 'm'),
+    (TEAM, "Team", 't'),
 ];
+
+/// It is there where a queue is.
+const TEAM: &str = "/team";
 
 /// What a page is.
 pub(super) struct Page<'a> {
@@ -30,14 +34,19 @@ pub(super) struct Page<'a> {
 
 pub(super) fn page(lab: &Lab, asked: &Asked, page: &Page<'_>) -> String {
     let open = asked.open_address();
-    let here = asked.path().first().map_or("/".to_owned(), |first| format!("/{first}"));
+    let here = match asked.path().first() {
+        None => "/".to_owned(),
+        Some(&("job" | "jobs")) => TEAM.to_owned(),
+        Some(first) => format!("/{first}"),
+    };
+    let pages = || PAGES.iter().filter(|(address, ..)| *address != TEAM || lab.has_team());
     let body = html! {
         a class="skip" href="#main" { "To the page itself" }
         header {
             nav aria-label="Pages" {
                 ul {
-                    @for (address, title, letter) in PAGES {
-                        @let is_here = address == here || address.strip_suffix('s') == Some(&here);
+                    @for (address, title, letter) in pages() {
+                        @let is_here = *address == here || address.strip_suffix('s') == Some(&here);
                         li { a href=(address) data-key=(letter) aria-current=[is_here.then_some("page")] { (title) } }
                     }
                 }
@@ -72,7 +81,7 @@ pub(super) fn page(lab: &Lab, asked: &Asked, page: &Page<'_>) -> String {
             dl {
                 dt { kbd { "?" } } dd { "these keys" }
                 dt { kbd { "/" } } dd { "the first field of the page" }
-                @for (_, title, letter) in PAGES {
+                @for (_, title, letter) in pages() {
                     dt { kbd { "g" } " " kbd { (letter) } } dd { (title) }
                 }
             }

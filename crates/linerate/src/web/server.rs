@@ -29,6 +29,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::asked::Asked;
+#[cfg(feature = "nats")]
+use super::counters::Counters;
 use super::gate::{Head, Passed};
 use super::reply::{Reply, kind};
 use super::tls::Tls;
@@ -154,9 +156,49 @@ pub(crate) fn serve(lab: Lab, mut door: Door, say: &(dyn Fn(&str) + Sync)) -> Re
     served
 }
 
+/// Serves counters in a thread of its own until this is dropped.
+#[cfg(feature = "nats")]
+pub(crate) struct Served {
+    /// Dropped to end it.
+    end: Option<tokio::sync::oneshot::Sender<()>>,
+    server: Option<thread::JoinHandle<()>>,
+}
+
+#[cfg(feature = "nats")]
+impl Served {
+    pub(crate) fn begin(counters: Counters, door: Door) -> Result<Served> {
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("this machine has no room for a server's thread")?;
+        let site = Site::Counters(Box::new(counters));
+        let serving = move || {
+            let entrance = Arc::new(Entrance { site, cookie: String::new(), tls: None, open: AtomicUsize::new(0) });
+            runtime.block_on(first(accept(&entrance, &door), async { drop(ended.await) }));
+            runtime.shutdown_timeout(END);
+        };
+        let server = thread::Builder::new().name("linerate-metrics".to_owned()).spawn(serving)?;
+        Ok(Served { end: Some(end), server: Some(server) })
+    }
+}
+
+#[cfg(feature = "nats")]
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        self.server.take().map(thread::JoinHandle::join);
+    }
+}
+
+/// What is served.
+enum Site {
+    Lab(Arc<Lab>),
+    #[cfg(feature = "nats")]
+    Counters(Box<Counters>),
+}
+
 /// What all connections have in common.
 struct Entrance {
-    lab: Arc<Lab>,
+    site: Site,
     cookie: String,
     tls: Option<Tls>,
     /// So many are open.
@@ -173,38 +215,40 @@ async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
         Door::Tcp(_, tls) => tls.take(),
         Door::Unix(..) => None,
     };
-    let entrance = Arc::new(Entrance { lab: Arc::clone(lab), cookie, tls, open: AtomicUsize::new(0) });
-    let accepts = async {
-        match door {
-            Door::Tcp(listener, _) => {
-                let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
-                loop {
-                    match listener.accept().await {
-                        Ok((stream, peer)) => {
-                            let _ = stream.set_nodelay(true);
-                            begin(&entrance, stream, peer.ip().to_string());
-                        }
-                        // There are no descriptors left; some connection will end.
-                        Err(_) => sleep(Duration::from_millis(100)).await,
-                    }
-                }
-            }
-            Door::Unix(listener, _) => {
-                let listener = tokio::net::UnixListener::from_std(listener.try_clone()?)?;
-                loop {
-                    match listener.accept().await {
-                        Ok((stream, _)) => begin(&entrance, stream, "the socket".to_owned()),
-                        Err(_) => sleep(Duration::from_millis(100)).await,
-                    }
-                }
-            }
-        }
-    };
+    let entrance = Arc::new(Entrance { site: Site::Lab(Arc::clone(lab)), cookie, tls, open: AtomicUsize::new(0) });
     let ended = std::future::poll_fn(|context| {
         let came = ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
         if came { Poll::Ready(()) } else { Poll::Pending }
     });
-    first(accepts, ended).await.unwrap_or(Ok(()))
+    first(accept(&entrance, door), ended).await.unwrap_or(Ok(()))
+}
+
+/// Lets browsers in, for ever.
+async fn accept(entrance: &Arc<Entrance>, door: &Door) -> Result<()> {
+    match door {
+        Door::Tcp(listener, _) => {
+            let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
+            loop {
+                match listener.accept().await {
+                    Ok((stream, peer)) => {
+                        let _ = stream.set_nodelay(true);
+                        begin(entrance, stream, peer.ip().to_string());
+                    }
+                    // There are no descriptors left; some connection will end.
+                    Err(_) => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        }
+        Door::Unix(listener, _) => {
+            let listener = tokio::net::UnixListener::from_std(listener.try_clone()?)?;
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => begin(entrance, stream, "the socket".to_owned()),
+                    Err(_) => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        }
+    }
 }
 
 /// What the first future comes to, unless the second ends before.
@@ -329,24 +373,19 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
 }
 
 async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>) -> Reply {
-    let Entrance { lab, cookie, tls, .. } = entrance;
+    let Entrance { site, cookie, tls, .. } = entrance;
+    let lab = match site {
+        Site::Lab(lab) => lab,
+        #[cfg(feature = "nats")]
+        Site::Counters(counters) => return counters.answered(&request),
+    };
     let headers = request.headers();
     let given = cookie_of(headers, cookie).map(str::to_owned);
-    let token = one(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
     // A scraper's token leads to one page only, and to look at that.
     let is_scraped = matches!(*request.method(), Method::GET | Method::HEAD) && request.uri().path() == "/metrics";
     let is_scraper = |token: &str| is_scraped && lab.scraper.as_ref().is_some_and(|known| known.is(token));
-    let head = Head {
-        method: request.method().as_str(),
-        host: one(headers, &header::HOST),
-        authority: request.uri().authority().map(|authority| authority.as_str()),
-        origin: one(headers, &header::ORIGIN),
-        fetch_site: one(headers, &FETCH_SITE),
-        fetch_mode: one(headers, &FETCH_MODE),
-        fetch_dest: one(headers, &FETCH_DEST),
-        has_token: token.is_some_and(|token| lab.sessions.is_token(token) || is_scraper(token)),
-        has_cookie: given.as_deref().is_some_and(|value| lab.sessions.is_cookie(value)),
-    };
+    let has_cookie = given.as_deref().is_some_and(|value| lab.sessions.is_cookie(value));
+    let head = head_of(&request, &|token| lab.sessions.is_token(token) || is_scraper(token), has_cookie);
     let passed = match lab.gate.passes(&head) {
         Ok(passed) => passed,
         Err((status, sentence)) => return Reply::said(status, sentence),
@@ -392,6 +431,23 @@ async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>)
     }
 }
 
+/// What the gate looks at. `knows` says whether a token is one of ours.
+pub(super) fn head_of<'a>(request: &'a Request<Incoming>, knows: &dyn Fn(&str) -> bool, has_cookie: bool) -> Head<'a> {
+    let headers = request.headers();
+    let token = one(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
+    Head {
+        method: request.method().as_str(),
+        host: one(headers, &header::HOST),
+        authority: request.uri().authority().map(|authority| authority.as_str()),
+        origin: one(headers, &header::ORIGIN),
+        fetch_site: one(headers, &FETCH_SITE),
+        fetch_mode: one(headers, &FETCH_MODE),
+        fetch_dest: one(headers, &FETCH_DEST),
+        has_token: token.is_some_and(knows),
+        has_cookie,
+    }
+}
+
 /// The token for a cookie.
 fn signed_in(lab: &Lab, cookie: &str, is_secure: bool, asked: &Asked) -> Reply {
     if !asked.field("token").is_some_and(|token| lab.sessions.is_token(token)) {
@@ -414,7 +470,7 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// A field that is there once; of one that is there twice, or is no text, what no rule allows.
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+pub(super) fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let found = all.next()?;
     Some(if all.next().is_some() { "" } else { found.to_str().unwrap_or("") })

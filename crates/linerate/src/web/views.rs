@@ -9,6 +9,8 @@ mod overview;
 mod plans;
 mod records;
 mod running;
+#[cfg(feature = "nats")]
+mod team;
 
 use std::fmt;
 
@@ -25,7 +27,7 @@ use crate::render::answer::{Answer, Part};
 type Handler = fn(&Lab, &Asked) -> Result<Shown>;
 
 /// What can be asked for; `*` is any part of a path. GET changes nothing.
-const LOOKING: [(&[&str], Handler); 20] = [
+const LOOKING: &[(&[&str], Handler)] = &[
     (&[], overview::overview),
     (&["records"], records::list),
     (&["record", "*"], records::one),
@@ -46,16 +48,28 @@ const LOOKING: [(&[&str], Handler); 20] = [
     (&["machine", "*"], machines::one),
     (&["machine", "*", "*"], machines::part),
     (&["machine", "*", "counters", "live"], machines::live),
+    #[cfg(feature = "nats")]
+    (&["team"], team::overview),
+    #[cfg(feature = "nats")]
+    (&["team", "live"], team::overview_live),
+    #[cfg(feature = "nats")]
+    (&["jobs"], team::jobs),
+    #[cfg(feature = "nats")]
+    (&["job", "*"], team::job),
+    #[cfg(feature = "nats")]
+    (&["job", "*", "live"], team::job_live),
 ];
 
 /// What can be done.
-const DOING: [(&[&str], Handler); 6] = [
+const DOING: &[(&[&str], Handler)] = &[
     (&["plans", "try"], plans::tried),
     (&["runs"], actions::start),
     (&["run", "*", "stop"], actions::stop),
     (&["campaign", "*", "resume"], actions::resume),
     (&["machine", "*", "set"], actions::set),
     (&["machine", "*", "restore"], actions::restore),
+    #[cfg(feature = "nats")]
+    (&["job", "*", "cancel"], team::cancel),
 ];
 
 /// What a view makes.
@@ -153,7 +167,7 @@ fn handler(asked: &Asked) -> Result<Handler> {
         };
         all.iter().find(|(pattern, _)| is(pattern)).map(|(_, handler)| *handler)
     };
-    match (find(&LOOKING), find(&DOING), asked.is_post) {
+    match (find(LOOKING), find(DOING), asked.is_post) {
         (_, Some(handler), true) | (Some(handler), _, false) => Ok(handler),
         (None, None, _) => Err(refused(404, "There is no such page; the links above lead to those that there are.")),
         _ => Err(refused(405, "This address is for the other of GET and POST.")),

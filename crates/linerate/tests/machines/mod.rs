@@ -8,6 +8,8 @@ pub mod case_forms;
 pub mod chance;
 pub mod cookbook;
 pub mod kept;
+#[cfg(feature = "nats")]
+pub mod queue;
 pub mod row;
 pub mod served;
 pub mod sshd;

@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+#[cfg(feature = "nats")]
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +18,7 @@ use crate::server::{Server, keep_examples};
 
 const LONG: Duration = Duration::from_secs(60);
 const DASHBOARD: &str = include_str!("../../../../packaging/grafana/linerate.json");
+const WORKERS: &str = include_str!("../../../../packaging/grafana/workers.json");
 
 fn scraped(server: &Server, path: &str, token: &str, accept: &str) -> crate::server::Answer {
     let bearer = format!("Bearer {token}");
@@ -79,9 +82,9 @@ fn json(port: u16, path: &str) -> Option<Value> {
     serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
 }
 
-/// Every query of the dashboard: of panels, and of variables.
-fn queries() -> Vec<String> {
-    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+/// Every query of a dashboard's panels.
+fn queries(dashboard: &str) -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(dashboard).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
     targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
@@ -92,20 +95,9 @@ fn encoded(text: &str) -> String {
 }
 
 #[test]
-fn the_dashboard_can_be_provisioned() {
-    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
-    assert_eq!((&dashboard["id"], &dashboard["uid"]), (&Value::Null, &Value::from("linerate")));
-    assert!(!DASHBOARD.contains("${DS_") && !DASHBOARD.contains("__inputs"), "provisioning fills no inputs");
-    let variables = dashboard["templating"]["list"].as_array().unwrap();
-    assert_eq!((&variables[0]["name"], &variables[0]["type"]), (&"datasource".into(), &"datasource".into()));
-    let panels = dashboard["panels"].as_array().unwrap();
-    let ids: std::collections::BTreeSet<i64> = panels.iter().map(|panel| panel["id"].as_i64().unwrap()).collect();
-    assert_eq!(ids.len(), panels.len());
-    for panel in panels {
-        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
-    }
+fn the_dashboards_can_be_provisioned() {
     // Whatever is told is shown.
-    let told = [
+    let of_web = [
         "throughput_bits_per_second",
         "loss_ratio",
         "transactions_per_second",
@@ -119,8 +111,142 @@ fn the_dashboard_can_be_provisioned() {
         "campaigns_total",
         "settings_not_put_back_total",
     ];
-    let queries = queries().join("\n");
-    told.iter().for_each(|name| assert!(queries.contains(&format!("linerate_{name}")), "{name}"));
+    let of_workers = [
+        "worker_bench_leased",
+        "worker_lease_age_seconds",
+        "worker_campaigns_running",
+        "worker_jobs_begun_total",
+        "worker_jobs_total",
+        "worker_trials_failed_total",
+        "worker_queue_connected",
+        "worker_queue_reconnects_total",
+        "settings_not_put_back_total",
+    ];
+    for (text, uid, told) in [(DASHBOARD, "linerate", &of_web[..]), (WORKERS, "linerate-workers", &of_workers)] {
+        let dashboard: Value = serde_json::from_str(text).unwrap();
+        assert_eq!((&dashboard["id"], &dashboard["uid"]), (&Value::Null, &Value::from(uid)));
+        assert!(!text.contains("${DS_") && !text.contains("__inputs"), "provisioning fills no inputs");
+        let variables = dashboard["templating"]["list"].as_array().unwrap();
+        assert_eq!((&variables[0]["name"], &variables[0]["type"]), (&"datasource".into(), &"datasource".into()));
+        let panels = dashboard["panels"].as_array().unwrap();
+        let ids: std::collections::BTreeSet<i64> = panels.iter().map(|panel| panel["id"].as_i64().unwrap()).collect();
+        assert_eq!(ids.len(), panels.len());
+        for panel in panels {
+            assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
+        }
+        let queries = queries(text).join("\n");
+        told.iter().for_each(|name| assert!(queries.contains(&format!("linerate_{name}")), "{name}"));
+    }
+}
+
+/// A worker that measures over the loopback for as long as this is there, and tells a scraper of it.
+#[cfg(feature = "nats")]
+struct Working {
+    worker: Option<Running>,
+    port: u16,
+    token: String,
+    nats: linerate_lab::services::Nats,
+}
+
+#[cfg(feature = "nats")]
+impl Working {
+    fn start(bench: &Bench) -> Option<Working> {
+        use linerate_lab::services::Nats;
+        if !Nats::is_installed() {
+            println!("SKIPPED a worker's metrics: nats-server is not installed (cargo xtask setup servers)");
+            return None;
+        }
+        let nats = Nats::start(&bench.folder.0.join("nats")).unwrap();
+        let (url, file, token) = (nats.url(), bench.folder.path("b.toml"), bench.folder.path("worker.token"));
+        fs::write(&file, "name = \"b\"\ntarget = \"local\"\n").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let listen = format!("127.0.0.1:{port}");
+        let words = ["worker", "--bench", &file, "--queue", &url, "--metrics", &token, "--metrics-listen", &listen];
+        let worker = Some(Running::start(bench.linerate(&words)));
+        let said =
+            |words: &[&str]| Running::start(bench.linerate(&[words, &["--queue", &url]].concat())).wait(LONG).stdout;
+        bench.wait_until("the worker is there", LONG, || said(&["jobs", "benches"]).contains("free"));
+        let sets = ["--set", "duration=60s", "--set", "rate=1M", "--set", "direction=rx"];
+        said(&[&["submit", "udp-stream", "--on", "bench=b"], &sets[..]].concat());
+        let token = fs::read_to_string(&token).unwrap().trim().to_owned();
+        let working = Working { worker, port, token, nats };
+        bench.wait_until("its lease", LONG, || {
+            working.metrics("").contains("linerate_worker_bench_leased{bench=\"b\"} 1.0")
+        });
+        Some(working)
+    }
+
+    fn ask(&self, path: &str, token: &str, accept: &str) -> crate::server::Answer {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let host = format!("127.0.0.1:{}", self.port);
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut told = Vec::new();
+        stream.read_to_end(&mut told).unwrap();
+        crate::server::Answer::of(&told).expect("an answer")
+    }
+
+    fn metrics(&self, accept: &str) -> String {
+        self.ask("/metrics", &self.token, accept).check(200, &[]).body.clone()
+    }
+}
+
+#[cfg(feature = "nats")]
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.signal("INT");
+            if !thread::panicking() {
+                worker.wait(LONG).check_done();
+            }
+        }
+    }
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn a_worker_tells_what_it_does() {
+    let bench = Bench::bare("worker-metrics");
+    let Some(mut working) = Working::start(&bench) else { return };
+    let text = working.metrics("application/openmetrics-text");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    for part in [
+        "linerate_worker_jobs_begun_total{} 1\n",
+        "linerate_worker_jobs_total{outcome=\"done\"} 0\n",
+        "linerate_worker_campaigns_running{} 1.0\n",
+        "linerate_worker_queue_connected{} 1.0\n",
+        "linerate_worker_queue_reconnects_total{} 0\n",
+        "# UNIT linerate_worker_lease_age_seconds seconds",
+        "linerate_worker_lease_age_seconds{bench=\"b\"} ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // No name of a job or a record is a label.
+    let id = |word: &str| word.len() == 26 && word.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
+    assert!(!text.split(|c: char| !c.is_ascii_alphanumeric()).any(id), "{text}");
+    for (path, token, status) in
+        [("/metrics", "x".repeat(64), 401), ("/", working.token.clone(), 404), ("/jobs", working.token.clone(), 404)]
+    {
+        assert_eq!(working.ask(path, &token, "").status, status, "{path}");
+    }
+    // A server that goes and comes back is seen as such.
+    working.nats.kill().unwrap();
+    bench.wait_until("that it is away", LONG, || {
+        working.metrics("").contains("linerate_worker_queue_connected{} 0.0\n")
+    });
+    working.nats.again().unwrap();
+    bench.wait_until("that it is back", LONG, || {
+        let text = working.metrics("");
+        text.contains("linerate_worker_queue_connected{} 1.0\n")
+            && !text.contains("linerate_worker_queue_reconnects_total{} 0\n")
+    });
+    let words = ["worker", "--bench", &bench.folder.path("b.toml"), "--metrics", "x", "--metrics-listen", "0.0.0.0:0"];
+    let mut command = bench.linerate(&words);
+    command.env("LINERATE_QUEUE", working.nats.url());
+    Running::start(command).wait(LONG).check_sentence(&["--metrics-listen:", "in the clear"]);
 }
 
 #[test]
@@ -135,22 +261,41 @@ fn prometheus_scrapes_and_the_dashboard_has_data() {
     let promtool = prometheus.with_file_name("promtool");
     let old = scraped(&server, "/metrics", &token, "");
     fs::write(bench.folder.path("metrics"), &old.body).unwrap();
-    let mut command = Command::new("/bin/sh");
-    let script = format!("'{}' check metrics < metrics", promtool.display());
-    command.args(["-c", &script]).current_dir(&bench.folder.0);
-    let ran = Running::start(command).wait(LONG);
+    let checked = || {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("'{}' check metrics < metrics", promtool.display());
+        command.args(["-c", &script]).current_dir(&bench.folder.0);
+        command
+    };
+    let ran = Running::start(checked()).wait(LONG);
     // Bits per second are everybody's unit of this, and none of Prometheus': docs/decisions/0090.
     let complaint = "linerate_throughput_bits_per_second use base unit \"bytes\" instead of \"bits\"";
     assert_eq!((ran.stdout + &ran.stderr).lines().collect::<Vec<_>>(), [complaint]);
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let settings = format!(
+    let mut settings = format!(
         "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n- job_name: linerate\n  authorization: \
          {{credentials_file: {file}}}\n  static_configs: [{{targets: ['{}']}}]\n",
         server.host()
     );
+    let mut all = queries(DASHBOARD);
+    #[cfg(feature = "nats")]
+    let working = Working::start(&bench);
+    #[cfg(feature = "nats")]
+    if let Some(working) = &working {
+        let token = bench.folder.path("worker.token");
+        settings += &format!(
+            "- job_name: workers\n  authorization: {{credentials_file: {token}}}\n  static_configs: [{{targets: \
+             ['127.0.0.1:{}']}}]\n",
+            working.port
+        );
+        all.extend(queries(WORKERS));
+        fs::write(bench.folder.path("metrics"), working.metrics("")).unwrap();
+        let ran = Running::start(checked()).wait(LONG);
+        assert_eq!(ran.stdout + &ran.stderr, "", "a worker's are well named");
+    }
     let config = bench.folder.path("prometheus.yml");
-    fs::write(&config, settings).unwrap();
+    fs::write(&config, &settings).unwrap();
     let mut command = Command::new(&prometheus);
     let options = [
         format!("--config.file={config}"),
@@ -169,12 +314,13 @@ fn prometheus_scrapes_and_the_dashboard_has_data() {
         Some(answer["data"]["result"].as_array()?.clone())
     };
     bench.wait_until("two scrapes", LONG, || {
-        result("count_over_time(linerate_build_info[1m])").is_some_and(|all| {
-            all.iter().any(|one| one["value"][1].as_str().and_then(|count| count.parse::<u32>().ok()) >= Some(2))
+        result("count_over_time(linerate_build_info[1m])").is_some_and(|found| {
+            let twice = |one: &Value| one["value"][1].as_str().and_then(|count| count.parse::<u32>().ok()) >= Some(2);
+            found.iter().filter(|one| twice(one)).count() == settings.matches("job_name").count()
         })
     });
-    for query in queries() {
-        let asked = query.replace("$target", ".*").replace("$plan", ".*");
+    for query in all {
+        let asked = query.replace("$target", ".*").replace("$plan", ".*").replace("$bench", ".*");
         let found = result(&asked).unwrap_or_default();
         assert!(!found.is_empty(), "{query} has no data\n{}", said());
     }

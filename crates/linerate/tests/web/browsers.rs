@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::machines::audit::{OPEN, audited, axe, check, out_of_reach, violations};
 use crate::machines::browser::Browser;
+#[cfg(feature = "nats")]
+use crate::machines::queue::Queue;
 use crate::machines::served::served;
 use crate::machines::{Bench, number};
 use crate::server::{LONG, Server, keep_examples, pages};
@@ -140,10 +142,21 @@ fn pages_are_for_everybody() {
     let Some(browser) = Browser::start(name, &bench.folder.0, true) else { return };
     let axe = axe(name);
     let may = ["--allow-run", "--allow-settings", "--allow-commands"];
-    let server = Server::start(&bench, &[&["--machine", "local"], &may[..]].concat());
-    let own = format!("http://{}/", server.host());
     let mut all = vec!["/session".to_owned()];
     all.extend(pages());
+    let words = [&["--machine", "local"], &may[..]].concat();
+    #[cfg(feature = "nats")]
+    let queue = Queue::start(name, &bench).map(Queue::with_examples);
+    #[cfg(feature = "nats")]
+    let words: Vec<String> = {
+        let url = queue.iter().map(|queue| format!("--queue={}", queue.nats.url()));
+        all.extend(queue.iter().flat_map(|_| crate::teams::pages()));
+        words.into_iter().map(str::to_owned).chain(url).collect()
+    };
+    #[cfg(feature = "nats")]
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let server = Server::start(&bench, &words);
+    let own = format!("http://{}/", server.host());
     let mut paints = Vec::new();
     for (at, page) in all.iter().enumerate() {
         if at == 1 {

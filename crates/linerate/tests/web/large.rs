@@ -80,7 +80,9 @@ fn wakes(server: &Server) -> u64 {
 pub fn a_server_that_nobody_asks_sleeps() {
     let bench = Bench::bare("web-idle");
     crate::server::keep_examples(&bench);
-    let server = Server::start(&bench, &[]);
+    // A queue is reached when somebody looks at it, and not before.
+    let queue: &[&str] = if cfg!(feature = "nats") { &["--queue", "nats://127.0.0.1:1"] } else { &[] };
+    let server = Server::start(&bench, queue);
     server.get("/records").check(200, &[]);
     // The threads of views go when they had nothing to do for 5 s.
     std::thread::sleep(Duration::from_millis(5500));

@@ -12,6 +12,8 @@ mod large;
 mod runs;
 mod server;
 mod strangers;
+#[cfg(feature = "nats")]
+mod teams;
 
 /// These mostly wait, for times that browsers and the server have: they wait together, each in a thread of its name.
 #[test]

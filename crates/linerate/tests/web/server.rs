@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use linerate_machine::end::Direction;
@@ -30,7 +31,11 @@ impl Server {
     }
 
     pub fn start_at(bench: &Bench, listen: &str, more: &[&str]) -> Server {
-        let mut command = bench.linerate(&[&["web", "--listen", listen], more].concat());
+        Server::of(bench, bench.linerate(&[&["web", "--listen", listen], more].concat()))
+    }
+
+    /// Of this command.
+    pub fn of(bench: &Bench, mut command: Command) -> Server {
         command.env("XDG_RUNTIME_DIR", &bench.folder.0);
         let folder = bench.folder.0.join("linerate");
         // One that a killed server left.

@@ -145,38 +145,29 @@ impl Nats {
         Teller { client: self.jetstream.client.clone(), handle: self.handle.clone() }
     }
 
-    /// Hears the events of a job, a JSON object each, until `with` says that it is enough. Waits between two at most `pause`, and
-    /// then asks with `None`.
-    pub fn follow(
-        &self,
-        job: &str,
-        pause: Duration,
-        mut with: impl FnMut(Option<&[u8]>) -> bool,
-    ) -> Result<(), Unavailable> {
+    /// Hears what happens in a job's campaign, or in all of them, from now on.
+    pub fn hear(&self, job: Option<&str>) -> Heard {
         let (sent, events) = mpsc::sync_channel(256);
-        let (client, subject) = (self.jetstream.client.clone(), format!("{EVENT}{job}"));
+        let (client, subject) = (self.jetstream.client.clone(), format!("{EVENT}{}", job.unwrap_or("*")));
         let listening = self.handle.spawn(async move {
             let Ok(mut heard) = client.subscribe(subject).await else { return };
             while let Some(message) = heard.next().await {
-                if sent
-                    .try_send(message.payload)
-                    .is_err_and(|error| matches!(error, mpsc::TrySendError::Disconnected(_)))
-                {
+                let Some(job) = message.subject.strip_prefix(EVENT) else { continue };
+                let event = (job.to_owned(), message.payload.to_vec());
+                // Whoever is slow misses some.
+                if sent.try_send(event).is_err_and(|error| matches!(error, mpsc::TrySendError::Disconnected(_))) {
                     return;
                 }
             }
         });
-        loop {
-            let goes_on = match events.recv_timeout(pause) {
-                Ok(event) => with(Some(&event)),
-                Err(RecvTimeoutError::Timeout) => with(None),
-                Err(RecvTimeoutError::Disconnected) => return Err(Unavailable("nothing can be heard".to_owned())),
-            };
-            if !goes_on {
-                listening.abort();
-                return Ok(());
-            }
-        }
+        Heard { events, listening }
+    }
+
+    /// How often the server was reached, the first time counted, and whether it is now.
+    pub fn connections(&self) -> (u64, bool) {
+        let client = &self.jetstream.client;
+        let connects = client.statistics().connects.load(std::sync::atomic::Ordering::Relaxed);
+        (connects, client.connection_state() == async_nats::connection::State::Connected)
     }
 
     fn ask<T, F>(&self, what: impl FnOnce(JetStream) -> F) -> Result<T, Unavailable>
@@ -221,6 +212,31 @@ impl Nats {
         })?;
         self.is_ready = true;
         Ok(())
+    }
+}
+
+/// Hears what happens in campaigns, until it is dropped.
+#[derive(Debug)]
+pub struct Heard {
+    events: Receiver<(String, Vec<u8>)>,
+    listening: tokio::task::JoinHandle<()>,
+}
+
+impl Heard {
+    /// The next event, and whose it is as its subject says: one JSON object, of anybody who may publish there. `None`: there was none
+    /// for so long.
+    pub fn next(&self, at_most: Duration) -> Result<Option<(String, Vec<u8>)>, Unavailable> {
+        match self.events.recv_timeout(at_most) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Unavailable("nothing can be heard".to_owned())),
+        }
+    }
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        self.listening.abort();
     }
 }
 
@@ -355,6 +371,13 @@ impl Broker for Nats {
                 Ok(_) | Err(Fault::Says(WRONG_LAST, _)) => Ok(()),
                 Err(fault) => Err(fault),
             }
+        })
+    }
+
+    fn mark(&mut self, bucket: Bucket) -> Result<u64, Unavailable> {
+        self.with_streams(move |jetstream| async move {
+            let answer = jetstream.ask(&format!("STREAM.INFO.{}", stream_of(bucket)), json!({})).await?;
+            answer["state"]["last_seq"].as_u64().ok_or_else(|| Fault::Silent("an answer without a number".to_owned()))
         })
     }
 

@@ -6,6 +6,7 @@ use linerate_machine::screen::Screen;
 use linerate_trial::tool::Tool;
 
 use super::menus::{ASKED, Action, Place};
+use super::queue::List;
 use super::state::{Check, Field, NONE, State, option_key};
 use linerate_trial::spec::Workload;
 
@@ -20,6 +21,8 @@ pub(super) enum Deed {
     Screen(End, Screen),
     /// A line of statistics of a machine, again and again.
     Statistics(End),
+    /// A list of the team's queue, again and again.
+    List(List),
     /// A server on or off.
     Serve(Tool),
     /// Remote control on or off.
@@ -58,6 +61,9 @@ pub(super) fn fields(action: Action, state: &State, remote_is_on: bool) -> Vec<F
         Action::ShowRecord | Action::Explain => {
             vec![name("record", "Record", "a record's name like 01M7Y0AB, or last, last~1, last:direction=tx")]
         }
+        Action::ShowJob | Action::CancelJob => {
+            vec![name("job", "Job", "a job's identifier as 'Jobs that wait or run' lists it, or its beginning")]
+        }
         Action::Compare => vec![
             name("baseline", "Baseline", "a campaign like last~1, or last:target.mtu=1500"),
             name("candidate", "Candidate", "a campaign like last, or last:target.mtu=9000"),
@@ -95,12 +101,22 @@ pub(super) fn deed(action: Action, state: &State) -> Deed {
         Action::ListRecords => command(&["records", "list", "--limit", "20"]),
         Action::ShowRecord => command(&["records", "show", state.value("record")]),
         Action::Explain => command(&["explain", state.value("record")]),
+        Action::List(list) => Deed::List(list),
+        Action::ShowJob => of_queue(state, &["jobs", "show", state.value("job")]),
+        Action::CancelJob => of_queue(state, &["jobs", "cancel", state.value("job")]),
+        Action::DeadJobs => of_queue(state, &["jobs", "dead"]),
         Action::Compare => command(&["compare", state.value("baseline"), state.value("candidate")]),
     }
 }
 
 fn command(words: &[&str]) -> Deed {
     Deed::Command(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+/// A command that asks the same queue.
+fn of_queue(state: &State, words: &[&str]) -> Deed {
+    let more = state.queue.iter().flat_map(|queue| queue.words().iter().map(String::as_str));
+    command(&words.iter().copied().chain(more).collect::<Vec<_>>())
 }
 
 fn with_machine(state: &State, end: End, deed: impl FnOnce(String) -> Deed) -> Deed {

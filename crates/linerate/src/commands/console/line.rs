@@ -16,6 +16,7 @@ use super::deeds::{self, Deed};
 use super::machines::Machines;
 use super::menus::{self, Action, Place};
 use super::programs;
+use super::queue::List;
 use super::services::Services;
 use super::state::State;
 use crate::cli::SharedArgs;
@@ -100,6 +101,7 @@ impl LineConsole<'_> {
             Deed::Command(words) => self.command(&words),
             Deed::Screen(end, screen) => self.screen(end, screen),
             Deed::Statistics(end) => self.statistics(end),
+            Deed::List(list) => self.list(list),
             Deed::Serve(tool) => {
                 let sentence = self.services.serve(tool, self.shared);
                 self.soon(&sentence)
@@ -141,6 +143,23 @@ impl LineConsole<'_> {
                 self.state.readings.extend(readings.into_iter().map(|one| (one.name.clone(), one)));
             }
             Err(error) => self.state.unread = Some(format!("They could not be read: {error:#}.")),
+        }
+    }
+
+    /// Lists until Enter.
+    fn list(&mut self, list: List) -> Next {
+        let Some(queue) = self.state.queue.clone() else { return Next::Goes };
+        let mut is_first = true;
+        loop {
+            self.dialogue.tell(&queue.lines(list, self.dialogue.width()));
+            if std::mem::take(&mut is_first) {
+                self.dialogue.sentence("Again every 5 s; Enter goes back.");
+            }
+            match self.dialogue.pause(EVERY) {
+                Pause::Over => {}
+                Pause::Line => return Next::Goes,
+                Pause::End => return Next::Ends,
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use linerate_menu::menu::Menu;
 use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
+use super::queue::List;
 use super::services::States;
 use super::state::{AS_IT_IS, State, option_key, setting_key};
 
@@ -23,6 +24,7 @@ pub(super) enum Place {
     Watch,
     Plans,
     Records,
+    Team,
 }
 
 /// What an item does.
@@ -51,6 +53,10 @@ pub(super) enum Action {
     ShowRecord,
     Compare,
     Explain,
+    List(List),
+    ShowJob,
+    CancelJob,
+    DeadJobs,
 }
 
 /// The one-way tests of report 003.
@@ -88,6 +94,7 @@ pub(super) fn menu(place: Place, state: &State, services: &States) -> Menu<Actio
         Place::Watch => watch(state),
         Place::Plans => plans(state),
         Place::Records => records(state),
+        Place::Team => team(state),
     }
 }
 
@@ -146,6 +153,23 @@ fn main(state: &State, services: &States) -> Menu<Action> {
         "let controllers with the key measure with this machine",
         Action::Remote,
     );
+    if let Some(queue) = &state.queue {
+        let help = "benches, jobs and workers of the queue";
+        menu.item("Team", Some(queue.shown().to_owned()), help, Action::Go(Place::Team));
+    }
+    menu
+}
+
+fn team(state: &State) -> Menu<Action> {
+    let mut menu = Menu::new("Team", "Back");
+    menu.note(state.queue.as_ref().map_or("There is no queue.", |queue| queue.shown()));
+    for list in List::ALL {
+        menu.item(list.title(), None, "again every 5 s", Action::List(list));
+    }
+    let job = || Some(state.value("job").to_owned()).filter(|job| !job.is_empty());
+    menu.item("Show a job", job(), "who wants what where, and what became of it", Action::ShowJob);
+    menu.item("Take a job back", job(), "one that runs puts settings back and keeps its records", Action::CancelJob);
+    menu.item("Jobs that are dead", None, "and why they never came to their end", Action::DeadJobs);
     menu
 }
 

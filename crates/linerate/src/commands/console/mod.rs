@@ -8,6 +8,7 @@ mod line;
 mod machines;
 mod menus;
 mod programs;
+mod queue;
 mod services;
 mod state;
 
@@ -26,7 +27,8 @@ use crate::output;
 /// Shows menus until their way out.
 pub(crate) fn console(arguments: &ConsoleArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let machines = Machines::new(connect_options(shared)?);
-    let state = State::new(&arguments.ends);
+    let mut state = State::new(&arguments.ends);
+    state.queue = queue::Queue::of(arguments)?;
     interrupt::listen();
     #[cfg(feature = "console")]
     let is_full = !arguments.plain && output::is_full_terminal();

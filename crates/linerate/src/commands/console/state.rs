@@ -11,6 +11,7 @@ use linerate_menu::menu::Question;
 use linerate_trial::options;
 use linerate_trial::spec::{Spec, Workload};
 
+use super::queue::Queue;
 use crate::cli::EndsArgs;
 
 /// What the console knows.
@@ -22,6 +23,8 @@ pub(super) struct State {
     /// Settings of the target as they were when they were last read, or why they are not known.
     pub(super) readings: BTreeMap<String, Reading>,
     pub(super) unread: Option<String>,
+    /// The team's queue, where there is one.
+    pub(super) queue: Option<Queue>,
     values: BTreeMap<String, String>,
 }
 
@@ -58,7 +61,7 @@ const AUTO: &str = "auto";
 const LONGEST_INTERFACE: usize = 15;
 
 /// What is usual where nothing was asked for yet. The text behind the last full stop is the option.
-const USUAL: [(&str, &str); 15] = [
+const USUAL: [(&str, &str); 16] = [
     ("duration", "10s"),
     ("message_size", "auto"),
     ("socket_buffer", "auto"),
@@ -71,6 +74,7 @@ const USUAL: [(&str, &str); 15] = [
     ("record", "last"),
     ("baseline", "last~1"),
     ("candidate", "last"),
+    ("job", ""),
     ("listen", "[::]:7777"),
     ("key", "key"),
     ("canned", "15s"),

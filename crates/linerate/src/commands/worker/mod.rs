@@ -1,11 +1,16 @@
-//! `linerate worker`: carries out a team's jobs on its benches. It dials out, and listens nowhere.
+//! `linerate worker`: carries out a team's jobs on its benches. It dials out, and listens nowhere but for a scraper, where one is wanted.
 //! Knows processes and the clock; what is to be done next, `linerate_work::Worker` says.
 
 pub(super) mod limits;
+#[cfg(feature = "web")]
+mod metrics;
+#[cfg(not(feature = "web"))]
+#[path = "no_metrics.rs"]
+mod metrics;
 mod process;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -20,6 +25,7 @@ use crate::cli::{SharedArgs, WorkerArgs};
 use crate::interrupt;
 use crate::measure::ids::now;
 use crate::output::say;
+use metrics::Metrics;
 use process::{Campaign, Surroundings};
 
 /// A campaign's end is seen after so long, and Ctrl-C.
@@ -32,7 +38,7 @@ const LONGEST: u64 = 64 << 10;
 /// Works until Ctrl-C; campaigns that run then are handed back.
 pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let mut benches: Vec<Bench> = Vec::new();
-    for path in &arguments.bench {
+    for path in &files(&arguments.bench)? {
         let bench = read(path)?;
         if benches.iter().any(|other| other.name == bench.name) {
             bail!("{}: there is a bench {} already; each has a name of its own", path.display(), bench.name);
@@ -56,19 +62,27 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
         teller: queue.teller(),
     };
     interrupt::listen();
+    let metrics = Metrics::begin(arguments, shared.quiet)?;
     let name = name()?;
     let list: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
     if !shared.quiet {
         say(format_args!("linerate: worker {name} takes jobs for {}; Ctrl-C ends it", list.join(", ")));
     }
     let core = Worker::new(&name, env!("CARGO_PKG_VERSION"), benches, arguments.at_once as usize, timing);
-    let ended = work(core, &mut queue, &around, &path, shared.quiet);
+    let ended = work(core, &mut queue, &around, &path, &metrics, shared.quiet);
     let _ = std::fs::remove_dir_all(&around.folder);
     ended?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn work(mut core: Worker, queue: &mut Nats, around: &Surroundings, store: &Path, quiet: bool) -> Result<()> {
+fn work(
+    mut core: Worker,
+    queue: &mut Nats,
+    around: &Surroundings,
+    store: &Path,
+    metrics: &Metrics,
+    quiet: bool,
+) -> Result<()> {
     let began = Instant::now();
     let mut running: BTreeMap<String, Campaign> = BTreeMap::new();
     let tell = |sentence: &str| {
@@ -85,7 +99,8 @@ fn work(mut core: Worker, queue: &mut Nats, around: &Surroundings, store: &Path,
         let over: Vec<(String, Came)> =
             running.iter_mut().filter_map(|(id, one)| Some((id.clone(), one.ended(&is_store_there)?))).collect();
         for (id, came) in over {
-            running.remove(&id);
+            let not_put_back = running.remove(&id).map_or(0, |one| one.not_put_back());
+            metrics.came(&came, not_put_back);
             tell(&format!("job {id} {}", words_of(&came)));
             core.ended(&id, came);
         }
@@ -94,11 +109,13 @@ fn work(mut core: Worker, queue: &mut Nats, around: &Surroundings, store: &Path,
             match deed {
                 Deed::Start(start) => match begin(&start, around) {
                     Ok(campaign) => {
+                        metrics.begun();
                         let Start { job, bench, attempt, .. } = &*start;
                         tell(&format!("job {} of {} begins on {}, attempt {attempt}", job.id, job.user, bench.name));
                         running.insert(job.id.clone(), campaign);
                     }
                     Err(came) => {
+                        metrics.came(&came, 0);
                         tell(&format!("job {} {}", start.job.id, words_of(&came)));
                         core.ended(&start.job.id, came);
                     }
@@ -111,6 +128,7 @@ fn work(mut core: Worker, queue: &mut Nats, around: &Surroundings, store: &Path,
         if interrupt::requested() && core.is_idle() && running.is_empty() {
             return Ok(());
         }
+        metrics.stands(&core, queue, running.len(), mono_ms());
         let left = Duration::from_millis(core.next_step_ms().saturating_sub(mono_ms()));
         let slice = if running.is_empty() { IDLE_SLICE } else { SLICE };
         if queue.wait(left.clamp(Duration::from_millis(5), slice)) {
@@ -146,6 +164,26 @@ fn words_of(came: &Came) -> String {
         Came::StoreGone(why) => format!("is handed back: {why}"),
         Came::Stopped => "was ended".to_owned(),
     }
+}
+
+/// The files, and those of folders by their names.
+fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let entries = std::fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        found.retain(|file| file.extension().is_some_and(|end| end == "toml"));
+        if found.is_empty() {
+            bail!("{} has no file of a bench (.toml); write one (docs/teams.md)", path.display());
+        }
+        found.sort();
+        all.extend(found);
+    }
+    Ok(all)
 }
 
 /// A bench, as a file describes it.

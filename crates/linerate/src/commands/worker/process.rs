@@ -66,6 +66,8 @@ struct Heard {
     /// How many trials have no figures, or why it broke off.
     ended: Option<Result<usize, String>>,
     last: Option<String>,
+    /// How many settings could not be put back.
+    not_put_back: u64,
 }
 
 impl Campaign {
@@ -135,6 +137,11 @@ impl Campaign {
         let _ = self.child.kill();
     }
 
+    /// How many settings it could not put back, as it said at its end.
+    pub(super) fn not_put_back(&self) -> u64 {
+        lock(&self.heard).not_put_back
+    }
+
     /// How it ended, if it has. `is_store_there` is asked where it broke off.
     pub(super) fn ended(&mut self, is_store_there: &dyn Fn() -> Result<(), String>) -> Option<Came> {
         let status = match self.child.try_wait() {
@@ -186,8 +193,10 @@ fn hear(line: &[u8], heard: &Mutex<Heard>, teller: &Teller, id: &str) {
     if line.len() <= LONGEST_EVENT {
         teller.tell(id, line);
     }
-    if let CampaignEvent::Ended { failed, error, .. } = event {
-        lock(heard).ended = match (failed, error) {
+    if let CampaignEvent::Ended { failed, error, not_put_back } = event {
+        let mut heard = lock(heard);
+        heard.not_put_back = not_put_back as u64;
+        heard.ended = match (failed, error) {
             (Some(failed), None) => Some(Ok(failed)),
             (_, error) => error.map(|sentence| Err(in_line(&sentence, SENTENCE).into_owned())),
         };

@@ -4,6 +4,8 @@
 // Agents tell once a second: so what they tell is on the screen within half a second, mostly within a quarter.
 const BUSY = 400;
 const IDLE = 2000;
+// Where the keyboard stops.
+const STOPS = 'a, summary, button, [tabindex]';
 // A screen reader is told at most so often.
 const NEWS = 5000;
 
@@ -60,10 +62,10 @@ export function follow() {
       // What is open stays open, and where one is stays where one is.
       const open = [...old.querySelectorAll('details')].map((one) => one.open);
       part.querySelectorAll('details').forEach((one, at) => { one.open = open[at] ?? false; });
-      const all = [...old.querySelectorAll('a, summary, [tabindex]')];
+      const all = [...old.querySelectorAll(STOPS)];
       const at = all.indexOf(document.activeElement);
       old.replaceWith(document.adoptNode(part));
-      if (at >= 0) part.querySelectorAll('a, summary, [tabindex]')[at]?.focus({ preventScroll: true });
+      if (at >= 0) part.querySelectorAll(STOPS)[at]?.focus({ preventScroll: true });
     }
     const words = told.querySelector('[data-news]');
     if (words) tell(words.textContent);

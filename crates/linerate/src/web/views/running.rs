@@ -176,7 +176,7 @@ fn log(run: &Run) -> Markup {
 }
 
 /// A part of the page that is put in place anew where its mark is another.
-fn part(name: &str, inner: &Markup) -> Markup {
+pub(super) fn part(name: &str, inner: &Markup) -> Markup {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     inner.0.hash(&mut hasher);

@@ -12,6 +12,7 @@ use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
 use super::super::deeds::{self, Deed};
 use super::super::menus::{self, Action, Place};
+use super::super::queue::List;
 use super::super::services::States;
 use super::super::state::{Field, State};
 use super::status::Status;
@@ -31,6 +32,8 @@ pub(super) enum Event {
     Size(u16, u16),
     /// A machine was looked at, or could not be.
     Viewed(Result<View, String>, Instant),
+    /// A list of the team's queue.
+    Listed(List, Vec<String>, Instant),
     /// Settings were read, or could not be.
     Settings(Result<Vec<Reading>, String>),
     /// A line of the command.
@@ -51,6 +54,7 @@ pub(super) enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Look(End, Screen),
+    List(List),
     ReadSettings(usize),
     Command(Vec<String>),
     EndCommand,
@@ -84,6 +88,7 @@ enum Kind {
     Text,
     Command { runs: bool, status: Box<Status> },
     Screen { end: End, screen: Screen, before: Option<(View, Instant)>, next: Option<Instant> },
+    List { list: List, next: Option<Instant> },
 }
 
 /// A question that is being answered.
@@ -149,7 +154,7 @@ impl App {
     /// When something is to be done though nobody presses a key.
     pub(super) fn due(&self) -> Option<Instant> {
         match &self.page.as_ref()?.kind {
-            Kind::Screen { next, .. } => *next,
+            Kind::Screen { next, .. } | Kind::List { next, .. } => *next,
             _ => None,
         }
     }
@@ -161,6 +166,7 @@ impl App {
             Event::Key(code, held) => return self.key(code, held),
             Event::Size(columns, rows) => (self.columns, self.rows) = (columns, rows),
             Event::Viewed(view, at) => self.viewed(view, at),
+            Event::Listed(of, lines, at) => self.listed(of, lines, at),
             Event::Settings(Ok(readings)) => {
                 self.state.unread = None;
                 self.state.readings.extend(readings.into_iter().map(|one| (one.name.clone(), one)));
@@ -188,6 +194,12 @@ impl App {
                 {
                     *next = None;
                     return vec![Effect::Look(*end, *screen)];
+                }
+                if let Some(Page { kind: Kind::List { list, next }, .. }) = &mut self.page
+                    && next.is_some_and(|next| next <= now)
+                {
+                    *next = None;
+                    return vec![Effect::List(*list)];
                 }
             }
         }
@@ -365,6 +377,12 @@ impl App {
             }
             Deed::Screen(end, screen) => self.look(end, screen, screen.title()),
             Deed::Statistics(end) => self.look(end, Screen::Statistics, "Statistics"),
+            Deed::List(list) => {
+                let lines = vec!["Being read.".to_owned()];
+                let kind = Kind::List { list, next: None };
+                self.page = Some(Page { title: list.title().to_owned(), lines, top: 0, kind });
+                vec![Effect::List(list)]
+            }
             Deed::Serve(tool) => vec![Effect::Serve(tool)],
             Deed::Remote => vec![Effect::Remote],
             Deed::Said => vec![Effect::Said],
@@ -428,6 +446,14 @@ impl App {
         }
         if at_end {
             page.top = page.drawn(width).len().saturating_sub(room);
+        }
+    }
+
+    fn listed(&mut self, of: List, told: Vec<String>, at: Instant) {
+        // It may have been left meanwhile.
+        let Some(Page { kind: Kind::List { list, next }, lines, .. }) = &mut self.page else { return };
+        if *list == of {
+            (*lines, *next) = (told, Some(at + EVERY));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Looks at machines in a thread of its own, so that a slow one stops no key.
+//! Looks at machines, and at a team's queue, in a thread of its own, so that a slow one stops no key.
 //! Knows what is asked and where the answer goes.
 
 use std::io;
@@ -9,6 +9,7 @@ use linerate_control::Endpoint;
 use linerate_machine::screen::Screen;
 
 use super::super::machines::Machines;
+use super::super::queue::{List, Queue};
 use super::app::Event;
 
 /// How long a conversation may take to end before a measurement begins all the same.
@@ -18,6 +19,7 @@ const CLOSE: Duration = Duration::from_secs(2);
 enum Job {
     View(Endpoint, Screen, Option<String>),
     Settings(Endpoint, Vec<String>, Option<String>),
+    List(Queue, List, u16),
     Close(Sender<()>),
 }
 
@@ -39,6 +41,10 @@ impl Looker {
         let _ = self.0.send(Job::Settings(endpoint, names, interface));
     }
 
+    pub(super) fn list(&self, queue: Queue, list: List, columns: u16) {
+        let _ = self.0.send(Job::List(queue, list, columns));
+    }
+
     /// Ends the conversation that is open, and waits for that.
     pub(super) fn close(&self) {
         let (done, closed) = mpsc::channel();
@@ -57,6 +63,10 @@ fn work(mut machines: Machines, jobs: &Receiver<Job>, events: &Sender<Event>) {
             }
             Job::Settings(endpoint, names, interface) => {
                 Event::Settings(machines.settings(&endpoint, &names, interface).map_err(|error| format!("{error:#}")))
+            }
+            Job::List(queue, list, columns) => {
+                let lines = queue.lines(list, usize::from(columns));
+                Event::Listed(list, lines, Instant::now())
             }
             Job::Close(done) => {
                 machines.close();

@@ -167,6 +167,11 @@ impl FullConsole<'_> {
                     self.looker.view(endpoint, screen, self.app.state.interface(end));
                 }
             }
+            Effect::List(list) => {
+                if let Some(queue) = &self.app.state.queue {
+                    self.looker.list(queue.clone(), list, self.app.columns);
+                }
+            }
             Effect::ReadSettings(at) => {
                 if let Some(endpoint) = self.app.state.endpoint(End::Target) {
                     let names = GROUPS[at].rows.iter().map(|(name, _)| (*name).to_owned()).collect();

@@ -1,0 +1,110 @@
+//! What a worker tells a scraper: counted as it happens, told when it is asked.
+//! Knows what is counted, not how it is written down.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, bail};
+use linerate_work::{Came, Nats, Worker};
+
+use crate::cli::WorkerArgs;
+use crate::output::say;
+use crate::render::metrics::{OfWorker, families_of_worker};
+use crate::web::{Counters, Door, ScraperToken, Served};
+
+/// What is counted, and who serves it where that was asked for.
+#[derive(Default)]
+pub(super) struct Metrics {
+    told: Arc<Mutex<OfWorker>>,
+    served: Option<Served>,
+}
+
+impl Metrics {
+    /// Listens, if `--metrics` says so.
+    pub(super) fn begin(arguments: &WorkerArgs, quiet: bool) -> Result<Metrics> {
+        let Some(file) = &arguments.metrics else { return Ok(Metrics::default()) };
+        let address = arguments.metrics_listen;
+        if !address.ip().is_loopback() {
+            bail!(
+                "--metrics-listen: {address} is reached by others too, and what passes there is in the clear: listen on \
+                 127.0.0.1, and let a proxy of yours or ssh -L lead there"
+            );
+        }
+        let scraper = ScraperToken::of(file)?;
+        let told = Arc::<Mutex<OfWorker>>::default();
+        let of = Arc::clone(&told);
+        let tell = move || families_of_worker(&lock(&of), env!("CARGO_PKG_VERSION"));
+        let door = Door::tcp(address, None)?;
+        let port = door.port().unwrap_or(0);
+        let served = Some(Served::begin(Counters::new(scraper, tell), door)?);
+        if !quiet {
+            say(format_args!(
+                "linerate: a scraper reads http://{}:{port}/metrics with the token in {}",
+                if address.is_ipv6() { "[::1]" } else { "127.0.0.1" },
+                file.display()
+            ));
+        }
+        Ok(Metrics { told, served })
+    }
+
+    pub(super) fn begun(&self) {
+        lock(&self.told).begun += 1;
+    }
+
+    /// What became of a job, and how many settings its campaign could not put back.
+    pub(super) fn came(&self, came: &Came, not_put_back: u64) {
+        let mut told = lock(&self.told);
+        let outcome = match came {
+            Came::Done { failed_trials } => {
+                told.failed_trials += *failed_trials as u64;
+                "done"
+            }
+            Came::Failed(_) => "failed",
+            Came::Refused(_) => "refused",
+            Came::Stopped => "stopped",
+            Came::StoreGone(_) => "handed_back",
+        };
+        *told.jobs.entry(outcome).or_default() += 1;
+        told.not_put_back += not_put_back;
+    }
+
+    /// How it stands; nothing where nobody asks.
+    pub(super) fn stands(&self, core: &Worker, queue: &Nats, running: usize, mono_ms: u64) {
+        if self.served.is_none() {
+            return;
+        }
+        let mut benches: BTreeMap<String, Option<f64>> = core.benches().into_iter().map(|name| (name, None)).collect();
+        benches.extend(core.leases(mono_ms).map(|(bench, age_ms)| (bench.to_owned(), Some(age_ms as f64 / 1000.0))));
+        let (connects, is_connected) = queue.connections();
+        let mut told = lock(&self.told);
+        (told.benches, told.running, told.connects, told.is_connected) = (benches, running, connects, is_connected);
+    }
+}
+
+fn lock(told: &Mutex<OfWorker>) -> std::sync::MutexGuard<'_, OfWorker> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::metrics::openmetrics;
+
+    #[test]
+    fn what_a_worker_tells() {
+        let metrics = Metrics::default();
+        for came in [
+            Came::Done { failed_trials: 2 },
+            Came::Done { failed_trials: 0 },
+            Came::Failed("x".to_owned()),
+            Came::Refused("x".to_owned()),
+        ] {
+            metrics.begun();
+            metrics.came(&came, 1);
+        }
+        let mut told = lock(&metrics.told);
+        told.benches = [("imx6-1".to_owned(), Some(2.5)), ("a\"b\n".to_owned(), None)].into();
+        (told.running, told.connects, told.is_connected) = (1, 3, true);
+        insta::assert_snapshot!(openmetrics(families_of_worker(&told, "0.1.0")));
+    }
+}

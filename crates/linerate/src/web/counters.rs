@@ -1,0 +1,42 @@
+//! `/metrics` and nothing else, of a program that has no pages: `linerate worker`.
+//! Knows who may read it; what is told, a function says that is asked for each scrape.
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::header;
+
+use super::gate::{Gate, Passed};
+use super::reply::{Reply, kind};
+use super::server::{head_of, one};
+use super::sessions::ScraperToken;
+use crate::render::metrics::{Families, openmetrics, prometheus};
+
+/// What is told to whoever has the token.
+pub(crate) struct Counters {
+    gate: Gate,
+    scraper: ScraperToken,
+    told: Box<dyn Fn() -> Families + Send + Sync>,
+}
+
+impl Counters {
+    pub(crate) fn new(scraper: ScraperToken, told: impl Fn() -> Families + Send + Sync + 'static) -> Counters {
+        Counters { gate: Gate::new(Vec::new()), scraper, told: Box::new(told) }
+    }
+
+    pub(super) fn answered(&self, request: &Request<Incoming>) -> Reply {
+        let head = head_of(request, &|token| self.scraper.is(token), false);
+        match self.gate.passes(&head) {
+            Err((status, sentence)) => Reply::said(status, sentence),
+            Ok(_) if request.uri().path() != "/metrics" => Reply::said(404, "Here is /metrics, and nothing else."),
+            Ok(_) if head.method == "POST" => Reply::said(405, "This address is for GET."),
+            Ok(Passed::Unknown) => Reply::said(401, "This needs the scraper's token: Authorization: Bearer TOKEN."),
+            Ok(Passed::Known) => {
+                let accepts = one(request.headers(), &header::ACCEPT);
+                match accepts.is_some_and(|kinds| kinds.contains("application/openmetrics-text")) {
+                    true => Reply::new(200, kind::OPENMETRICS, openmetrics((self.told)())),
+                    false => Reply::new(200, kind::PROMETHEUS, prometheus((self.told)())),
+                }
+            }
+        }
+    }
+}
