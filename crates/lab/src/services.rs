@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Postgres {
     server: Child,
     folder: PathBuf,
+    /// Of one that is reached by TLS.
+    port: Option<u16>,
 }
 
 impl Postgres {
@@ -26,6 +28,15 @@ impl Postgres {
 
     /// Makes a database in a folder that is not there yet, and starts its server. The error is a sentence.
     pub fn start(folder: &Path) -> io::Result<Postgres> {
+        Postgres::made(folder, None)
+    }
+
+    /// The same, reached over TCP on the loopback and by TLS alone, with this certificate and its key.
+    pub fn encrypted(folder: &Path, certificate: &Path, key: &Path) -> io::Result<Postgres> {
+        Postgres::made(folder, Some([certificate, key]))
+    }
+
+    fn made(folder: &Path, tls: Option<[&Path; 2]>) -> io::Result<Postgres> {
         let missing = || io::Error::other("PostgreSQL is not installed; apt-get install postgresql");
         let (initdb, postgres) = (program("initdb").ok_or_else(missing)?, program("postgres").ok_or_else(missing)?);
         fs::create_dir(folder)?;
@@ -43,14 +54,23 @@ impl Postgres {
         if !made.status.success() {
             return Err(io::Error::other(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr).trim())));
         }
-        let server = serve(user, &postgres, folder)?;
-        let mut running = Postgres { server, folder: folder.to_owned() };
+        let port = tls.map(|_| free_port()).transpose()?;
+        if let Some(files) = tls {
+            keep_keys(folder, files, user)?;
+            // Whoever comes over TCP in the clear is no user.
+            fs::write(data.join("pg_hba.conf"), "local all all trust\nhostssl all all 127.0.0.1/32 trust\n")?;
+        }
+        let server = serve(user, &postgres, folder, port)?;
+        let mut running = Postgres { server, folder: folder.to_owned(), port };
         running.wait_ready()?;
         Ok(running)
     }
 
     /// The URL of its database.
     pub fn url(&self) -> String {
+        if let Some(port) = self.port {
+            return format!("postgres://linerate@localhost:{port}/postgres?sslmode=require");
+        }
         let encoded: String = self.folder.display().to_string().replace('%', "%25").replace('/', "%2F");
         format!("postgres://linerate@{encoded}/postgres")
     }
@@ -68,7 +88,7 @@ impl Postgres {
         let began = Instant::now();
         // It refuses to begin before the last process of the one that was killed has noticed.
         loop {
-            self.server = serve(unprivileged()?, &postgres, &self.folder)?;
+            self.server = serve(unprivileged()?, &postgres, &self.folder, self.port)?;
             match self.wait_ready() {
                 Err(_) if began.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(100)),
                 ready => return ready,
@@ -78,7 +98,7 @@ impl Postgres {
 
     fn wait_ready(&mut self) -> io::Result<()> {
         let began = Instant::now();
-        let socket = self.folder.join(".s.PGSQL.5432");
+        let socket = self.folder.join(format!(".s.PGSQL.{}", self.port.unwrap_or(5432)));
         // It makes its socket when it is about to listen; the pid file's last line tells when it does.
         let pid = self.server.id().to_string();
         let is_ready = |folder: &Path| {
@@ -126,13 +146,22 @@ impl Nats {
 
     /// Starts a server in a folder that is not there yet. The error is a sentence.
     pub fn start(folder: &Path) -> io::Result<Nats> {
+        Nats::made(folder, None)
+    }
+
+    /// The same, which speaks TLS alone, with this certificate and its key.
+    pub fn encrypted(folder: &Path, certificate: &Path, key: &Path) -> io::Result<Nats> {
+        Nats::made(folder, Some([certificate, key]))
+    }
+
+    fn made(folder: &Path, tls: Option<[&Path; 2]>) -> io::Result<Nats> {
         fs::create_dir(folder)?;
         if let Some((uid, gid)) = unprivileged()? {
             chown(folder, Some(uid), Some(gid))?;
         }
         fs::set_permissions(folder, fs::Permissions::from_mode(0o711))?;
-        // One that is free now; who else takes it meanwhile makes this fail, in a sentence.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        tls.map_or(Ok(()), |files| keep_keys(folder, files, unprivileged()?))?;
+        let port = free_port()?;
         let mut running = Nats { server: Nats::serve(folder, port)?, folder: folder.to_owned(), port };
         running.wait_ready()?;
         Ok(running)
@@ -140,7 +169,8 @@ impl Nats {
 
     /// The URL of the queue.
     pub fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        let scheme = if self.folder.join(KEYS[0]).exists() { "tls" } else { "nats" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// Its port on the loopback.
@@ -172,6 +202,10 @@ impl Nats {
         let mut server = as_user(unprivileged()?, &program);
         server.args(["--addr", "127.0.0.1", "--jetstream", "--port", &port.to_string(), "--store_dir"]);
         server.arg(folder.join("data")).current_dir(folder);
+        let [certificate, key] = KEYS.map(|name| folder.join(name));
+        if certificate.exists() {
+            server.arg("--tls").arg("--tlscert").arg(certificate).arg("--tlskey").arg(key);
+        }
         server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()
     }
 
@@ -207,10 +241,39 @@ fn nats_server() -> Option<PathBuf> {
     folders.map(|folder| folder.join("nats-server")).find(|file| file.is_file())
 }
 
-fn serve(user: Option<(u32, u32)>, postgres: &Path, folder: &Path) -> io::Result<Child> {
+/// The files of one that speaks TLS, in its folder.
+const KEYS: [&str; 2] = ["certificate.pem", "key.pem"];
+
+/// Copies a certificate and its key to where the server's user reads them, and nobody else the key.
+fn keep_keys(folder: &Path, files: [&Path; 2], user: Option<(u32, u32)>) -> io::Result<()> {
+    for (name, file) in KEYS.into_iter().zip(files) {
+        let place = folder.join(name);
+        fs::copy(file, &place)?;
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o600))?;
+        if let Some((uid, gid)) = user {
+            chown(&place, Some(uid), Some(gid))?;
+        }
+    }
+    Ok(())
+}
+
+/// One that is free now; who else takes it meanwhile makes the start fail, in a sentence.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+fn serve(user: Option<(u32, u32)>, postgres: &Path, folder: &Path, port: Option<u16>) -> io::Result<Child> {
     let log = fs::File::create(folder.join("log"))?;
     let mut server = as_user(user, postgres);
-    server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-c", "listen_addresses="]);
+    server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
+    match port {
+        None => server.args(["-c", "listen_addresses="]),
+        Some(port) => {
+            let [certificate, key] = KEYS.map(|name| folder.join(name).display().to_string());
+            server.args(["-c", "listen_addresses=127.0.0.1", "-c", "ssl=on"]).args(["-c", &format!("port={port}")]);
+            server.args(["-c", &format!("ssl_cert_file={certificate}"), "-c", &format!("ssl_key_file={key}")])
+        }
+    };
     server.current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     server.spawn()
 }

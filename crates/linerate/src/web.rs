@@ -14,6 +14,7 @@ mod assets;
 #[cfg(feature = "nats")]
 mod counters;
 mod gate;
+mod head;
 mod page;
 mod reply;
 mod runs;

@@ -209,6 +209,86 @@ fn jobs_are_carried_out_where_and_as_their_bench_allows() {
     assert_eq!(team.state(), before);
 }
 
+/// A certificate for the loopback, its key, and the authority that signed it; another authority, which signed nothing. `None`: there is
+/// no openssl.
+fn certificates(folder: &std::path::Path) -> Option<[String; 4]> {
+    let script = "for ca in ca other; do
+            openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$ca -keyout $ca.key -out $ca.pem
+        done
+        openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -keyout key.pem -out request.pem
+        printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' > names
+        openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out cert.pem";
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-ec", script]).current_dir(folder).stderr(std::process::Stdio::null());
+    let is_made = command.status().is_ok_and(|status| status.success());
+    is_made.then(|| ["cert.pem", "key.pem", "ca.pem", "other.pem"].map(|name| folder.join(name).display().to_string()))
+}
+
+/// Queue and store by TLS, with servers whose authority is the team's own: a job is carried out, and whoever trusts another
+/// authority, or the system's alone, is told that nobody is to be trusted there.
+#[test]
+fn both_servers_by_tls() {
+    let name = "both_servers_by_tls";
+    if !Nats::is_installed() || !Postgres::is_installed() {
+        println!("SKIPPED {name}: nats-server or PostgreSQL is not installed (cargo xtask setup servers)");
+        return;
+    }
+    let bench = Bench::bare("jobs-tls");
+    let Some([cert, key, ours, other]) = certificates(&bench.folder.0) else {
+        println!("SKIPPED {name}: it needs openssl");
+        return;
+    };
+    let [cert, key] = [&cert, &key].map(PathBuf::from);
+    let nats = Nats::encrypted(&bench.folder.0.join("nats"), &cert, &key).unwrap();
+    let postgres = Postgres::encrypted(&bench.folder.0.join("postgres"), &cert, &key).unwrap();
+    let (queue, store) = (nats.url(), postgres.url());
+    assert!(queue.starts_with("tls://") && store.contains("@localhost:"), "{queue} {store}");
+    let file = bench.folder.path("b.toml");
+    fs::write(&file, "name = \"b\"\ntarget = \"local\"\n").unwrap();
+    let started = |words: &[&str], [of_queue, of_store]: [Option<&str>; 2]| {
+        let mut command = bench.linerate(words);
+        command.env("LINERATE_QUEUE", &queue).env("LINERATE_STORE", &store);
+        command.envs(of_queue.map(|file| ("LINERATE_QUEUE_AUTHORITIES", file)));
+        command.envs(of_store.map(|file| ("PGSSLROOTCERT", file)));
+        Running::start(command)
+    };
+    let ours = Some(ours.as_str());
+    // The store makes its tables first.
+    started(&["records", "list"], [ours, ours]).wait(LONG);
+    let worker = started(&["worker", "--bench", &file, "--lease", "6s"], [ours, ours]);
+    bench.wait_until("the worker is there", IN_TIME, || {
+        started(&["jobs", "benches"], [ours, ours]).wait(IN_TIME).stdout.contains("free")
+    });
+    let sets = ["--set", "duration=200ms", "--set", "rate=10M", "--set", "direction=rx"];
+    started(&[&["submit", "udp-stream", "--on", "bench=b"], &sets[..]].concat(), [ours, ours])
+        .wait(IN_TIME)
+        .check_done();
+    bench.wait_until("the job is done", LONG, || {
+        started(&["jobs", "list", "--all"], [ours, ours]).wait(IN_TIME).stdout.contains("done")
+    });
+    let listed = started(&["records", "list", "--csv"], [ours, ours]).wait(IN_TIME);
+    assert_eq!(listed.check_done().stdout.lines().count(), 2, "{listed:#?}");
+    for (words, trusted) in [
+        (["jobs", "list"], [None, ours]),
+        (["jobs", "list"], [Some(other.as_str()), ours]),
+        (["records", "list"], [ours, None]),
+        (["records", "list"], [ours, Some(other.as_str())]),
+    ] {
+        let ran = started(&words, trusted).wait(IN_TIME);
+        assert_eq!(ran.status.code(), Some(2), "{words:?} {trusted:?}: {ran:#?}");
+        assert!(ran.stderr.to_lowercase().contains("certificate"), "{words:?} {trusted:?}: {ran:#?}");
+    }
+    // In the clear neither is to be had.
+    let mut command = bench.linerate(&["jobs", "--queue", &queue.replace("tls://", "nats://")]);
+    command.env_remove("LINERATE_QUEUE");
+    assert_eq!(Running::start(command).wait(IN_TIME).status.code(), Some(2));
+    let clear = store.replace("sslmode=require", "sslmode=disable");
+    let ran = Running::start(bench.linerate(&["records", "list", "--store", &clear])).wait(IN_TIME);
+    assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
+    worker.signal("INT");
+    worker.wait(IN_TIME).check_done();
+}
+
 /// 200 benches, and 1,000 campaigns that wait for them: what a worker takes of a CPU meanwhile, in the build that is tested.
 #[test]
 fn a_worker_that_waits_takes_little() {

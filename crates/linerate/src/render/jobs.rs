@@ -20,7 +20,7 @@ pub(crate) struct Shown(Vec<Piece>);
 impl Shown {
     fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Shown {
         let rows = rows.into_iter().map(|row| row.to_vec());
-        Shown(vec![Piece::Table(Table::new(names, rows).sparing(&["now", "version", "tags"]))])
+        Shown(vec![Piece::Table(Table::new(names, rows).sparing(&["version", "tags", "now"]))])
     }
 
     fn said(sentence: impl Into<String>) -> Shown {

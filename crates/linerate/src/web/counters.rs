@@ -6,8 +6,8 @@ use hyper::body::Incoming;
 use hyper::header;
 
 use super::gate::{Gate, Passed};
+use super::head::{head_of, one};
 use super::reply::{Reply, kind};
-use super::server::{head_of, one};
 use super::sessions::ScraperToken;
 use crate::render::metrics::{Families, openmetrics, prometheus};
 

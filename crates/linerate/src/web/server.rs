@@ -31,7 +31,8 @@ use tokio::time::{Sleep, sleep, timeout};
 use super::asked::Asked;
 #[cfg(feature = "nats")]
 use super::counters::Counters;
-use super::gate::{Head, Passed};
+use super::gate::Passed;
+use super::head::{head_of, one};
 use super::reply::{Reply, kind};
 use super::tls::Tls;
 use super::{Lab, assets, views};
@@ -431,23 +432,6 @@ async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>)
     }
 }
 
-/// What the gate looks at. `knows` says whether a token is one of ours.
-pub(super) fn head_of<'a>(request: &'a Request<Incoming>, knows: &dyn Fn(&str) -> bool, has_cookie: bool) -> Head<'a> {
-    let headers = request.headers();
-    let token = one(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    Head {
-        method: request.method().as_str(),
-        host: one(headers, &header::HOST),
-        authority: request.uri().authority().map(|authority| authority.as_str()),
-        origin: one(headers, &header::ORIGIN),
-        fetch_site: one(headers, &FETCH_SITE),
-        fetch_mode: one(headers, &FETCH_MODE),
-        fetch_dest: one(headers, &FETCH_DEST),
-        has_token: token.is_some_and(knows),
-        has_cookie,
-    }
-}
-
 /// The token for a cookie.
 fn signed_in(lab: &Lab, cookie: &str, is_secure: bool, asked: &Asked) -> Reply {
     if !asked.field("token").is_some_and(|token| lab.sessions.is_token(token)) {
@@ -463,17 +447,6 @@ fn signed_in(lab: &Lab, cookie: &str, is_secure: bool, asked: &Asked) -> Reply {
         }
         Err(error) => Reply::said(500, &error.to_string()),
     }
-}
-
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
-
-/// A field that is there once; of one that is there twice, or is no text, what no rule allows.
-pub(super) fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    let mut all = headers.get_all(name).iter();
-    let found = all.next()?;
-    Some(if all.next().is_some() { "" } else { found.to_str().unwrap_or("") })
 }
 
 fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

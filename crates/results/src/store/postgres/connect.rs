@@ -35,7 +35,9 @@ pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
         config.password(password);
     }
     config.connect_timeout(PATIENCE).application_name("linerate").tcp_user_timeout(PATIENCE * 3);
-    let is_near = config.get_hosts().iter().all(is_near);
+    // What never leaves this machine is in the clear, unless it is asked otherwise; a socket in a folder always is, as with libpq.
+    let is_asked = config.get_ssl_mode() == SslMode::Require;
+    let is_near = config.get_hosts().iter().all(|host| is_near(host, is_asked));
     let client = match config.get_ssl_mode() {
         SslMode::Disable => config.connect(NoTls),
         _ if is_near => config.ssl_mode(SslMode::Disable).connect(NoTls),
@@ -46,9 +48,10 @@ pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
 }
 
 /// On this machine: nobody is between.
-fn is_near(host: &Host) -> bool {
+fn is_near(host: &Host, is_encrypted: bool) -> bool {
     match host {
         Host::Unix(_) => true,
+        Host::Tcp(_) if is_encrypted => false,
         Host::Tcp(name) => name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),
     }
 }
