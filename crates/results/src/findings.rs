@@ -57,6 +57,7 @@ mod retransmission_timeout;
 mod segmentation;
 mod send_buffer;
 mod sender_cpu;
+mod sender_starved;
 mod shaper;
 mod slow_answers;
 mod small_buffer;
@@ -184,6 +185,7 @@ pub const RULES: &[Rule] = &[
     qdisc_drops::RULE,
     transmit_ring::RULE,
     receiver_starved::RULE,
+    sender_starved::RULE,
     small_buffer::RULE,
     receiver_cpu::RULE,
     receive_buffer::RULE,

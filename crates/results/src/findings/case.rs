@@ -8,7 +8,7 @@ use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
 use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops_seen};
 use linerate_path::stage::Stage;
-use linerate_trial::doubt::DoubtKind;
+use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::{Spacing, Spec, Workload};
@@ -48,6 +48,10 @@ pub(super) const THREAD_BUSY: f64 = 0.9;
 /// TCP bears a few segments that others overtook; a kernel makes more where a sender moves from CPU to CPU above a veth.
 const OVERTAKEN_TCP: f64 = 0.005;
 const OVERTAKEN_HERE: f64 = 0.02;
+/// A thread that waited for a CPU for this share of its time, while others used as much of the machine's, was kept from its work by
+/// them; one that does as much as it can waits for as long beside the other end's.
+const STARVED: f64 = 0.3;
+const STARVED_UNLIMITED: f64 = 0.6;
 /// CPUs that limited a smaller part of a stream's time are not what to look at.
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
@@ -77,6 +81,16 @@ pub(super) struct Case<'a> {
 pub(super) struct Side<'a> {
     pub(super) end: End,
     pub(super) machine: &'a Machine,
+}
+
+/// Threads that waited for CPUs which other programs had.
+pub(super) struct Starved<'a> {
+    /// Shares of their time that they worked, and waited for a CPU.
+    pub(super) worked: f64,
+    pub(super) waited: f64,
+    /// The share of the machine's CPU time that other programs used, and the one that used most of it.
+    pub(super) others: f64,
+    pub(super) most: &'a str,
 }
 
 /// Datagrams that never arrived, over the whole trial.
@@ -660,6 +674,19 @@ impl<'a> Side<'a> {
             ((threads.user_s + threads.system_s) / time).min(1.0),
             (threads.run_delay_s.unwrap_or(0.0) / time).min(1.0),
         ))
+    }
+
+    /// Whether its threads waited for CPUs that other programs had, and not for one another or the other end's.
+    pub(super) fn starved(self, case: &Case<'a>) -> Option<Starved<'a>> {
+        let (worked, waited) = self.thread_shares(case)?;
+        let least = if case.is_unlimited() { STARVED_UNLIMITED } else { STARVED };
+        let is_of = |end: Option<Party>| end.is_none_or(|end| end == Party::from(self.end));
+        let (others, most) = case.record.doubts.iter().find_map(|doubt| match &doubt.what {
+            Doubted::BusyMachine { share, most } if is_of(doubt.end) => Some((*share, most.as_str())),
+            _ => None,
+        })?;
+        let is_starved = waited >= least && waited >= 2.0 * worked && others >= STARVED;
+        is_starved.then_some(Starved { worked, waited, others, most })
     }
 
     /// Whether its threads, or one of its CPUs, had nothing left: a clause that says so, and how far.

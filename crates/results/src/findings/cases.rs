@@ -9,7 +9,7 @@ use linerate_machine::probe::{Protocol, Refusal};
 use linerate_machine::profile::{Function, KERNEL, Stack};
 use linerate_path::budget::{Between, Chain, Datagrams, Seen, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
-use linerate_trial::doubt::{Doubt, DoubtKind};
+use linerate_trial::doubt::{Doubt, DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
@@ -187,6 +187,12 @@ fn losses() -> Vec<FaultCase> {
             socket_drops(r, 34_000);
             let threads = r.target.threads.as_mut().expect("they are told");
             (threads.system_s, threads.run_delay_s) = (0.5, Some(1.4));
+        }),
+        case("the writer of TCP waits for a CPU that others have", "sender-starved", &[], tcp(Tx, 80.0), |r| {
+            crowded(r, End::Target, 0.05, 1.8);
+        }),
+        case("the reader of TCP waits for a CPU that others have", "receiver-starved", &[], tcp(Rx, 80.0), |r| {
+            crowded(r, End::Target, 0.1, 1.6);
         }),
         case("the reader has no time left", "receiver-cpu", &["receive-buffer"], udp(Rx, 900, 400.0), |r| {
             socket_drops(r, 84_000);
@@ -871,6 +877,18 @@ fn cpus(machine: &mut Machine, shares: &[CpuShares]) {
     used.per_cpu = shares.to_vec();
     used.cpus = shares.len() as u32;
     used.machine.busy = shares.iter().map(|one| one.busy).sum::<f64>() / shares.len() as f64;
+}
+
+/// An end's threads worked so long and waited so long for CPUs, seconds, of which other programs had nearly all.
+fn crowded(record: &mut Record, end: End, worked_s: f64, waited_s: f64) {
+    drop(record.asked.insert("rate".to_owned(), "200M".to_owned()));
+    let machine = if end == End::Target { &mut record.target } else { &mut record.host };
+    let threads = machine.threads.as_mut().expect("they are told");
+    (threads.user_s, threads.system_s, threads.run_delay_s) = (0.0, worked_s, Some(waited_s));
+    let full = CpuShares { busy: 1.0, user: 0.95, system: 0.05, ..CpuShares::default() };
+    cpus(machine, &[full; 2]);
+    let what = Doubted::BusyMachine { share: 0.95, most: "compiler".to_owned() };
+    record.doubts.push(Doubt { end: Some(end.into()), what });
 }
 
 /// So many datagrams did not arrive.

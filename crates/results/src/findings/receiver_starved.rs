@@ -2,6 +2,7 @@
 //! Knows how long the scheduler let it wait.
 
 use linerate_path::stage::Stage;
+use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
@@ -13,8 +14,9 @@ pub(super) const RULE: Rule = Rule {
     name: "receiver-starved",
     says: "The receiving thread is starved: the stack delivers, the socket's buffer is full, and the thread waits for a CPU.",
     rests_on: "Receiving threads that could have run but waited for a CPU for at least 10 % of the time; and a loss of at least 10 \
-               datagrams, and 5 % of what was lost, at the stage receiver socket, or datagrams read more than 5 % slower than \
-               they were sent.",
+               datagrams, and 5 % of what was lost, at the stage receiver socket, datagrams read more than 5 % slower than \
+               they were sent, or a TCP stream that came short while others used 30 % of the CPUs and the threads waited for as \
+               much of their time.",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay); sched(7).",
     suggests: &["receiver_scheduling"],
     find,
@@ -25,10 +27,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (worked, waited) = side.thread_shares(case).filter(|(_, waited)| *waited >= WAITED)?;
     let at = case.lost_at(Stage::ReceiverSocket);
     let late = case.read_late();
-    let weight = match (&at, &late) {
-        (Some(at), _) => at.part,
-        (None, Some(_)) => waited,
-        (None, None) => return None,
+    let short = case.short().filter(|_| case.is(Workload::TcpStream) && side.starved(case).is_some());
+    let weight = match (&at, &late, &short) {
+        (Some(at), ..) => at.part,
+        (None, Some(_), _) | (None, None, Some(_)) => waited,
+        (None, None, None) => return None,
     };
     let cpu = side.cpu();
     let sentence = format!("The {}'s receiving thread did not get a CPU when it had data to read.", side.end);
@@ -41,6 +44,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             ))
             .because_of(at.as_ref().map(|at| format!("{}; {}", at.evidence(), case.of_loss(at))))
             .because_of(late)
+            .because_of(short)
             .because_of(cpu.map(|cpu| {
                 let [busy, softirq] = [cpu.machine.busy, cpu.machine.softirq].map(percent);
                 format!("the {}'s {} CPUs were busy {busy} of the time, {softirq} in softirqs", side.end, cpu.cpus)
