@@ -238,6 +238,11 @@ fn what_happens_to_the_link_is_told_with_its_time() {
             undo: "ip -n $A addr del 198.18.77.2/32 dev lo; ip -n $A addr del 203.0.113.1/32 dev lo",
             want: &[("address-changed", true, false), ("address-changed", false, false)],
         },
+        Planted {
+            commands: "ip -n $A link set $LINK mtu 1400",
+            undo: "ip -n $A link set $LINK mtu 1500",
+            want: &[("mtu-changed", true, false), ("mtu-changed", false, false)],
+        },
         // A storm of routes that are none of the trial's.
         Planted {
             commands: "seq 1 800 | sed 's/.*/route add 203.0.113.1 dev $LINK metric &/' | \

@@ -322,6 +322,7 @@ fn events() -> Vec<Event> {
         (target, None, Happening::NeighbourLost { address: host() }),
         (target, None, Happening::RouteChanged { destination: "10.0.0.0/24".to_owned(), removed: true }),
         (target, None, Happening::AddressChanged { address: "10.0.0.2".to_owned(), removed: false }),
+        (target, None, Happening::MtuChanged { interface: eth0(), from: 1500, to: 576 }),
         (target, None, Happening::ClockStepped { by_s: -0.25 }),
         (target, Some(0.1), Happening::OthersTraffic { octets_per_s: 2_500_000.0 }),
         (None, Some(0.3), Happening::Stall { direction: Some(Direction::Tx), lost_share: Some(0.8) }),

@@ -95,6 +95,15 @@ pub enum Happening {
         /// Whether it was taken away.
         removed: bool,
     },
+    /// The interface's MTU was set.
+    MtuChanged {
+        /// Its name.
+        interface: String,
+        /// Octets.
+        from: u32,
+        /// Octets.
+        to: u32,
+    },
     /// The wall clock was stepped.
     ClockStepped {
         /// Forwards, seconds; negative backwards.
@@ -137,6 +146,7 @@ impl Happening {
             Happening::NeighbourLost { .. } => "neighbour-lost",
             Happening::RouteChanged { .. } => "route-changed",
             Happening::AddressChanged { .. } => "address-changed",
+            Happening::MtuChanged { .. } => "mtu-changed",
             Happening::ClockStepped { .. } => "clock-stepped",
             Happening::AgentStopped => "agent-stopped",
             Happening::Throttled => "throttled",
@@ -181,6 +191,9 @@ impl Display for Happening {
                 write!(f, "a route to {destination} {}", gone(*removed))
             }
             Happening::AddressChanged { address, removed } => write!(f, "the address {address} {}", gone(*removed)),
+            Happening::MtuChanged { interface, from, to } => {
+                write!(f, "the MTU of {interface} was changed from {from} to {to}")
+            }
             Happening::ClockStepped { by_s } => write!(f, "the wall clock was stepped by {by_s:+.3} s"),
             Happening::AgentStopped => write!(f, "the agent did not run"),
             Happening::Throttled => write!(f, "the control group's CPU quota was used up"),

@@ -24,7 +24,7 @@ const fn family(name: &'static str, weight: u64, draw: fn(&mut Draft)) -> Family
 }
 
 /// Worlds in which something is wrong.
-pub(super) const FAULTS: [Family; 56] = [
+pub(super) const FAULTS: [Family; 58] = [
     family("loss", 4, paths::loss),
     family("burst-loss", 3, paths::burst_loss),
     family("reordering", 3, paths::reordering),
@@ -46,6 +46,8 @@ pub(super) const FAULTS: [Family; 56] = [
     family("small-buffer", 3, ends::small_buffer),
     family("hog", 3, ends::hog),
     family("real-time-hog", 2, ends::real_time_hog),
+    family("hog-sender", 3, ends::hog_sender),
+    family("hog-requests", 2, ends::hog_requests),
     family("quota-receiver", 3, ends::quota_receiver),
     family("quota-sender", 3, ends::quota_sender),
     family("stopped", 4, ends::stopped),

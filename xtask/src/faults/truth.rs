@@ -91,7 +91,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 65] = [
+const TRUTHS: [Truth; 67] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -113,6 +113,8 @@ const TRUTHS: [Truth; 65] = [
     fault("small-buffer",          &["small-buffer"],                  &["receive-buffer"], Where::There),
     fault("hog",                   &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
     fault("real-time-hog",         &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
+    fault("hog-sender",            &["sender-starved"],                &["sender-cpu", "host-limits", "steal", "stall"], Where::There),
+    fault("hog-requests",          &["cpu-wait"],                      &["stall", "outage"], Where::There),
     fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There).or_told("throttled|quota"),
     fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There).or_told("throttled|quota"),
     fault("stopped",               &["agent-stopped"],                 &["receiver-starved", "receive-buffer", "stall", "requests-lost"], Where::There).or_told("did not run"),

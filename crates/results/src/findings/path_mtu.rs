@@ -1,6 +1,7 @@
 //! Datagrams are cut into fragments because the way carries less than the sender's link.
 //! Knows what the sender's kernel takes the way to carry; datagrams that its own link does not carry whole are no finding.
 
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::spec::Workload;
 
 use super::case::Case;
@@ -24,16 +25,18 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     // Every fragment but the last holds a multiple of eight octets.
     let each = (path.checked_sub(cut)? / 8 * 8).max(8);
     let fragments = (message + 8).div_ceil(each);
+    let set_to = case.events().find_map(|event| match &event.what {
+        Happening::MtuChanged { to, .. } if event.end == Some(end) && *to == path => Some(event),
+        _ => None,
+    });
+    let said = set_to.map_or_else(|| "a router on the way said so (ICMP)".to_owned(), Event::to_string);
     let sentence = format!(
         "The way from the {end} carries packets of at most {path} bytes, though its link carries {link}: each datagram travels as \
          {fragments} fragments."
     );
     Some(
         RULE.finds(case, None, Sureness::Sure, 0.3, sentence)
-            .because(format!(
-                "a router on the way said so (ICMP), and datagrams of {message} bytes need {}",
-                message + headers
-            ))
+            .because(format!("{said}, and datagrams of {message} bytes need {}", message + headers))
             .attempt("message_size", path.saturating_sub(headers).to_string(), "loss")
             .wrong_if("It is wrong if ping -M do -s with larger packets is answered."),
     )

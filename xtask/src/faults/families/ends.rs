@@ -169,6 +169,47 @@ fn hogged(draft: &mut Draft, priority: &'static str, count: usize, say: &str) {
     draft.witness(receiver, NO_ROOM, 20, "RcvbufErrors");
 }
 
+/// Clock ticks that shells have run: nothing else in these worlds is a shell that runs for long.
+const SHELLS_RAN: &str = "cat /proc/[0-9]*/stat 2>/dev/null | awk '$2 == \"(sh)\" {print $14}'";
+
+/// Programs that want the CPU on which an agent has to run: that of the sender, or of who answers.
+fn hogged_agent(draft: &mut Draft, end: End) {
+    draft.case.at = Some(end);
+    draft.case.starts[way_of(end)].words = "taskset -c 1".to_owned();
+    draft.case.starts[way_of(other(end))].words = "taskset -c 0".to_owned();
+    let (priority, count) = draft.of(&[("nice -n -19", 2), ("chrt -f 50", 1)]);
+    for _ in 0..count {
+        draft.after(100, What::Hog(1, priority));
+    }
+    draft.say(format!("{count} of {priority} on the {end}'s CPU"));
+    draft.witness(end, SHELLS_RAN, 80, "ticks");
+}
+
+pub(super) fn hog_sender(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1500, 2500);
+    if draft.one_in(2) {
+        let mbps = draft.scaled(300, 600);
+        draft.tcp(Some(mbps));
+    } else {
+        draft.udp(100, 200);
+        draft.set("sender_api", "plain");
+        draft.case.set.retain(|set| !set.starts_with("message_size"));
+        draft.set("message_size", 200);
+    }
+    let sender = draft.one_way();
+    hogged_agent(draft, sender);
+}
+
+pub(super) fn hog_requests(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1500, 2500);
+    draft.requests(&["tcp-rr", "udp-rr", "tcp-crr"]);
+    draft.one_way();
+    let end = draft.of(&[End::Target, End::Host]);
+    hogged_agent(draft, end);
+}
+
 pub(super) fn hog(draft: &mut Draft) {
     hogged(draft, "nice -n -19", 2, "two urgent programs");
 }

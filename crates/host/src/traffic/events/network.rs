@@ -1,11 +1,12 @@
-//! The way to the other end, as the kernel tells of its changes: the neighbour, routes, addresses (rtnetlink(7)).
+//! The way to the other end, as the kernel tells of its changes: the neighbour, routes, addresses, the interface's MTU
+//! (rtnetlink(7)).
 //! Knows the addresses of the test traffic, and hears of no others.
 
 use std::net::IpAddr;
 
 use linerate_trial::event::Happening;
 
-use crate::interfaces::{ip_of, mac_text};
+use crate::interfaces::{ip_of, link, mac_text};
 use crate::netlink::{Heard, Netlink, Subscription, attributes, push_attribute};
 use crate::sys;
 
@@ -13,6 +14,7 @@ use crate::sys;
 pub struct Network {
     subscription: Subscription,
     index: Option<u32>,
+    mtu: Option<Mtu>,
     local: Address,
     peer: Address,
     /// The other end, and the router on the way there.
@@ -20,6 +22,12 @@ pub struct Network {
     /// How many bits the route has by which the other end is reached; a shorter one says nothing of it.
     route_bits: Option<u8>,
     router: Option<IpAddr>,
+}
+
+/// The interface's.
+struct Mtu {
+    interface: String,
+    octets: u32,
 }
 
 struct Address {
@@ -49,7 +57,7 @@ pub enum EventLength {
 const MOST_READS: usize = 512;
 
 // linux/rtnetlink.h.
-const GROUPS: [u32; 5] = [3, 5, 7, 9, 11];
+const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
 const RTM_F_CLONED: u32 = 0x200;
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 const RTA_DST: u16 = 1;
@@ -66,6 +74,8 @@ const NUD_STALE: u16 = 0x04;
 const NUD_FAILED: u16 = 0x20;
 const NUD_NOARP: u16 = 0x40;
 const NUD_PERMANENT: u16 = 0x80;
+// linux/if_link.h.
+const IFLA_MTU: u16 = 4;
 // linux/if_addr.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
@@ -78,6 +88,7 @@ impl Network {
         let mut network = Network {
             subscription,
             index: interface.and_then(|interface| sys::netlink::interface_index(interface).ok()),
+            mtu: interface.and_then(Mtu::of),
             local: Address { address: local, is_here: true },
             peer: Address { address: peer, is_here: local == peer },
             neighbours: Vec::new(),
@@ -94,8 +105,18 @@ impl Network {
 
     /// Tells what has changed since the last time.
     pub fn look(&mut self, mut tell: impl FnMut(Happening, EventLength)) {
-        let Network { subscription, index, local, peer, neighbours, route_bits, .. } = self;
+        let Network { subscription, index, mtu, local, peer, neighbours, route_bits, .. } = self;
         let heard = subscription.drain(MOST_READS, |kind, message| match kind {
+            libc::RTM_NEWLINK => {
+                let is_own = |(of, _): &(u32, u32)| *index == Some(*of);
+                if let (Some(mtu), Some((_, to))) = (mtu.as_mut(), mtu_of(message).filter(is_own)) {
+                    // Told with every change of the link.
+                    let from = std::mem::replace(&mut mtu.octets, to);
+                    if from != to {
+                        tell(Happening::MtuChanged { interface: mtu.interface.clone(), from, to }, EventLength::No);
+                    }
+                }
+            }
             libc::RTM_NEWNEIGH => {
                 if let Some(entry) = Entry::parse(message).filter(|entry| index.is_none_or(|own| own == entry.index)) {
                     neighbours.iter_mut().for_each(|one| one.handle_entry(&entry, &mut tell));
@@ -183,6 +204,13 @@ impl Network {
     }
 }
 
+impl Mtu {
+    fn of(interface: &str) -> Option<Mtu> {
+        let octets = link(interface).ok()?.mtu?;
+        Some(Mtu { interface: interface.to_owned(), octets })
+    }
+}
+
 impl Neighbour {
     fn new(address: IpAddr) -> Neighbour {
         Neighbour { address, hardware: None, is_lost: false }
@@ -235,6 +263,13 @@ impl Entry {
         }
         Some(Entry { index, state, address: address?, hardware })
     }
+}
+
+/// An interface's number and its MTU: struct ifinfomsg and attributes.
+fn mtu_of(message: &[u8]) -> Option<(u32, u32)> {
+    let index = u32::from_ne_bytes(*message.get(4..)?.first_chunk()?);
+    let (_, mtu) = attributes(message.get(16..)?).find(|(kind, _)| *kind == IFLA_MTU)?;
+    Some((index, u32::from_ne_bytes(*mtu.first_chunk()?)))
 }
 
 /// The address that came or went: struct ifaddrmsg and attributes.
@@ -379,7 +414,7 @@ mod tests {
         for len in 0..64 {
             for octet in [0, 0xff, 4] {
                 let message = vec![octet; len];
-                let _ = (Entry::parse(&message), Route::parse(&message), address_of(&message));
+                let _ = (Entry::parse(&message), Route::parse(&message), address_of(&message), mtu_of(&message));
             }
         }
     }
