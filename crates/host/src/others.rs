@@ -19,6 +19,9 @@ pub struct Others {
 pub struct OthersCpu {
     /// The fraction of the machine's time.
     pub share: f64,
+    /// The part of it that programs of real-time priority used (sched(7)): nothing else runs on a CPU meanwhile, not even softirqs that a
+    /// thread of the kernel does.
+    pub real_time: f64,
     /// The program that used most of it.
     pub most: String,
 }
@@ -29,6 +32,15 @@ struct Process {
     parent: u32,
     /// Its own time, and that of children that it has waited for: of one that ends in between nothing is lost.
     ticks: u64,
+    is_real_time: bool,
+}
+
+/// What processes have used between two looks.
+#[derive(Debug, PartialEq, Eq)]
+struct Growth {
+    ticks: u64,
+    real_time_ticks: u64,
+    most: String,
 }
 
 /// From fewer clock ticks a share is chance.
@@ -49,19 +61,24 @@ impl Others {
     pub fn busy_since(&self, cpus: u32) -> Option<OthersCpu> {
         let now = Others::look();
         let whole = (now.at - self.at).as_secs_f64() / TICK_S * f64::from(cpus);
-        let (ticks, most) = growth(&self.processes, &now.processes);
-        (ticks >= FEWEST_TICKS && whole > 0.0).then(|| OthersCpu { share: (ticks as f64 / whole).min(1.0), most })
+        let Growth { ticks, real_time_ticks, most } = growth(&self.processes, &now.processes);
+        let share = |ticks: u64| (ticks as f64 / whole).min(1.0);
+        let is_told = ticks >= FEWEST_TICKS && whole > 0.0;
+        is_told.then(|| OthersCpu { share: share(ticks), real_time: share(real_time_ticks), most })
     }
 }
 
-/// `number (name) state parent … flags … utime stime cutime cstime` (proc_pid_stat(5)); `None` for a kernel's thread.
+/// `number (name) state parent … flags … utime stime cutime cstime … rt_priority policy` (proc_pid_stat(5)); `None` for a kernel's
+/// thread.
 fn parse(text: &str) -> Option<Process> {
     let (start, rest) = text.rsplit_once(')')?;
     let fields: Vec<u64> = rest.split_ascii_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
     let (&parent, &flags, times) = (fields.first()?, fields.get(5)?, fields.get(10..14)?);
     (flags & KERNEL_THREAD == 0).then_some(())?;
     let name = start.split_once('(')?.1.to_owned();
-    Some(Process { name, parent: u32::try_from(parent).ok()?, ticks: times.iter().sum() })
+    // SCHED_FIFO, SCHED_RR, SCHED_DEADLINE (linux/sched.h).
+    let is_real_time = fields.get(37).is_some_and(|policy| matches!(policy, 1 | 2 | 6));
+    Some(Process { name, parent: u32::try_from(parent).ok()?, ticks: times.iter().sum(), is_real_time })
 }
 
 /// Agents, controllers, and what they have started, such as an emulated board, are part of the trial.
@@ -74,13 +91,18 @@ fn without_ours(all: BTreeMap<u32, Process>) -> BTreeMap<u32, Process> {
 }
 
 /// Ticks that all have used, and who used most.
-fn growth(before: &BTreeMap<u32, Process>, now: &BTreeMap<u32, Process>) -> (u64, String) {
+fn growth(before: &BTreeMap<u32, Process>, now: &BTreeMap<u32, Process>) -> Growth {
     let sum = |processes: &BTreeMap<u32, Process>| processes.values().map(|process| process.ticks).sum::<u64>();
-    let grown = |(number, process): &(&u32, &Process)| {
+    let grown = |number: &u32, process: &Process| {
         process.ticks.saturating_sub(before.get(number).map_or(0, |before| before.ticks))
     };
-    let most = now.iter().max_by_key(grown).map(|(_, process)| process.name.clone());
-    (sum(now).saturating_sub(sum(before)), most.unwrap_or_default())
+    let most = now.iter().max_by_key(|(number, process)| grown(number, process)).map(|(_, most)| most.name.clone());
+    let real_time = now.iter().filter(|(_, process)| process.is_real_time);
+    Growth {
+        ticks: sum(now).saturating_sub(sum(before)),
+        real_time_ticks: real_time.map(|(number, process)| grown(number, process)).sum(),
+        most: most.unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]
@@ -89,8 +111,11 @@ mod tests {
 
     fn line(number: u32, name: &str, parent: u32, flags: u64, times: [u64; 4]) -> (u32, String) {
         let [user, system, children, children_system] = times;
+        // What a real-time program is called begins with rt.
+        let policy = u8::from(name.starts_with("rt"));
         let line = format!(
-            "{number} ({name}) R {parent} 1 1 0 -1 {flags} 9 9 9 9 {user} {system} {children} {children_system} 20"
+            "{number} ({name}) R {parent} 1 1 0 -1 {flags} 9 9 9 9 {user} {system} {children} {children_system} 20 0 1 0 9 9 9 9 9 9 9 9 \
+             0 0 0 0 0 0 0 17 1 50 {policy} 0 0 0"
         );
         (number, line)
     }
@@ -105,19 +130,22 @@ mod tests {
             line(2, "kthreadd", 0, 0x0020_8040, [9, 9, 0, 0]),
             line(10, "make", 1, 0, [1, 1, 50, 5]),
             line(11, "cc1 (x) 7", 10, 0, [30, 2, 0, 0]),
+            line(13, "rt-loop", 1, 0, [7, 0, 0, 0]),
             line(20, "linerate", 1, 0, [100, 100, 0, 0]),
             line(21, "qemu-system-arm", 20, 0, [10, 10, 0, 0]),
         ]);
-        assert_eq!(before.len(), 2, "{before:?}");
+        assert_eq!(before.len(), 3, "{before:?}");
         // The compiler has used 10 more, and has ended; another has begun.
         let now = read(&[
             line(2, "kthreadd", 0, 0x0020_8040, [99, 99, 0, 0]),
             line(10, "make", 1, 0, [1, 1, 90, 7]),
             line(12, "cc1 (x) 7", 10, 0, [3, 1, 0, 0]),
+            line(13, "rt-loop", 1, 0, [12, 0, 0, 0]),
             line(20, "linerate", 1, 0, [900, 900, 0, 0]),
             line(21, "qemu-system-arm", 20, 0, [910, 10, 0, 0]),
         ]);
-        assert_eq!(growth(&before, &now), (14, "make".to_owned()));
+        let want = Growth { ticks: 19, real_time_ticks: 5, most: "make".to_owned() };
+        assert_eq!(growth(&before, &now), want);
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub struct Finding {
     pub weight: f64,
     /// Findings whose cause it is; it stands before them.
     #[serde(skip)]
-    explains: &'static [&'static str],
+    explains: Vec<&'static str>,
 }
 
 /// How far the evidence of a finding carries.
@@ -279,7 +279,7 @@ impl Rule {
             tries: Vec::new(),
             wrong_if: String::new(),
             weight,
-            explains: &[],
+            explains: Vec::new(),
         }
     }
 }
@@ -317,7 +317,7 @@ impl Finding {
     }
 
     fn explains(mut self, names: &'static [&'static str]) -> Finding {
-        self.explains = names;
+        self.explains.extend(names);
         self
     }
 }

@@ -21,6 +21,12 @@ pub struct Doubt {
     pub what: Doubted,
 }
 
+/// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
+}
+
 /// What is doubted, with its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -48,6 +54,9 @@ pub enum Doubted {
     BusyMachine {
         /// The fraction of the machine's time.
         share: f64,
+        /// The part of it that programs of real-time priority used.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        real_time: f64,
         /// The one that used most of it.
         most: String,
     },
@@ -322,7 +331,7 @@ impl Display for Doubted {
                  a quieter hour",
                 100.0 * steal
             ),
-            Doubted::BusyMachine { share, most } => write!(
+            Doubted::BusyMachine { share, most, .. } => write!(
                 f,
                 "other programs used {:.0} % of the machine's CPU time, {most} most of it; end them and measure again, or \
                  read the CPU figures as theirs too",

@@ -71,7 +71,7 @@ fn in_short(doubt: &Doubt) -> String {
         Doubted::IrqTimeByTicks => "interrupt time is only sampled; try cpu_method=soak".to_owned(),
         Doubted::ShortForCpu(_) => "too few clock ticks for CPU use; measure for longer".to_owned(),
         Doubted::NoisyMachine { steal } => format!("a hypervisor took {:.1} % of the CPU time", 100.0 * steal),
-        Doubted::BusyMachine { share, most } => {
+        Doubted::BusyMachine { share, most, .. } => {
             format!("other programs used {:.0} % of CPU time, mostly {most}", 100.0 * share)
         }
         Doubted::CountersContradict { .. } => "counters contradict each other".to_owned(),

@@ -41,6 +41,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .explains(&[
                 "receive-buffer",
                 "receiver-starved",
+                "sender-starved",
                 "small-buffer",
                 "outage",
                 "flow-died",

@@ -48,10 +48,11 @@ pub(super) const THREAD_BUSY: f64 = 0.9;
 /// TCP bears a few segments that others overtook; a kernel makes more where a sender moves from CPU to CPU above a veth.
 const OVERTAKEN_TCP: f64 = 0.005;
 const OVERTAKEN_HERE: f64 = 0.02;
-/// A thread that waited for a CPU for this share of its time, while others used as much of the machine's, was kept from its work by
-/// them; one that does as much as it can waits for as long beside the other end's.
+/// A thread that waited for a CPU for this share of its time, while others had half of one, was kept from its work by them; one that
+/// does as much as it can waits for as long beside the other end's.
 const STARVED: f64 = 0.3;
 const STARVED_UNLIMITED: f64 = 0.6;
+const HALF_A_CPU: f64 = 0.5;
 /// CPUs that limited a smaller part of a stream's time are not what to look at.
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
@@ -86,11 +87,43 @@ pub(super) struct Side<'a> {
 /// Threads that waited for CPUs which other programs had.
 pub(super) struct Starved<'a> {
     /// Shares of their time that they worked, and waited for a CPU.
-    pub(super) worked: f64,
+    worked: f64,
     pub(super) waited: f64,
-    /// The share of the machine's CPU time that other programs used, and the one that used most of it.
-    pub(super) others: f64,
-    pub(super) most: &'a str,
+    others: Option<OthersCpu<'a>>,
+}
+
+/// What other programs did with a machine's CPUs.
+struct OthersCpu<'a> {
+    /// How many CPUs they had on average, and how many of these had programs of real-time priority.
+    cpus: f64,
+    of_real_time: f64,
+    /// The one that used most.
+    most: &'a str,
+}
+
+impl Starved<'_> {
+    /// What it explains besides: whose threads have so little are silent for a while, and answer late whoever examines the way.
+    pub(super) fn silences(&self) -> &'static [&'static str] {
+        if self.waited >= STARVED_UNLIMITED {
+            &["outage", "flow-died", "nothing-comes-through", "retransmission-timeout", "unaccounted"]
+        } else {
+            &[]
+        }
+    }
+
+    /// What says so.
+    pub(super) fn clauses(&self) -> Vec<String> {
+        let mut clauses = vec![format!(
+            "its threads could have run and waited for a CPU {} of the time; they worked {}",
+            percent(self.waited),
+            percent(self.worked)
+        )];
+        clauses.extend(self.others.as_ref().map(|OthersCpu { cpus, of_real_time, most }| {
+            let real_time = if *of_real_time >= HALF_A_CPU { "; real-time programs are among them" } else { "" };
+            format!("other programs had {} CPUs, {most} most of it{real_time}", tidy(*cpus))
+        }));
+        clauses
+    }
 }
 
 /// Datagrams that never arrived, over the whole trial.
@@ -676,17 +709,25 @@ impl<'a> Side<'a> {
         ))
     }
 
-    /// Whether its threads waited for CPUs that other programs had, and not for one another or the other end's.
+    /// What other programs did with its CPUs, where it was worth a doubt.
+    fn others(self, case: &Case<'a>) -> Option<OthersCpu<'a>> {
+        let is_of = |end: Option<Party>| end.is_none_or(|end| end == Party::from(self.end));
+        let cpus = f64::from(self.machine.cpu.as_ref()?.cpus);
+        case.record.doubts.iter().filter(|doubt| is_of(doubt.end)).find_map(|doubt| match &doubt.what {
+            Doubted::BusyMachine { share, real_time, most } => {
+                Some(OthersCpu { cpus: share * cpus, of_real_time: real_time * cpus, most })
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether its threads waited for CPUs that other programs had, and not for one another's or the other end's.
     pub(super) fn starved(self, case: &Case<'a>) -> Option<Starved<'a>> {
         let (worked, waited) = self.thread_shares(case)?;
-        let least = if case.is_unlimited() { STARVED_UNLIMITED } else { STARVED };
-        let is_of = |end: Option<Party>| end.is_none_or(|end| end == Party::from(self.end));
-        let (others, most) = case.record.doubts.iter().find_map(|doubt| match &doubt.what {
-            Doubted::BusyMachine { share, most } if is_of(doubt.end) => Some((*share, most.as_str())),
-            _ => None,
-        })?;
-        let is_starved = waited >= least && waited >= 2.0 * worked && others >= STARVED;
-        is_starved.then_some(Starved { worked, waited, others, most })
+        let least = if case.record.workload.is_stream() && case.is_unlimited() { STARVED_UNLIMITED } else { STARVED };
+        let others = self.others(case).filter(|others| others.cpus >= HALF_A_CPU);
+        let is_starved = waited >= least && waited >= 2.0 * worked && (others.is_some() || !case.shares_machine());
+        is_starved.then_some(Starved { worked, waited, others })
     }
 
     /// Whether its threads, or one of its CPUs, had nothing left: a clause that says so, and how far.

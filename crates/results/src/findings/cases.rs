@@ -697,6 +697,10 @@ fn in_time() -> Vec<FaultCase> {
             r.target.counters.add(Stage::SoftirqBacklog, "cpu idle WAIT entered", 21_000);
             requests(r, [4, 0]);
         }),
+        case("requests that a machine without a CPU does not send", "cpu-wait", &[], rr(300e-6), |r| {
+            r.asked.insert("rate".to_owned(), "10000pps".to_owned());
+            crowded_threads(r, End::Target, 0.02, 1.9);
+        }),
         case("an answerer without a CPU", "cpu-wait", &[], rr(300e-6), |r| {
             limited(r, Limit::ResponderWaits, Some(End::Target), 0.8);
         }),
@@ -882,12 +886,16 @@ fn cpus(machine: &mut Machine, shares: &[CpuShares]) {
 /// An end's threads worked so long and waited so long for CPUs, seconds, of which other programs had nearly all.
 fn crowded(record: &mut Record, end: End, worked_s: f64, waited_s: f64) {
     drop(record.asked.insert("rate".to_owned(), "200M".to_owned()));
+    crowded_threads(record, end, worked_s, waited_s);
+}
+
+fn crowded_threads(record: &mut Record, end: End, worked_s: f64, waited_s: f64) {
     let machine = if end == End::Target { &mut record.target } else { &mut record.host };
     let threads = machine.threads.as_mut().expect("they are told");
     (threads.user_s, threads.system_s, threads.run_delay_s) = (0.0, worked_s, Some(waited_s));
     let full = CpuShares { busy: 1.0, user: 0.95, system: 0.05, ..CpuShares::default() };
     cpus(machine, &[full; 2]);
-    let what = Doubted::BusyMachine { share: 0.95, most: "compiler".to_owned() };
+    let what = Doubted::BusyMachine { share: 0.95, real_time: 0.0, most: "compiler".to_owned() };
     record.doubts.push(Doubt { end: Some(end.into()), what });
 }
 

@@ -40,6 +40,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 .explains(&[
                     "receive-buffer",
                     "receiver-starved",
+                    "sender-starved",
                     "small-buffer",
                     "receiver-cpu",
                     "sender-cpu",

@@ -1,6 +1,8 @@
 //! Threads that answer, or ask, wait for a CPU.
 //! Knows the time budget of transactions.
 
+use linerate_machine::end::End;
+
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
@@ -20,13 +22,45 @@ pub(super) const RULE: Rule = Rule {
     says: "A thread that answers, or asks, could run and has no CPU: other programs have it.",
     rests_on: "At least 35 % of the transactions' time, and 20 µs of each (500 µs where both ends share a machine), in the time \
                budget's lines requester-waits-for-cpu or responder-waits-for-cpu; and the median transaction took as long, or the \
-               waiting 5 % of the trial.",
+               waiting 5 % of the trial. Or too few came about, or some waited for TCP's timer or in vain, and an end's threads waited \
+               for a CPU 30 % of the time, twice as long as they worked, and others had half a CPU (where both ends share a \
+               machine).",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay).",
     suggests: &["receiver_scheduling"],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
+    starved(case).or_else(|| waiting(case))
+}
+
+fn sentence(end: End, asks: bool) -> String {
+    format!("The {end}'s thread that {} waits for a CPU that others have.", if asks { "asks" } else { "answers" })
+}
+
+/// Between transactions as well: too few came about, or answers came so late that they were sent again.
+fn starved(case: &Case<'_>) -> Option<Finding> {
+    if case.record.workload.is_stream() {
+        return None;
+    }
+    let seldom = case.seldom();
+    if seldom.is_none() && case.waited_for_timer().is_none() && case.loss().is_none() && !case.stood_still() {
+        return None;
+    }
+    let sides = case.sides().into_iter().filter_map(|side| Some((side.end, side.starved(case)?)));
+    let (end, starved) = sides.max_by(|a, b| a.1.waited.total_cmp(&b.1.waited))?;
+    Some(
+        RULE.finds(case, Some(end), Sureness::Likely, starved.waited, sentence(end, end == case.sender.end))
+            .because_of(starved.clauses())
+            .because_of(seldom)
+            .wrong_if("It is wrong if answers take as long on a machine on which nothing else runs.")
+            .explains(&["idle-states", "coalescing-latency", "slow-answers"])
+            .explains(starved.silences()),
+    )
+}
+
+/// The transactions themselves took longer.
+fn waiting(case: &Case<'_>) -> Option<Finding> {
     let latency = case.latency().filter(|_| !case.record.workload.is_stream())?;
     let least_s = if case.shares_machine() { LEAST_SHARED_S } else { LEAST_S };
     let waits = |line: &&_| -> bool {
@@ -42,8 +76,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let end = line.end?;
-    let who = if line.limit == Limit::RequesterWaits { "asks" } else { "answers" };
-    let sentence = format!("The {end}'s thread that {who} waits for a CPU that others have.");
+    let sentence = sentence(end, line.limit == Limit::RequesterWaits);
     Some(
         RULE.finds(case, Some(end), Sureness::Likely, line.share, sentence)
             .because(format!("it could run and had no CPU {} of the transactions' time", percent(line.share)))

@@ -52,6 +52,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                     "receive-ring",
                     "host-limits",
                     "receiver-starved",
+                    "sender-starved",
                 ]),
         )
     })

@@ -15,8 +15,8 @@ pub(super) const RULE: Rule = Rule {
     says: "The receiving thread is starved: the stack delivers, the socket's buffer is full, and the thread waits for a CPU.",
     rests_on: "Receiving threads that could have run but waited for a CPU for at least 10 % of the time; and a loss of at least 10 \
                datagrams, and 5 % of what was lost, at the stage receiver socket, datagrams read more than 5 % slower than \
-               they were sent, or a TCP stream that came short while others used 30 % of the CPUs and the threads waited for as \
-               much of their time.",
+               they were sent, or a TCP stream that came short while the threads waited 30 % of the time, twice as \
+               long as they worked, and others had half a CPU (where both ends share a machine).",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay); sched(7).",
     suggests: &["receiver_scheduling"],
     find,
@@ -27,7 +27,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (worked, waited) = side.thread_shares(case).filter(|(_, waited)| *waited >= WAITED)?;
     let at = case.lost_at(Stage::ReceiverSocket);
     let late = case.read_late();
-    let short = case.short().filter(|_| case.is(Workload::TcpStream) && side.starved(case).is_some());
+    let starved = side.starved(case).filter(|_| case.is(Workload::TcpStream));
+    let short = case.short().filter(|_| starved.is_some());
     let weight = match (&at, &late, &short) {
         (Some(at), ..) => at.part,
         (None, Some(_), _) | (None, None, Some(_)) => waited,
@@ -51,6 +52,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             }))
             .attempt(side.setting("receiver_scheduling"), "fifo:50", case.metric())
             .wrong_if("It is wrong if as little arrives in time when the thread runs before all others.")
-            .explains(&["receive-buffer", "receiver-cpu", "small-buffer", "host-limits", "sender-cpu"]),
+            .explains(&["receive-buffer", "receiver-cpu", "small-buffer", "host-limits", "sender-cpu"])
+            .explains(starved.map_or(&[], |starved| starved.silences())),
     )
 }

@@ -1,14 +1,14 @@
 //! The thread that sends did not get a CPU, because other programs had it.
 //! Knows how long the scheduler let it wait, and what others used.
 
-use super::case::{Case, Starved, percent};
+use super::case::Case;
 use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "sender-starved",
     says: "The sending thread is starved: it has data to send, and waits for a CPU that other programs have.",
     rests_on: "Sending threads that could have run but waited for a CPU for at least 30 % of the time, and twice as long as they \
-               worked; other programs that used 30 % of the machine's CPU time; and a stream that came short of what was asked, or waited \
+               worked; other programs that had half a CPU (where both ends share a machine); and a stream that came short of what was asked, or waited \
                for 60 % of the time where as much as possible was asked.",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay); proc_pid_stat(5); sched(7).",
     suggests: &[],
@@ -18,22 +18,14 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let side = case.sender;
     let short = case.short()?;
-    let Starved { worked, waited, others, most } = side.starved(case)?;
+    let starved = side.starved(case)?;
     let sentence = format!("The {}'s sending thread waits for a CPU that other programs have.", side.end);
     Some(
-        RULE.finds(case, Some(side.end), Sureness::Likely, waited, sentence)
-            .because(format!(
-                "its threads could have run and waited for a CPU {} of the time; they worked {}",
-                percent(waited),
-                percent(worked)
-            ))
-            .because(format!(
-                "other programs used {} of the {}'s CPU time, {most} most of it",
-                percent(others),
-                side.end
-            ))
+        RULE.finds(case, Some(side.end), Sureness::Likely, starved.waited, sentence)
+            .because_of(starved.clauses())
             .because(short)
             .wrong_if("It is wrong if it sends no faster with these programs ended.")
-            .explains(&["sender-cpu", "host-limits", "receiver-cpu", "application-limited"]),
+            .explains(&["sender-cpu", "host-limits", "receiver-cpu", "application-limited"])
+            .explains(starved.silences()),
     )
 }

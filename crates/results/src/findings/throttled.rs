@@ -36,7 +36,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 }))
                 .because(needed)
                 .wrong_if("It is wrong if a fan, or a pause between trials, changes nothing.")
-                .explains(&["sender-cpu", "receiver-cpu", "receiver-starved", "host-limits", "softirq-cpu"]),
+                .explains(&[
+                    "sender-cpu",
+                    "receiver-cpu",
+                    "receiver-starved",
+                    "sender-starved",
+                    "host-limits",
+                    "softirq-cpu",
+                ]),
         )
     })
 }
