@@ -72,19 +72,22 @@ pub fn history(points: &[Point], last: usize) -> Vec<Series> {
 }
 
 fn series(configuration: String, points: &[&Point], last: usize) -> Series {
-    let mut of_campaign: BTreeMap<&str, Vec<&Point>> = BTreeMap::new();
-    for point in points {
-        of_campaign.entry(&point.campaign).or_default().push(point);
-    }
-    // Identifiers sort by time.
-    let skip = of_campaign.len().saturating_sub(last);
-    let campaigns: Vec<(&str, Vec<&Point>)> = of_campaign.into_iter().skip(skip).collect();
+    // Identifiers sort by time, and the points mostly come so.
+    let mut points = points.to_vec();
+    points.sort_by(|a, b| a.campaign.cmp(&b.campaign));
+    let campaigns: Vec<&[&Point]> = points.chunk_by(|a, b| a.campaign == b.campaign).collect();
+    let campaigns = &campaigns[campaigns.len().saturating_sub(last)..];
     let moments: Vec<CampaignValue> = campaigns
         .iter()
-        .filter_map(|(campaign, points)| {
+        .filter_map(|points| {
             let values: Vec<f64> = points.iter().map(|point| point.value).collect();
             let (started_at, count) = (points[0].started_at.clone(), points.len());
-            Some(CampaignValue { campaign: (*campaign).to_owned(), started_at, count, median: median(&values)? })
+            Some(CampaignValue {
+                campaign: points[0].campaign.to_string(),
+                started_at,
+                count,
+                median: median(&values)?,
+            })
         })
         .collect();
     let medians: Vec<f64> = moments.iter().map(|moment| moment.median).collect();
@@ -96,7 +99,7 @@ fn series(configuration: String, points: &[&Point], last: usize) -> Series {
             started_at: moment.started_at.clone(),
             before: change.before,
             after: change.after,
-            with: changed_facts(&campaigns[change.at - 1].1[0].around, &campaigns[change.at].1[0].around),
+            with: changed_facts(&campaigns[change.at - 1][0].around, &campaigns[change.at][0].around),
         }
     });
     Series { configuration, changes: changes.collect(), moments }
@@ -122,7 +125,7 @@ mod tests {
                 let mut record = sample::ttcp(0, repeat);
                 record.target.environment.kernel = Some(kernel(campaign).to_owned());
                 let around = Observation::of(&record).around;
-                let campaign = format!("{campaign:026}");
+                let campaign = format!("{campaign:026}").into();
                 let started_at = record.started_at.clone();
                 points.push(Point { campaign, started_at, around, value: value + f64::from(repeat) });
             }
@@ -151,7 +154,7 @@ mod tests {
         let points: Vec<Point> = records
             .iter()
             .map(|record| Point {
-                campaign: record.campaign.clone(),
+                campaign: record.campaign.as_str().into(),
                 started_at: record.started_at.clone(),
                 around: Observation::of(record).around,
                 value: 1.0,

@@ -137,7 +137,7 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
     let points: Vec<Point> = (0..12)
         .map(|at| {
             let one = &observed[usize::from(at < 6)];
-            let campaign = format!("{:026}{}", at, record.campaign);
+            let campaign = format!("{:026}{}", at, record.campaign).into();
             let value = if at < 6 { 9e8 } else { 8e8 } + f64::from(at % 3);
             Point { campaign, started_at: one.started_at.clone(), around: one.around.clone(), value }
         })

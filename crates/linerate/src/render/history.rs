@@ -2,9 +2,6 @@
 //! Finds no changes; it shows them.
 
 #[cfg(feature = "web")]
-use std::collections::BTreeMap;
-
-#[cfg(feature = "web")]
 use linerate_chart::{Axis, Chart, Marks, Panel, Reference, Series as ChartSeries};
 use linerate_results::figure::{Difference, Metric};
 use linerate_results::history::{ChangePoint, Series};
@@ -41,15 +38,14 @@ const LINES: usize = 6;
 /// The medians of campaigns from the oldest to the newest, with the changes marked.
 #[cfg(feature = "web")]
 fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
-    let campaigns: BTreeMap<&str, &str> = series
-        .iter()
-        .flat_map(|one| &one.moments)
-        .map(|moment| (moment.campaign.as_str(), moment.started_at.as_str()))
-        .collect();
+    let mut campaigns: Vec<&str> =
+        series.iter().flat_map(|one| &one.moments).map(|moment| moment.campaign.as_str()).collect();
+    campaigns.sort_unstable();
+    campaigns.dedup();
     if campaigns.len() < 2 {
         return None;
     }
-    let place = |campaign: &str| campaigns.range(..campaign).count() as f64 + 1.0;
+    let place = |campaign: &str| campaigns.partition_point(|&other| other < campaign) as f64 + 1.0;
     let scale = metric.unit.scale();
     let title =
         if metric.unit.name().is_empty() { "median".to_owned() } else { format!("median, {}", metric.unit.name()) };
@@ -223,7 +219,7 @@ mod tests {
                 let mut record = sample::tcp(index, direction, mbit, false);
                 record.target.environment.kernel = Some(if campaign >= 19 { "6.12.60" } else { "6.12.48" }.to_owned());
                 points.push(Point {
-                    campaign: format!("{campaign:026}"),
+                    campaign: format!("{campaign:026}").into(),
                     started_at: format!("2026-11-{:02}T03:00:00Z", campaign + 1),
                     around: Observation::of(&record).around,
                     value: mbit * 1e6,

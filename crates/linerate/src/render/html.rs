@@ -188,7 +188,8 @@ fn table(table: &Table, called: &Called<'_>, drawn: &Count, of: Option<usize>) -
         _ => "wide many most",
     };
     // Presentation attributes, for where the style sheet is taken away.
-    let align = |at: usize| table.is_number(at).then_some("right");
+    let aligned: Vec<_> = (0..table.headings.len()).map(|at| table.is_number(at).then_some("right")).collect();
+    let align = |at: usize| aligned.get(at).copied().flatten();
     let label = table.headings.iter().map(|heading| cell(&heading.name)).collect::<Vec<_>>().join(", ");
     html! {
         div class=(class) role="region" tabindex="0" aria-label=(label) {
@@ -256,6 +257,8 @@ fn figure(cell: &Cell, called: &Called<'_>) -> Markup {
     let shown = sentence(shown.trim());
     let told = match &cell.trace {
         None => html! { (shown) },
+        // Of a picture whose figures no list of records stands behind.
+        Some(trace) if trace.records.is_empty() => html! { data value=(trace.value) { (shown) } },
         Some(trace) => {
             let (figure, records) = (super::cell(&trace.figure), called.records(trace));
             let said = format!("{figure} of {records}");

@@ -107,6 +107,19 @@ impl Database {
         done
     }
 
+    /// All that is read meanwhile is of one moment, and a file is locked once.
+    pub(super) fn reading<T, E: From<SqlError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.batch(match self {
+            Database::Sqlite(_) => "BEGIN",
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        })?;
+        let done = work();
+        // Nothing was changed, so nothing is lost.
+        drop(self.batch("ROLLBACK"));
+        done
+    }
+
     /// In a transaction: no other one changes tables until it ends. SQLite's writers exclude each other anyway.
     pub(super) fn lock_tables(&self) -> Result<(), SqlError> {
         match self {

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 
 use super::database::{Database, Row};
 use super::sql_error::SqlError;
-use super::{SCHEMA, Store, StoreError, dictionary, read, text, unpacked};
+use super::{SCHEMA, Store, StoreError, dictionary, read, said, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Asked, Facts, Observation, TrialContext};
 use crate::record::{NullSide, Record, digest};
@@ -38,7 +38,7 @@ fn tables() -> [String; 3] {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The campaign's identifier.
-    pub campaign: String,
+    pub campaign: Arc<str>,
     /// When the trial started, RFC 3339.
     pub started_at: String,
     /// What stood around it.
@@ -178,6 +178,33 @@ impl Store {
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
+    /// The identifiers of the records that are wanted, the newest first; of many, the first `most`, and no more is read than those take.
+    pub fn wanted(&self, wanted: &Selection, most: usize) -> Result<Vec<String>, StoreError> {
+        let mut arounds = Arounds::of(self);
+        let (mut found, mut before) = (Vec::new(), None::<String>);
+        while found.len() < most {
+            let (mut clauses, mut values) = wanted.clauses();
+            if let Some(before) = before {
+                let word = if values.is_empty() { "WHERE" } else { "AND" };
+                values.push(text(&before));
+                clauses += &format!(" {word} record < ?{}", values.len());
+            }
+            let sql =
+                format!("SELECT record, asked, machines FROM figures{clauses} ORDER BY record DESC LIMIT {AT_ONCE}");
+            let read = self.rows(&sql, values, |row| {
+                let around = arounds.get(row.get(1)?, row.get(2)?)?;
+                Ok((row.get::<String>(0)?, wanted.wants(&around)))
+            })?;
+            before = read.last().map(|(id, _)| id.clone());
+            found.extend(read.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(id, _)| id));
+            if before.is_none() {
+                break;
+            }
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
     /// How many records the store has whose figures can be read.
     pub fn count(&self) -> Result<u64, StoreError> {
         let all = self.rows("SELECT count(*) FROM figures", Vec::new(), |row| row.get::<i64>(0))?;
@@ -224,6 +251,10 @@ impl Store {
     ///
     /// Campaign by campaign from the newest on, by their index: what is older is not read, however much there is of it.
     pub fn points(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, StoreError> {
+        self.database.reading(|| self.points_read(metric, wanted, last)).map_err(|error| said(&self.path, error))
+    }
+
+    fn points_read(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, SqlError> {
         let mut arounds = Arounds::of(self);
         if wanted.record.is_some() {
             return self.points_of_campaign(metric, wanted, &mut arounds);
@@ -243,12 +274,12 @@ impl Store {
     }
 
     /// The newest campaign of all that have records, or of those before another one. Identifiers sort by time.
-    fn campaign_before(&self, later: Option<&str>) -> Result<Option<String>, StoreError> {
+    fn campaign_before(&self, later: Option<&str>) -> Result<Option<String>, SqlError> {
         let (sql, values) = match later {
             None => (NEWEST, Vec::new()),
             Some(later) => (BEFORE, vec![text(later)]),
         };
-        Ok(self.rows(sql, values, |row| row.get::<Option<String>>(0))?.into_iter().flatten().next())
+        Ok(self.database.first(sql, values, |row| row.get::<Option<String>>(0))?.flatten())
     }
 
     fn points_of_campaign(
@@ -256,16 +287,18 @@ impl Store {
         metric: &Metric,
         wanted: &Selection,
         arounds: &mut Arounds<'_>,
-    ) -> Result<Vec<Point>, StoreError> {
+    ) -> Result<Vec<Point>, SqlError> {
         let (sql, values) = points_query(metric, wanted);
+        let campaign: Option<Arc<str>> = wanted.campaign.as_deref().map(Arc::from);
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, SqlError> {
             let around = arounds.get(row.get(2)?, row.get(3)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            Ok(Some(Point { campaign: row.get(0)?, started_at: row.get(1)?, around, value: row.get(4)? }))
+            let campaign = campaign.clone().map_or_else(|| row.get(0), Ok)?;
+            Ok(Some(Point { campaign, started_at: row.get(1)?, around, value: row.get(4)? }))
         };
-        Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
+        Ok(self.database.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 }
 

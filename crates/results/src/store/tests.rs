@@ -160,8 +160,13 @@ fn observations_are_selected() {
     side_b.trial.null_side = Some(crate::record::NullSide::B);
     store.insert(&side_b).unwrap();
     let check = |wanted: Selection, want: &[u32]| {
-        let found: Vec<u32> = store.observations(&wanted).unwrap().iter().map(|one| one.index).collect();
+        let observed = store.observations(&wanted).unwrap();
+        let found: Vec<u32> = observed.iter().map(|one| one.index).collect();
         assert_eq!(found, want, "{wanted:?}");
+        let newest: Vec<&String> = observed.iter().rev().map(|one| &one.id).collect();
+        assert_eq!(store.wanted(&wanted, usize::MAX).unwrap().iter().collect::<Vec<_>>(), newest, "{wanted:?}");
+        let two = store.wanted(&wanted, 2).unwrap();
+        assert_eq!(two.iter().collect::<Vec<_>>(), newest[..newest.len().min(2)], "{wanted:?}");
         let metric = crate::figure::Metric::find("throughput").unwrap();
         let points = want.iter().filter(|index| **index != 5).count();
         assert_eq!(
