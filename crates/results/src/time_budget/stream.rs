@@ -205,9 +205,10 @@ impl<'a> OneFlow<'a> {
         }
         let arrived = self.at_receiver(FlowColumn::Octets, slice);
         if !self.stream.is_tcp {
-            // A receiver that has no CPU, or is stopped, is no outage of the path.
+            // An end that has no CPU, or is stopped, is no outage of the path.
             return octets > 2.0 * self.stream.grain
                 && arrived == Some(0)
+                && self.sent.thread(slice).1 < 0.5
                 && !self.receiver_had_no_cpu(slice)
                 && self.at_receiving_machine(MachineColumn::LateUs, slice).is_none_or(|late| late < 20_000);
         }

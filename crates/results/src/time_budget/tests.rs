@@ -215,6 +215,10 @@ fn datagrams_that_nobody_gets_are_an_outage_unless_the_receiver_had_no_cpu() {
     };
     let sender_cpu = [(Limit::SenderCpu, Some(End::Target), 1.0)];
     check(&udp(&[(F::Octets, 0)], &[]), &[(Limit::Outage, None, 1.0)]);
+    // What was sent in the little time that the sender's thread had was on its way.
+    let target = Some(End::Target);
+    let starved = lines(false, None, &[(F::RunDelayUs, 45_000)], &[], &[(F::Octets, 0)]);
+    check(&starved, &[(Limit::SenderCpuWait, target, 0.9), (Limit::SenderCpu, target, 0.1)]);
     check(&udp(&[(F::Octets, 1)], &[]), &sender_cpu);
     check(&udp(&[(F::Octets, 0), (F::RunDelayUs, 30_000)], &[]), &sender_cpu);
     check(&udp(&[(F::Octets, 0)], &[(MachineColumn::ThrottledUs, 30_000)]), &sender_cpu);
