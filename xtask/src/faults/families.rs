@@ -24,7 +24,7 @@ const fn family(name: &'static str, weight: u64, draw: fn(&mut Draft)) -> Family
 }
 
 /// Worlds in which something is wrong.
-pub(super) const FAULTS: [Family; 58] = [
+pub(super) const FAULTS: [Family; 59] = [
     family("loss", 4, paths::loss),
     family("burst-loss", 3, paths::burst_loss),
     family("reordering", 3, paths::reordering),
@@ -47,6 +47,7 @@ pub(super) const FAULTS: [Family; 58] = [
     family("hog", 3, ends::hog),
     family("real-time-hog", 2, ends::real_time_hog),
     family("hog-sender", 3, ends::hog_sender),
+    family("hog-reader", 2, ends::hog_reader),
     family("hog-requests", 2, ends::hog_requests),
     family("quota-receiver", 3, ends::quota_receiver),
     family("quota-sender", 3, ends::quota_sender),

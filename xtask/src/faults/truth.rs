@@ -91,7 +91,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 67] = [
+const TRUTHS: [Truth; 68] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -114,6 +114,7 @@ const TRUTHS: [Truth; 67] = [
     fault("hog",                   &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
     fault("real-time-hog",         &["receiver-starved", "others-cpu"], &["receive-buffer", "steal"], Where::There),
     fault("hog-sender",            &["sender-starved"],                &["sender-cpu", "host-limits", "steal", "stall"], Where::There),
+    fault("hog-reader",            &["receiver-starved"],              &["receiver-cpu", "receive-window", "host-limits", "steal", "stall"], Where::There),
     fault("hog-requests",          &["cpu-wait"],                      &["stall", "outage"], Where::There),
     fault("quota-receiver",        &["cpu-quota"],                     &["receiver-starved", "receive-buffer", "receiver-cpu", "stall"], Where::There).or_told("throttled|quota"),
     fault("quota-sender",          &["cpu-quota"],                     &["host-limits", "sender-cpu", "stall"], Where::There).or_told("throttled|quota"),

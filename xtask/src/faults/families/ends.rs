@@ -201,6 +201,15 @@ pub(super) fn hog_sender(draft: &mut Draft) {
     hogged_agent(draft, sender);
 }
 
+pub(super) fn hog_reader(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1500, 2500);
+    let mbps = draft.scaled(400, 800);
+    draft.tcp(Some(mbps));
+    let sender = draft.one_way();
+    hogged_agent(draft, other(sender));
+}
+
 pub(super) fn hog_requests(draft: &mut Draft) {
     draft.lies_between(&[Between::Cable]);
     draft.lasts(1500, 2500);
