@@ -31,6 +31,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
 }
 
 /// The folder of this user's session, which nobody else sees and which ends with it.
+#[cfg(any(feature = "web", feature = "nats"))]
 pub(crate) fn session_folder() -> Option<PathBuf> {
     std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir())
 }
