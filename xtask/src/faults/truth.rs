@@ -71,9 +71,10 @@ pub(super) const LIMITS: [&str; 11] = [
 pub(super) const RATES: [&str; 3] = ["bottleneck", "shaper", "link-full"];
 
 /// What is true where other programs want the CPUs.
-pub(super) const CROWDED: [&str; 10] = [
+pub(super) const CROWDED: [&str; 11] = [
     "steal",
     "sender-cpu",
+    "sender-starved",
     "receiver-cpu",
     "softirq-cpu",
     "receiver-starved",

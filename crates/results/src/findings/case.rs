@@ -48,10 +48,11 @@ pub(super) const THREAD_BUSY: f64 = 0.9;
 /// TCP bears a few segments that others overtook; a kernel makes more where a sender moves from CPU to CPU above a veth.
 const OVERTAKEN_TCP: f64 = 0.005;
 const OVERTAKEN_HERE: f64 = 0.02;
-/// A thread that waited for a CPU for this share of its time, while others had half of one, was kept from its work by them; one that
-/// does as much as it can waits for as long beside the other end's.
+/// A thread that waited for a CPU for this share of its time, while others had half of one, was kept from its work by them. One that
+/// does as much as it can shares a CPU with equals, and waits for three of them without being starved.
 const STARVED: f64 = 0.3;
-const STARVED_UNLIMITED: f64 = 0.6;
+const MOSTLY_STARVED: f64 = 0.6;
+const FAIR_SHARES: f64 = 4.0;
 const HALF_A_CPU: f64 = 0.5;
 /// CPUs that limited a smaller part of a stream's time are not what to look at.
 const CPU_PART: f64 = 0.2;
@@ -104,7 +105,7 @@ struct OthersCpu<'a> {
 impl Starved<'_> {
     /// What it explains besides: whose threads have so little are silent for a while, and answer late whoever examines the way.
     pub(super) fn silences(&self) -> &'static [&'static str] {
-        if self.waited >= STARVED_UNLIMITED {
+        if self.waited >= MOSTLY_STARVED {
             &["outage", "flow-died", "nothing-comes-through", "retransmission-timeout", "unaccounted"]
         } else {
             &[]
@@ -724,9 +725,12 @@ impl<'a> Side<'a> {
     /// Whether its threads waited for CPUs that other programs had, and not for one another's or the other end's.
     pub(super) fn starved(self, case: &Case<'a>) -> Option<Starved<'a>> {
         let (worked, waited) = self.thread_shares(case)?;
-        let least = if case.record.workload.is_stream() && case.is_unlimited() { STARVED_UNLIMITED } else { STARVED };
+        let (least, times) = match case.record.workload.is_stream() && case.is_unlimited() {
+            true => (MOSTLY_STARVED, FAIR_SHARES),
+            false => (STARVED, 2.0),
+        };
         let others = self.others(case).filter(|others| others.cpus >= HALF_A_CPU);
-        let is_starved = waited >= least && waited >= 2.0 * worked && (others.is_some() || !case.shares_machine());
+        let is_starved = waited >= least && waited >= times * worked && (others.is_some() || !case.shares_machine());
         is_starved.then_some(Starved { worked, waited, others })
     }
 

@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     says: "The sending thread is starved: it has data to send, and waits for a CPU that other programs have.",
     rests_on: "Sending threads that could have run but waited for a CPU for at least 30 % of the time, and twice as long as they \
                worked; other programs that had half a CPU (where both ends share a machine); and a stream that came short of what was asked, or waited \
-               for 60 % of the time where as much as possible was asked.",
+               for 60 % of the time, and four times as long as they worked, where as much as possible was asked.",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay); proc_pid_stat(5); sched(7).",
     suggests: &[],
     find,
