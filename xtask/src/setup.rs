@@ -49,13 +49,14 @@ const FOR_BOARDS: [(&str, &str); 7] = [
 ];
 
 /// What reads, installs and runs packages.
-const FOR_PACKAGES: [(&str, &str); 7] = [
+const FOR_PACKAGES: [(&str, &str); 8] = [
     ("bwrap", "bubblewrap"),
     ("dpkg-deb", "dpkg"),
     ("lintian", "lintian"),
     ("make", "make"),
     ("mmdebstrap", "mmdebstrap"),
     ("python3", "python3"),
+    ("systemd-analyze", "systemd"),
     ("umoci", "umoci"),
 ];
 /// Servers that a team has; each that a test starts has a folder of its own.

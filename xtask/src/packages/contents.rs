@@ -52,6 +52,17 @@ impl Pages {
     }
 }
 
+/// What a worker is told by, as examples.
+pub(super) fn worker() -> Result<Tree, String> {
+    let mut tree = Tree::default();
+    for name in ["environment", "bench.toml"] {
+        let place = root().join("packaging/worker").join(name);
+        let text = fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        tree.file(&format!("share/doc/linerate-worker/examples/{name}"), text);
+    }
+    Ok(tree)
+}
+
 /// The controller, its pages and what it is used by.
 pub(super) fn controller(program: Vec<u8>, pages: &Pages) -> Tree {
     let mut tree = Tree::default();

@@ -29,6 +29,8 @@ pub(super) struct Kind {
     relations: &'static [(&'static str, &'static str)],
     /// The units of packaging/systemd, which are neither enabled nor started.
     units: &'static [&'static str],
+    /// The system's user whom they run as, where that is not root: made at the installation.
+    user: Option<&'static str>,
     /// What lintian would say, and why it is as it is.
     overrides: &'static [(&'static str, &'static str)],
 }
@@ -44,6 +46,7 @@ pub(super) const LINERATE: Kind = Kind {
  It listens on no port, and starts nothing, unless it is told to.",
     relations: &[("Recommends", "linerate-agents (= =), openssh-client"), ("Suggests", "qemu-system")],
     units: &["linerate-agent.service"],
+    user: None,
     overrides: &[
         ("statically-linked-binary", "It carries itself to machines with another C library, or none."),
         ("embedded-library", "A static program has its libraries in it; they are in THIRD-PARTY-LICENCES.txt."),
@@ -61,12 +64,28 @@ pub(super) const LINERATE_AGENTS: Kind = Kind {
  Nothing of it runs on the machine that it is installed on.",
     relations: &[("Enhances", "linerate")],
     units: &[],
+    user: None,
     overrides: &[
         ("arch-dependent-file-not-in-arch-specific-directory", "They are for other machines than this one."),
         ("arch-independent-package-contains-binary-or-object", "Those programs are what it hands to other machines."),
         ("binary-from-other-architecture", "They are for other machines than this one."),
         ("statically-linked-binary", "A board may have any C library, or none."),
     ],
+};
+
+pub(super) const LINERATE_WORKER: Kind = Kind {
+    name: "linerate-worker",
+    summary: "unit that carries out a team's linerate jobs",
+    about: " A worker takes campaigns out of a team's queue, which is on a NATS server, and
+ carries them out on the benches that it can reach. This package has its
+ unit for systemd and makes its user; the program is linerate's.
+ .
+ It does nothing until it is told of a queue and a bench in /etc and is
+ enabled. Then it dials out, and listens on no port.",
+    relations: &[("Depends", "linerate (= =), adduser"), ("Recommends", "openssh-client")],
+    units: &["linerate-worker.service"],
+    user: Some("linerate-worker"),
+    overrides: &[],
 };
 
 /// Where units are, for systems with a merged /usr and others.
@@ -171,7 +190,21 @@ impl Package<'_> {
              systemctl stop {units} > /dev/null || true\n    fi\n    systemctl --quiet disable {units} > /dev/null 2>&1 || \
              true\nfi\n"
         );
-        vec![("postinst", script(reload)), ("prerm", script(&stop)), ("postrm", script(reload))]
+        let (mut make, mut drop) = (String::new(), String::new());
+        if let Some(user) = self.kind.user {
+            let home = format!("/var/lib/{user}");
+            make = format!(
+                "if [ \"$1\" = configure ] && ! getent passwd {user} > /dev/null; then\n    adduser --system --group --quiet \
+                 --home {home} --no-create-home {user}\nfi\n"
+            );
+            // What it has measured stays, and then so does its owner.
+            drop = format!(
+                "if [ \"$1\" = purge ] && [ ! -e {home} ] && command -v deluser > /dev/null; then\n    deluser --system --quiet \
+                 {user} 2> /dev/null || true\nfi\n"
+            );
+        }
+        let (install, remove) = (script(&(make + reload)), script(&(reload.to_owned() + &drop)));
+        vec![("postinst", install), ("prerm", script(&stop)), ("postrm", remove)]
     }
 
     /// The packaging's own changes (policy, section 4.4).

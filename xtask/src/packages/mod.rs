@@ -18,7 +18,7 @@ use crate::agents::{self, MACHINES, Toolchain};
 use crate::program::root;
 use archive::{Epoch, gzip, sha256, tar};
 use contents::Pages;
-use debian::{LINERATE, LINERATE_AGENTS, Package};
+use debian::{LINERATE, LINERATE_AGENTS, LINERATE_WORKER, Package};
 pub(crate) use release::FEATURES;
 use release::{CONTROLLERS, Controller, Speed, VERSION};
 use tree::Tree;
@@ -97,6 +97,8 @@ fn pack(
         packed.push(package.pack(1, epoch, &work.join("deb"), folder)?);
     }
     let package = Package { kind: &LINERATE_AGENTS, controller: None, usr: carried };
+    packed.push(package.pack(1, epoch, &work.join("deb"), folder)?);
+    let package = Package { kind: &LINERATE_WORKER, controller: None, usr: contents::worker()? };
     packed.push(package.pack(1, epoch, &work.join("deb"), folder)?);
 
     let mut plain = Tree::default();

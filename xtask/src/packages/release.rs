@@ -8,7 +8,7 @@ use crate::agents::{MACHINES, Machine, Panic, Toolchain, named, place, program_f
 use crate::program::{must, output_of, program, root};
 
 /// What the controllers of packages can do, beside what is built by default.
-pub(crate) const FEATURES: &str = "linerate/authentication,linerate/postgres";
+pub(crate) const FEATURES: &str = "linerate/authentication,linerate/postgres,linerate/nats";
 
 /// A kind of machine that controllers are packed for.
 #[derive(Debug)]

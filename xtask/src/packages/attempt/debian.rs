@@ -38,7 +38,11 @@ pub(super) fn check(folder: &Path, scratch: &Path) -> Result<(), String> {
         return Err(format!("after the upgrade, versions are: {versions}"));
     }
     enabled(&root)?;
+    worker(&root)?;
     quiet_afterwards(&shell(&root, &format!("dpkg --purge {}", packages.join(" ")))?)?;
+    if let Some(line) = user(&root)? {
+        return Err(format!("after the purge, a user is left: {line}"));
+    }
     for folder in ["old", "new"] {
         fs::remove_dir_all(root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
     }
@@ -50,6 +54,52 @@ pub(super) fn check(folder: &Path, scratch: &Path) -> Result<(), String> {
     } else {
         Err(format!("after the purge, these files are left: {left:?}; and these are gone: {gone:?}"))
     }
+}
+
+/// Whom a worker runs as.
+const WORKER: &str = "linerate-worker";
+
+/// The worker has a user who cannot log in; its unit is one that systemd reads; and as that user, it takes credentials that are
+/// its own alone, and says what is missing where there is no queue.
+fn worker(root: &Path) -> Result<(), String> {
+    let line = user(root)?.ok_or("installing makes no user for the worker")?;
+    if !line.ends_with("/nologin") || !line.contains(":/var/lib/linerate-worker:") {
+        return Err(format!("the worker's user is {line}"));
+    }
+    let unit = format!("{WORKER}.service");
+    must(
+        Command::new("systemd-analyze")
+            .arg("verify")
+            .args(["--man=no", "--recursive-errors=no"])
+            .arg(format!("--root={}", root.display()))
+            .arg(unit),
+    )?;
+    let numbers: Vec<&str> = line.split(':').collect();
+    let make = format!(
+        "mkdir -p /etc/linerate/worker/benches && cp /usr/share/doc/{WORKER}/examples/bench.toml /etc/linerate/worker/benches && echo \
+         worker:secret > /etc/linerate/worker/credentials && chown {0} /etc/linerate/worker/credentials",
+        numbers[2]
+    );
+    let run = format!(
+        "install -d -o {0} /tmp/w && setpriv --reuid={0} --regid={1} --clear-groups env HOME=/tmp/w LINERATE_QUEUE=nats://127.0.0.1:1 \
+         LINERATE_QUEUE_CREDENTIALS=/etc/linerate/worker/credentials linerate worker --bench /etc/linerate/worker/benches \
+         --store /tmp/w/records 2>&1 || true",
+        numbers[2], numbers[3]
+    );
+    for (mode, part) in [("0644", "chmod 600"), ("0600", "cannot be reached")] {
+        let said = shell(root, &format!("{make}; chmod {mode} /etc/linerate/worker/credentials; {run}"))?;
+        if !said.contains(part) || said.contains("secret") {
+            return Err(format!("with credentials of mode {mode}, the worker says: {said}"));
+        }
+    }
+    fs::remove_dir_all(root.join("etc/linerate")).map_err(|error| format!("etc/linerate: {error}"))
+}
+
+/// Its line of /etc/passwd.
+fn user(root: &Path) -> Result<Option<String>, String> {
+    let place = root.join("etc/passwd");
+    let users = fs::read_to_string(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    Ok(users.lines().find(|line| line.starts_with(&format!("{WORKER}:"))).map(str::to_owned))
 }
 
 fn debs(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -66,7 +116,7 @@ fn is_for_here(deb: &Path) -> bool {
     name.rsplit_once('_').is_some_and(|(_, machine)| machine == "all" || machine == here)
 }
 
-/// A Debian of its essential packages.
+/// A Debian of its essential packages, and of what makes users.
 fn fresh(scratch: &Path) -> Result<PathBuf, String> {
     let sources = SOURCES.into_iter().find(|path| Path::new(path).is_file());
     let sources = sources.ok_or_else(|| format!("none of {} is here; this is for Debian", SOURCES.join(", ")))?;
@@ -74,7 +124,12 @@ fn fresh(scratch: &Path) -> Result<PathBuf, String> {
     let suite = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     let suite = suite.ok_or("/etc/os-release names no suite of Debian")?;
     let root = scratch.join("root");
-    must(Command::new("mmdebstrap").args(["--quiet", "--variant=essential", suite]).arg(&root).arg(sources))?;
+    must(
+        Command::new("mmdebstrap")
+            .args(["--quiet", "--variant=essential", "--include=adduser", suite])
+            .arg(&root)
+            .arg(sources),
+    )?;
     Ok(root)
 }
 
@@ -129,9 +184,11 @@ fn enabled(root: &Path) -> Result<(), String> {
     if units.is_empty() { Ok(()) } else { Err(format!("installing enables {}", units.join(", "))) }
 }
 
-/// All paths of the root but what dpkg, and whoever runs it, keeps for itself.
+/// All paths of the root but what dpkg, whoever runs it, and what makes users (the files before the last change) keep for themselves.
 fn paths(root: &Path) -> Result<BTreeSet<String>, String> {
     let said = output_of(Command::new("find").arg(root).args(["-xdev", "-printf", "%P\\n"]))?;
     let own = ["var/lib/dpkg/", "var/log/", "var/cache/", "old", "new", "proc", "dev", "tmp", "run"];
-    Ok(said.lines().filter(|path| !own.iter().any(|own| path.starts_with(own))).map(str::to_owned).collect())
+    let kept = ["etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/subuid-", "etc/subgid-"];
+    let is_own = |path: &&str| own.iter().any(|own| path.starts_with(own)) || kept.contains(path);
+    Ok(said.lines().filter(|path| !is_own(path)).map(str::to_owned).collect())
 }
