@@ -26,7 +26,7 @@ pub(crate) fn targets() -> impl Iterator<Item = &'static str> {
 }
 
 /// What a board with 8 MiB of flash, or 32 MiB of memory, can spare.
-pub(crate) const FILE_LIMIT: f64 = 3.5 * MIB;
+pub(crate) const FILE_LIMIT: f64 = 2.5 * MIB;
 pub(crate) const IDLE_LIMIT: f64 = 6.0 * MIB;
 const MIB: f64 = 1024.0 * 1024.0;
 

@@ -73,6 +73,10 @@ impl Toolchain {
         if panic == Panic::Aborts {
             // Names in a backtrace are stripped anyway, and the tables would be a tenth of the file.
             flags += " -Cforce-unwind-tables=no";
+            if matches!(self, Toolchain::Sources { .. }) {
+                // Zig links so that code stands at one address; what could stand anywhere would be larger.
+                flags += " -Crelocation-model=static";
+            }
         }
         // What a panic says names no folder of this machine.
         for (path, name) in [(Some(root()), "linerate"), (cargo_home(), "cargo")] {
@@ -90,8 +94,9 @@ impl Toolchain {
                 let mut command = program("cargo-zigbuild", &["zigbuild"]);
                 if panic == Panic::Aborts {
                     command.arg("-Zbuild-std=std,panic_abort");
-                    // Nothing that reads backtraces: a program without symbols has none, and it would be a tenth of the file.
-                    command.arg("-Zbuild-std-features=");
+                    // Nothing that reads backtraces: a program without symbols has none, and it would be a tenth of the file. Sorting,
+                    // printing and searching as small as they are written.
+                    command.arg("-Zbuild-std-features=optimize_for_size");
                 } else {
                     command.arg("-Zbuild-std=std,panic_unwind");
                 }
