@@ -114,7 +114,7 @@ mod tests {
         // What a real-time program is called begins with rt.
         let policy = u8::from(name.starts_with("rt"));
         let line = format!(
-            "{number} ({name}) R {parent} 1 1 0 -1 {flags} 9 9 9 9 {user} {system} {children} {children_system} 20 0 1 0 9 9 9 9 9 9 9 9 \
+            "{number} ({name}) R {parent} 1 1 0 -1 {flags} 9 9 9 9 {user} {system} {children} {children_system} 20 0 1 0 9 9 9 9 9 9 9 9 0 \
              0 0 0 0 0 0 0 17 1 50 {policy} 0 0 0"
         );
         (number, line)
