@@ -25,10 +25,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     // Every fragment but the last holds a multiple of eight octets.
     let each = (path.checked_sub(cut)? / 8 * 8).max(8);
     let fragments = (message + 8).div_ceil(each);
-    let set_to = case.events().find_map(|event| match &event.what {
-        Happening::MtuChanged { to, .. } if event.end == Some(end) && *to == path => Some(event),
-        _ => None,
-    });
+    let is_set =
+        |event: &&Event| event.end == Some(end) && matches!(event.what, Happening::MtuChanged { to, .. } if to == path);
+    let set_to = case.events().find(is_set);
     let said = set_to.map_or_else(|| "a router on the way said so (ICMP)".to_owned(), Event::to_string);
     let sentence = format!(
         "The way from the {end} carries packets of at most {path} bytes, though its link carries {link}: each datagram travels as \
