@@ -21,12 +21,6 @@ pub struct Doubt {
     pub what: Doubted,
 }
 
-/// serde hands over a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_zero(share: &f64) -> bool {
-    *share == 0.0
-}
-
 /// What is doubted, with its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -54,9 +48,9 @@ pub enum Doubted {
     BusyMachine {
         /// The fraction of the machine's time.
         share: f64,
-        /// The part of it that programs of real-time priority used.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        real_time: f64,
+        /// The part of it that programs of real-time priority used; absent where there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        real_time: Option<f64>,
         /// The one that used most of it.
         most: String,
     },

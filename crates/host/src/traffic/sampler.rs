@@ -382,6 +382,7 @@ impl Sampler {
         let busy = self.others.take().zip(sampled.cpu.as_ref()).and_then(|(others, cpu)| others.busy_since(cpu.cpus));
         if let Some(OthersCpu { share, real_time, most }) = busy.filter(|busy| busy.share > MUCH_OF_OTHERS) {
             let [share, real_time] = [share, real_time].map(|share| (share * 100.0).round() / 100.0);
+            let real_time = Some(real_time).filter(|share| *share > 0.0);
             sampled.doubts.push(Doubted::BusyMachine { share, real_time, most }.into());
         }
         // The soaking threads end here: they have nothing more to say, and the CPUs are others' again.

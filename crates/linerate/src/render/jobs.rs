@@ -96,6 +96,12 @@ pub(crate) fn list<'a>(
     }
 }
 
+/// Those of a queue that have not ended.
+pub(crate) fn open(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> Shown {
+    let open = queue.jobs.iter().filter(|one| !one.state.has_ended());
+    list(open, now_ms, progress, "No job waits or runs.")
+}
+
 /// Those that never came to their end, and why.
 pub(crate) fn dead(jobs: &[JobRecord]) -> Shown {
     if jobs.is_empty() {

@@ -2,6 +2,11 @@
 
 use form_urlencoded::{Serializer, byte_serialize, parse};
 
+/// Whether whoever sends this field `Accept` reads OpenMetrics, and not only Prometheus' own text.
+pub(super) fn reads_openmetrics(accept: Option<&str>) -> bool {
+    accept.is_some_and(|kinds| kinds.contains("application/openmetrics-text"))
+}
+
 /// More names than any form has.
 const MOST_VALUES: usize = 200;
 
@@ -43,7 +48,7 @@ impl Asked {
 
     /// Whose field `Accept` this is.
     pub(super) fn accepting(self, accept: Option<&str>) -> Asked {
-        Asked { reads_openmetrics: accept.is_some_and(|kinds| kinds.contains("application/openmetrics-text")), ..self }
+        Asked { reads_openmetrics: reads_openmetrics(accept), ..self }
     }
 
     /// The parts of the path.

@@ -5,11 +5,12 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header;
 
+use super::asked::reads_openmetrics;
 use super::gate::{Gate, Passed};
 use super::head::{head_of, one};
-use super::reply::{Reply, kind};
+use super::reply::Reply;
 use super::sessions::ScraperToken;
-use crate::render::metrics::{Families, openmetrics, prometheus};
+use crate::render::metrics::Families;
 
 /// What is told to whoever has the token.
 pub(crate) struct Counters {
@@ -31,11 +32,8 @@ impl Counters {
             Ok(_) if head.method == "POST" => Reply::said(405, "This address is for GET."),
             Ok(Passed::Unknown) => Reply::said(401, "This needs the scraper's token: Authorization: Bearer TOKEN."),
             Ok(Passed::Known) => {
-                let accepts = one(request.headers(), &header::ACCEPT);
-                match accepts.is_some_and(|kinds| kinds.contains("application/openmetrics-text")) {
-                    true => Reply::new(200, kind::OPENMETRICS, openmetrics((self.told)())),
-                    false => Reply::new(200, kind::PROMETHEUS, prometheus((self.told)())),
-                }
+                let accept = one(request.headers(), &header::ACCEPT);
+                Reply::scraped((self.told)(), reads_openmetrics(accept))
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::render::metrics::{Families, openmetrics, prometheus};
+
 /// The kinds that are sent.
 pub(super) mod kind {
     pub(crate) const HTML: &str = "text/html; charset=utf-8";
@@ -31,6 +33,14 @@ pub(super) struct Reply {
 impl Reply {
     pub(super) fn new(status: u16, kind: &'static str, body: impl Into<Vec<u8>>) -> Reply {
         Reply { status, kind, body: Cow::Owned(body.into()), head: Vec::new() }
+    }
+
+    /// For a scraper, in the form that it reads.
+    pub(super) fn scraped(families: Families, reads_openmetrics: bool) -> Reply {
+        match reads_openmetrics {
+            true => Reply::new(200, kind::OPENMETRICS, openmetrics(families)),
+            false => Reply::new(200, kind::PROMETHEUS, prometheus(families)),
+        }
     }
 
     /// A sentence for a program or a person.

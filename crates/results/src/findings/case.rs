@@ -114,17 +114,19 @@ impl Starved<'_> {
 
     /// What says so.
     pub(super) fn clauses(&self) -> Vec<String> {
-        let mut clauses = vec![format!(
-            "its threads could have run and waited for a CPU {} of the time; they worked {}",
-            percent(self.waited),
-            percent(self.worked)
-        )];
+        let mut clauses = vec![waited_for_cpu(self.worked, self.waited)];
         clauses.extend(self.others.as_ref().map(|OthersCpu { cpus, of_real_time, most }| {
             let real_time = if *of_real_time >= HALF_A_CPU { "; real-time programs are among them" } else { "" };
             format!("other programs had {} CPUs, {most} most of it{real_time}", tidy(*cpus))
         }));
         clauses
     }
+}
+
+/// What an end's threads did, as shares of their time: a clause.
+pub(super) fn waited_for_cpu(worked: f64, waited: f64) -> String {
+    let [worked, waited] = [worked, waited].map(percent);
+    format!("its threads could have run and waited for a CPU {waited} of the time; they worked {worked}")
 }
 
 /// Datagrams that never arrived, over the whole trial.
@@ -716,7 +718,7 @@ impl<'a> Side<'a> {
         let cpus = f64::from(self.machine.cpu.as_ref()?.cpus);
         case.record.doubts.iter().filter(|doubt| is_of(doubt.end)).find_map(|doubt| match &doubt.what {
             Doubted::BusyMachine { share, real_time, most } => {
-                Some(OthersCpu { cpus: share * cpus, of_real_time: real_time * cpus, most })
+                Some(OthersCpu { cpus: share * cpus, of_real_time: real_time.unwrap_or(0.0) * cpus, most })
             }
             _ => None,
         })

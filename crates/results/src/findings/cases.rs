@@ -189,10 +189,10 @@ fn losses() -> Vec<FaultCase> {
             (threads.system_s, threads.run_delay_s) = (0.5, Some(1.4));
         }),
         case("the writer of TCP waits for a CPU that others have", "sender-starved", &[], tcp(Tx, 80.0), |r| {
-            crowded(r, End::Target, 0.05, 1.8);
+            crowded(r, "200M", 0.05, 1.8);
         }),
         case("the reader of TCP waits for a CPU that others have", "receiver-starved", &[], tcp(Rx, 80.0), |r| {
-            crowded(r, End::Target, 0.1, 1.6);
+            crowded(r, "200M", 0.1, 1.6);
         }),
         case("the reader has no time left", "receiver-cpu", &["receive-buffer"], udp(Rx, 900, 400.0), |r| {
             socket_drops(r, 84_000);
@@ -698,8 +698,7 @@ fn in_time() -> Vec<FaultCase> {
             requests(r, [4, 0]);
         }),
         case("requests that a machine without a CPU does not send", "cpu-wait", &[], rr(300e-6), |r| {
-            r.asked.insert("rate".to_owned(), "10000pps".to_owned());
-            crowded_threads(r, End::Target, 0.02, 1.9);
+            crowded(r, "10000pps", 0.02, 1.9);
         }),
         case("an answerer without a CPU", "cpu-wait", &[], rr(300e-6), |r| {
             limited(r, Limit::ResponderWaits, Some(End::Target), 0.8);
@@ -883,20 +882,16 @@ fn cpus(machine: &mut Machine, shares: &[CpuShares]) {
     used.machine.busy = shares.iter().map(|one| one.busy).sum::<f64>() / shares.len() as f64;
 }
 
-/// An end's threads worked so long and waited so long for CPUs, seconds, of which other programs had nearly all.
-fn crowded(record: &mut Record, end: End, worked_s: f64, waited_s: f64) {
-    drop(record.asked.insert("rate".to_owned(), "200M".to_owned()));
-    crowded_threads(record, end, worked_s, waited_s);
-}
-
-fn crowded_threads(record: &mut Record, end: End, worked_s: f64, waited_s: f64) {
-    let machine = if end == End::Target { &mut record.target } else { &mut record.host };
-    let threads = machine.threads.as_mut().expect("they are told");
+/// The target's threads worked so long and waited so long for CPUs, seconds, of which other programs had nearly all; and more was
+/// asked than came about.
+fn crowded(record: &mut Record, rate: &str, worked_s: f64, waited_s: f64) {
+    drop(record.asked.insert("rate".to_owned(), rate.to_owned()));
+    let threads = record.target.threads.as_mut().expect("they are told");
     (threads.user_s, threads.system_s, threads.run_delay_s) = (0.0, worked_s, Some(waited_s));
     let full = CpuShares { busy: 1.0, user: 0.95, system: 0.05, ..CpuShares::default() };
-    cpus(machine, &[full; 2]);
-    let what = Doubted::BusyMachine { share: 0.95, real_time: 0.0, most: "compiler".to_owned() };
-    record.doubts.push(Doubt { end: Some(end.into()), what });
+    cpus(&mut record.target, &[full; 2]);
+    let what = Doubted::BusyMachine { share: 0.95, real_time: None, most: "compiler".to_owned() };
+    record.doubts.push(Doubt { end: Some(End::Target.into()), what });
 }
 
 /// So many datagrams did not arrive.

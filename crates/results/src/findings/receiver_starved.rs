@@ -4,7 +4,7 @@
 use linerate_path::stage::Stage;
 use linerate_trial::spec::Workload;
 
-use super::case::{Case, percent};
+use super::case::{Case, percent, waited_for_cpu};
 use super::{Finding, Rule, Sureness};
 
 /// From this share of its time on, waiting for a CPU is no accident.
@@ -38,11 +38,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = format!("The {}'s receiving thread did not get a CPU when it had data to read.", side.end);
     Some(
         RULE.finds(case, Some(side.end), Sureness::Likely, weight, sentence)
-            .because(format!(
-                "its threads could have run and waited for a CPU {} of the time; they worked {}",
-                percent(waited),
-                percent(worked)
-            ))
+            .because(waited_for_cpu(worked, waited))
             .because_of(at.as_ref().map(|at| format!("{}; {}", at.evidence(), case.of_loss(at))))
             .because_of(late)
             .because_of(short)

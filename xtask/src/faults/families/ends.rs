@@ -150,6 +150,16 @@ pub(super) fn small_buffer(draft: &mut Draft) {
     draft.witness(receiver, NO_ROOM, 20, "RcvbufErrors");
 }
 
+/// Programs that never rest, on the CPU on which an end has to run; the other end has the other one.
+fn crowd(draft: &mut Draft, end: End, priority: &'static str, count: usize) {
+    draft.case.at = Some(end);
+    draft.case.starts[way_of(end)].words = "taskset -c 1".to_owned();
+    draft.case.starts[way_of(other(end))].words = "taskset -c 0".to_owned();
+    for _ in 0..count {
+        draft.after(100, What::Hog(1, priority));
+    }
+}
+
 /// Programs that want the CPU on which the receiver has to run.
 fn hogged(draft: &mut Draft, priority: &'static str, count: usize, say: &str) {
     draft.lies_between(&PLAIN);
@@ -159,12 +169,7 @@ fn hogged(draft: &mut Draft, priority: &'static str, count: usize, say: &str) {
     draft.set("socket_buffer", "64K");
     let sender = draft.one_way();
     let receiver = other(sender);
-    draft.case.at = Some(receiver);
-    draft.case.starts[way_of(receiver)].words = "taskset -c 1".to_owned();
-    draft.case.starts[way_of(sender)].words = "taskset -c 0".to_owned();
-    for _ in 0..count {
-        draft.after(100, What::Hog(1, priority));
-    }
+    crowd(draft, receiver, priority, count);
     draft.say(format!("{say} on the {receiver}'s CPU"));
     draft.witness(receiver, NO_ROOM, 20, "RcvbufErrors");
 }
@@ -172,15 +177,10 @@ fn hogged(draft: &mut Draft, priority: &'static str, count: usize, say: &str) {
 /// Clock ticks that shells have run: nothing else in these worlds is a shell that runs for long.
 const SHELLS_RAN: &str = "cat /proc/[0-9]*/stat 2>/dev/null | awk '$2 == \"(sh)\" {print $14}'";
 
-/// Programs that want the CPU on which an agent has to run: that of the sender, or of who answers.
+/// The same for any end of any workload, shown by what the programs themselves ran.
 fn hogged_agent(draft: &mut Draft, end: End) {
-    draft.case.at = Some(end);
-    draft.case.starts[way_of(end)].words = "taskset -c 1".to_owned();
-    draft.case.starts[way_of(other(end))].words = "taskset -c 0".to_owned();
     let (priority, count) = draft.of(&[("nice -n -19", 2), ("chrt -f 50", 1)]);
-    for _ in 0..count {
-        draft.after(100, What::Hog(1, priority));
-    }
+    crowd(draft, end, priority, count);
     draft.say(format!("{count} of {priority} on the {end}'s CPU"));
     draft.witness(end, SHELLS_RAN, 80, "ticks");
 }

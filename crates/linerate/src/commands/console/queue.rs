@@ -65,10 +65,9 @@ mod given {
             let text = self.team.look(|known| {
                 let progress = |id: &str| known.progress(id);
                 let (queue, now_ms) = (&known.queue, now().as_millisecond());
-                let open = queue.jobs.iter().filter(|one| !one.state.has_ended());
                 let shown = match list {
                     List::Benches => jobs::benches(queue, now_ms, &progress),
-                    List::Jobs => jobs::list(open, now_ms, &progress, "No job waits or runs."),
+                    List::Jobs => jobs::open(queue, now_ms, &progress),
                     List::Workers => jobs::workers(&queue.workers, now_ms),
                 };
                 match &known.error {

@@ -7,9 +7,9 @@ use linerate_results::store::StoreError;
 
 use super::super::Lab;
 use super::super::asked::Asked;
-use super::super::reply::kind;
-use super::{Shown, raw, refused};
-use crate::render::metrics::{Scraped, families, openmetrics, prometheus};
+use super::super::reply::Reply;
+use super::{Shown, refused};
+use crate::render::metrics::{Scraped, families};
 
 pub(super) fn metrics(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let mut tally = match lab.tally.try_lock() {
@@ -30,8 +30,5 @@ pub(super) fn metrics(lab: &Lab, asked: &Asked) -> Result<Shown> {
     };
     let version = env!("CARGO_PKG_VERSION");
     let scraped = Scraped { tally: &tally, campaigns, not_put_back: lab.runs.not_put_back(), version };
-    match asked.reads_openmetrics {
-        true => raw(kind::OPENMETRICS, openmetrics(families(&scraped))),
-        false => raw(kind::PROMETHEUS, prometheus(families(&scraped))),
-    }
+    Ok(Shown::Raw(Reply::scraped(families(&scraped), asked.reads_openmetrics)))
 }

@@ -57,10 +57,9 @@ fn team(lab: &Lab) -> Result<&Team> {
 fn parts(known: &Known) -> [(&'static str, &'static str, render::Shown); 3] {
     let progress = |id: &str| known.progress(id);
     let (queue, now_ms) = (&known.queue, now().as_millisecond());
-    let open = queue.jobs.iter().filter(|one| !one.state.has_ended());
     [
         ("benches", "Benches", render::benches(queue, now_ms, &progress)),
-        ("jobs", "Jobs", render::list(open, now_ms, &progress, "No job waits or runs.")),
+        ("jobs", "Jobs", render::open(queue, now_ms, &progress)),
         ("workers", "Workers", render::workers(&queue.workers, now_ms)),
     ]
 }
