@@ -239,8 +239,9 @@ fn what_happens_to_the_link_is_told_with_its_time() {
             want: &[("address-changed", true, false), ("address-changed", false, false)],
         },
         Planted {
-            commands: "ip -n $A link set $LINK mtu 1400",
-            undo: "ip -n $A link set $LINK mtu 1500",
+            // Another interface's is none of the trial's.
+            commands: "ip -n $A link set $LINK mtu 1400; ip -n $A link set lo mtu 60000",
+            undo: "ip -n $A link set $LINK mtu 1500; ip -n $A link set lo mtu 65536",
             want: &[("mtu-changed", true, false), ("mtu-changed", false, false)],
         },
         // A storm of routes that are none of the trial's.

@@ -329,7 +329,8 @@ mod tests {
     use linerate_machine::end::End;
     use linerate_path::budget::{Chain, Seen, drops_seen};
     use linerate_path::stage::Stage;
-    use linerate_trial::doubt::Doubted;
+    use linerate_trial::doubt::{Doubt, Doubted};
+    use linerate_trial::event::{Event, Happening};
     use linerate_trial::options;
     use linerate_trial::spec::{Spec, Workload};
 
@@ -461,6 +462,79 @@ mod tests {
         };
         check(727, true);
         check(904, false);
+    }
+
+    /// The target's sending thread: seconds of two that it worked and waited, the CPUs that others had, whether both ends share a
+    /// machine, and the rate that was asked.
+    fn starved(worked_s: f64, waited_s: f64, others: Option<f64>, shared: bool, rate: &str) -> Vec<Finding> {
+        let mut record = record_of("the writer of TCP waits for a CPU that others have");
+        record.asked.insert("rate".to_owned(), rate.to_owned());
+        let threads = record.target.threads.as_mut().unwrap();
+        (threads.system_s, threads.run_delay_s) = (worked_s, Some(waited_s));
+        record.doubts.clear();
+        if let Some(cpus) = others {
+            let what = Doubted::BusyMachine { share: cpus / 2.0, real_time: None, most: "compiler".to_owned() };
+            record.doubts.push(Doubt { end: Some(End::Target.into()), what });
+        }
+        if shared {
+            record.doubts.push(Doubted::SharedMachine.into());
+        }
+        findings(&record)
+    }
+
+    #[test]
+    fn only_others_starve_a_thread() {
+        let check = |worked_s, waited_s, others, shared, rate, is_one: bool| {
+            let all = starved(worked_s, waited_s, others, shared, rate);
+            let said = format!("{worked_s} {waited_s} {others:?} {shared} {rate}: {all:#?}");
+            assert_eq!(found(&all, "sender-starved").is_some(), is_one, "{said}");
+        };
+        check(0.05, 1.8, Some(1.9), true, "200M", true);
+        // The other end had the CPUs; on a machine of its own nobody else can have had them.
+        check(0.05, 1.8, None, true, "200M", false);
+        check(0.05, 1.8, Some(0.2), true, "200M", false);
+        check(0.05, 1.8, None, false, "200M", true);
+        check(0.5, 0.8, Some(1.9), true, "200M", false);
+        check(0.2, 0.5, Some(1.9), true, "200M", false);
+        // As fast as it goes, beside equals: it has its share.
+        check(0.6, 1.3, Some(1.9), true, "unlimited", false);
+        check(0.1, 1.8, Some(1.9), true, "unlimited", true);
+    }
+
+    #[test]
+    fn a_thread_without_a_cpu_explains_silences() {
+        let explains = |waited_s: f64, name: &str| {
+            let all = starved(0.05, waited_s, Some(1.9), true, "200M");
+            found(&all, "sender-starved").unwrap().explains.contains(&name)
+        };
+        for name in ["outage", "flow-died", "nothing-comes-through", "retransmission-timeout"] {
+            assert!(explains(1.8, name) && !explains(0.8, name), "{name}");
+        }
+    }
+
+    #[test]
+    fn who_loses_what_it_sends_is_not_starved() {
+        let check = |lost: f64, is_one: bool| {
+            let mut record = record_of("the writer of TCP waits for a CPU that others have");
+            record.result.as_mut().unwrap().flow.loss_ratio = Some(lost);
+            assert_eq!(found(&findings(&record), "sender-starved").is_some(), is_one, "{lost}");
+        };
+        check(0.005, true);
+        check(0.05, false);
+    }
+
+    #[test]
+    fn an_mtu_that_was_set_is_not_a_router_s() {
+        let mut record = record_of("datagrams that the way carries in two pieces each");
+        let said = |record: &Record| found(&findings(record), "path-mtu").unwrap().evidence[0].clone();
+        let by_a_router = said(&record);
+        let set = |to| Happening::MtuChanged { interface: "eth0".to_owned(), from: 1500, to };
+        let event = |end, what| Event { at_s: 0.5, for_s: None, within_s: 0.05, end: Some(end), what };
+        // Another value, or the other end's, made no fragments.
+        record.events = vec![event(End::Host, set(1400)), event(End::Target, set(1300))];
+        assert_eq!(said(&record), by_a_router);
+        record.events.push(event(End::Host, set(1300)));
+        assert!(said(&record).starts_with(&record.events[2].to_string()), "{}", said(&record));
     }
 
     #[test]
