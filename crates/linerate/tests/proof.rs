@@ -99,17 +99,19 @@ fn a_larger_mtu_is_found_faster() {
 }
 
 /// Two buckets, 400 and 410 Mbit/s: 2.5 % more is found, and so is its size. A campaign beside a noisy neighbour may not tell,
-/// if it says that it would not have seen so little; nine give three that tell. An interval of 95 % misses the truth once
-/// in twenty, so two of three have to hold it.
+/// if it says that it would not have seen so little; eleven give five that tell. An interval of 95 % misses the truth once in
+/// twenty and, of those campaigns alone that tell, once in ten: at most two of five may.
 #[test]
 fn a_token_bucket_of_2_5_percent_more_is_found_and_so_is_its_size() {
     const TRUTH: f64 = 0.025;
+    const CAMPAIGNS: u32 = 11;
+    const TELL: u32 = 5;
     let name = "a_token_bucket_of_2_5_percent_more_is_found_and_so_is_its_size";
     let Some(bench) = proofs(name).and_then(|_| bench(name)) else { return };
     let [smaller, larger] = ["400M", "410M"].map(|rate| format!("tbf rate {rate} burst 128K limit 512K"));
     let (mut told, mut right) = (0, 0);
-    for _ in 0..9 {
-        if told == 3 {
+    for _ in 0..CAMPAIGNS {
+        if told == TELL {
             break;
         }
         campaign(
@@ -132,8 +134,8 @@ fn a_token_bucket_of_2_5_percent_more_is_found_and_so_is_its_size() {
             _ => panic!("{judged:#?}"),
         }
     }
-    if told < 3 {
-        eprintln!("SKIPPED the size in {name}: the machine was so noisy that {told} of 9 campaigns could tell");
+    if told < TELL {
+        eprintln!("SKIPPED the size in {name}: the machine was so noisy that {told} of {CAMPAIGNS} campaigns could tell");
     }
-    assert!(right + 1 >= told, "{right} of {told} intervals hold 2.5 %");
+    assert!(right + 2 >= told, "{right} of {told} intervals hold 2.5 %");
 }

@@ -374,9 +374,18 @@ impl Findings {
             found.prefer_socket_drops(drops);
         }
         match middle {
-            None if datagrams.shared_kernel => found.take_off_veth(On::Ends, On::Ends, sender),
+            None if datagrams.shared_kernel => {
+                found.take_off_veth(On::Ends, On::Ends, sender);
+                // How many buffers TCP sent is not known; a fragment is a frame of its own.
+                if datagrams.sent > 0 && datagrams.fragments <= 1 {
+                    found.limit_shared_neighbours(datagrams, sender);
+                }
+            }
             None => {}
             Some(between) => {
+                if between.shares_with_sender || between.shares_with_receiver {
+                    found.limit_middle_s_neighbours(between);
+                }
                 if between.shares_with_sender {
                     found.take_off_veth(On::Ends, On::Middle, sender);
                     found.limit_shared_neighbours(datagrams, sender);

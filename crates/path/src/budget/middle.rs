@@ -55,13 +55,22 @@ impl Findings {
         finding.adjustments = vec![Adjustment::NotForwarded { packets: finding.net }];
     }
 
-    /// The table of neighbours is one for the sender and the middle, where both run on one kernel: what left by the
-    /// sender's link did not wait there.
+    /// The table of neighbours is one for all namespaces of a kernel, and so are its counters: what left by the sender's link
+    /// did not wait there.
     pub(super) fn limit_shared_neighbours(&mut self, datagrams: &Datagrams, sender: &Seen<'_>) {
         let Some((left, _)) = frames_at(sender, Stage::DriverTxRing) else { return };
         let stayed = datagrams.sent.saturating_sub(left);
         let finding = self.get_mut(DropCause::Neighbours);
         finding.net = finding.net.min(stayed);
+    }
+
+    /// The same of a middle that shares its kernel: what it forwarded and let out did not wait, nor did what it never forwarded.
+    pub(super) fn limit_middle_s_neighbours(&mut self, between: Between<'_>) {
+        let Some((left, _)) = frames_at(between.output, Stage::DriverTxRing) else { return };
+        let of = |seen: &Seen<'_>| seen.forwarded().iter().map(|(_, packets)| packets).sum::<u64>();
+        let forwarded = of(between.output).max(of(between.input));
+        let Some(finding) = self.find_mut(On::Middle, DropCause::Neighbours) else { return };
+        finding.net = finding.net.min(forwarded.saturating_sub(left));
     }
 
     fn sum(&self) -> i128 {
@@ -162,6 +171,27 @@ mod tests {
             (Stage::SenderStack, "Ip6 OutForwDatagrams", 1000),
         ];
         check(&budget(990, false, [&[], input, &[], &[]]), &[], 10);
+    }
+
+    #[test]
+    fn of_one_kernel_s_neighbours_no_more_waited_than_was_forwarded_and_stayed() {
+        let ip = |forwarded: u64| {
+            [
+                (Stage::ReceiverStack, "Ip InReceives", 1000),
+                (Stage::ReceiverStack, "Ip InDelivers", 0),
+                (Stage::ReceiverStack, "Ip ForwDatagrams", forwarded),
+                (Stage::SenderStack, "arp_cache unresolved_discards", 1497),
+            ]
+        };
+        let of = |forwarded, left| {
+            let output = [&ip(forwarded)[..], &[(Stage::DriverTxRing, "link tx_packets", left)]].concat();
+            budget(750, true, [&[(Stage::DriverTxRing, "link tx_packets", SENT)], &ip(forwarded), &output, &[]])
+        };
+        // A filter's, beside somebody else's neighbours; neighbours' of its own; and some of either.
+        check(&of(750, 750), &[(Leg::MiddleIn, Stage::ReceiverStack, 250)], 0);
+        check(&of(1000, 750), &[(Leg::MiddleOut, Stage::SenderStack, 250)], 0);
+        let both = [(Leg::MiddleIn, Stage::ReceiverStack, 100), (Leg::MiddleOut, Stage::SenderStack, 150)];
+        check(&of(900, 750), &both, 0);
     }
 
     #[test]
