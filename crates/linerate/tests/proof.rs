@@ -135,7 +135,9 @@ fn a_token_bucket_of_2_5_percent_more_is_found_and_so_is_its_size() {
         }
     }
     if told < TELL {
-        eprintln!("SKIPPED the size in {name}: the machine was so noisy that {told} of {CAMPAIGNS} campaigns could tell");
+        eprintln!(
+            "SKIPPED the size in {name}: the machine was so noisy that {told} of {CAMPAIGNS} campaigns could tell"
+        );
     }
     assert!(right + 2 >= told, "{right} of {told} intervals hold 2.5 %");
 }

@@ -14,7 +14,7 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
-use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
+use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
 use crate::middle::Middle;
 use crate::record::{Counted, Interval, Latency, Losses, Machine, Record};
 use crate::sample;
@@ -247,6 +247,22 @@ fn losses() -> Vec<FaultCase> {
             r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
             nic(&mut r.target).mtu = Some(1400);
         }),
+        case(
+            "MTU 1400 at the receiver, and probes of 1500",
+            "mtu-mismatch",
+            &["nothing-comes-through"],
+            udp(Rx, 100, 0.0),
+            |r| {
+                let lost = lose(r, 17_006);
+                r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+                nic(&mut r.target).mtu = Some(1400);
+                let mtus = PerEndMtu { target: Some(1400), host: Some(1500) };
+                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() };
+                let step =
+                    Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) };
+                r.examination = Some(Examination { seconds: 1.3, steps: vec![step], cause: Some(0) });
+            },
+        ),
         case("MTU 9000 at the sender, and no trial at all", "mtu-mismatch", &[], udp(Rx, 100, 100.0), |r| {
             (r.result, r.error) = (None, Some("no test traffic passed for 5 s; check the cable".to_owned()));
             drop(r.asked.insert("message_size".to_owned(), "8K".to_owned()));
@@ -275,6 +291,12 @@ fn losses() -> Vec<FaultCase> {
             let lost = lose(r, 17_000);
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_030 - lost);
+        }),
+        case("a switch that drops a few, where neighbours ask much", "lossy-path", &[], udp(Rx, 1, 0.93), |r| {
+            let lost = lose(r, 12);
+            between_links(r, 172, lost - 8);
+            r.host.counters.add(Stage::SenderStack, "Ip6 OutTransmits", 2);
+            r.target.counters.add(Stage::ReceiverStack, "Ip6 InReceives", 10);
         }),
         case("a firewall at the receiver", "unaccounted", &[], udp(Rx, 300, 200.0), |r| {
             lose(r, 17_000);

@@ -5,7 +5,7 @@ use linerate_machine::end::End;
 
 use super::case::Case;
 use super::trouble::capital;
-use super::{Finding, RULES, Rule, Sureness};
+use super::{Finding, RULES, Rule, Sureness, mtu_mismatch};
 use crate::examination::{Failed, Place, Probe, StepResult};
 use crate::total::Total;
 
@@ -43,23 +43,25 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let passed = examination.steps.iter().filter(|step| matches!(step.came, StepResult::Passed(_))).count();
     let failed_too = examination.steps.iter().filter(|step| step.has_failed()).count();
     let size = matches!(step.probe, Probe::Size { .. });
-    Some(
-        RULE.finds(case, machine, sure, 1.0, format!("{sentence}."))
-            .of_kind(kind)
-            .because(format!(
-                "of {} steps that were tried in {:.1} s, {passed} passed and {failed_too} failed, first \"{}\"",
-                examination.steps.len(),
-                examination.seconds,
-                step.name()
-            ))
-            .because_of(refused(case, failed))
-            .wrong_if(if size {
-                "It is wrong if packets of that size pass by another way (ping -M do -s)."
-            } else {
-                "It is wrong if linerate check between the same ends passes this step while trials still fail."
-            })
-            .explains(&EVERYTHING),
-    )
+    let mut finding = RULE
+        .finds(case, machine, sure, 1.0, format!("{sentence}."))
+        .of_kind(kind)
+        .because(format!(
+            "of {} steps that were tried in {:.1} s, {passed} passed and {failed_too} failed, first \"{}\"",
+            examination.steps.len(),
+            examination.seconds,
+            step.name()
+        ))
+        .because_of(refused(case, failed))
+        .wrong_if(if size {
+            "It is wrong if packets of that size pass by another way (ping -M do -s)."
+        } else {
+            "It is wrong if linerate check between the same ends passes this step while trials still fail."
+        })
+        .explains(&EVERYTHING);
+    // That an end takes less than the other sends says more than that large packets do not pass.
+    finding.explains.retain(|name| !size || *name != mtu_mismatch::RULE.name);
+    Some(finding)
 }
 
 /// What ICMP said in the trial to who sent what was lost; routers and filters say it so seldom that probes right after may hear nothing

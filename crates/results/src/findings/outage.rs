@@ -12,8 +12,8 @@ pub(super) const RULE: Rule = Rule {
     name: "outage",
     says: "Nothing passed for a while, and then something did again: an outage on the way, or an end that stood still.",
     rests_on: "The event stall: no flow of a direction brought anything in mid-trial for at least 0.25 s, or 20 times what usually \
-               passes between two messages (tcp-rr 0.5 s, udp-rr 1.2 s, tcp-crr 1.3 s: one lost request, or SYN, takes less), \
-               though its threads had a CPU and no carrier changed. Where counters name most of what TCP lost, or it lost as \
+               passes between two messages (tcp-rr 0.5 s, udp-rr 1.2 s, tcp-crr 1.3 s: one lost request, or SYN, takes less; tcp-rr 0.25 s where all that was \
+               retransmitted, twice or more, was so in one wait), though its threads had a CPU and no carrier changed. Where counters name most of what TCP lost, or it lost as \
                much at other times, the silence is its timer's, and comes behind. Likely: that it stood still is seen, and why only where \
                other events lie beside it.",
     source: "RFC 2680, section 2.5 (loss in periods of outage).",

@@ -1,10 +1,13 @@
 //! Packets are missing that no counter explains: between which two places, if link counters say so.
 //! Knows how many packets each end's link counted; names no cause that nothing shows.
 
+use std::fmt;
+
 use linerate_machine::end::End;
 use linerate_path::stage::Stage;
+use linerate_trial::spec::Ip;
 
-use super::case::{Case, FEW, Loss, percent, tidy};
+use super::case::{Case, FEW, Loss, Side, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::record::{Counted, PathLine};
 use crate::total::Total;
@@ -17,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
     says: "Packets vanished where no counter sees: before the sender's link (its stack), or behind the receiver's (a firewall, an \
            XDP program). Between the two links is lossy-path, or bottleneck.",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
-               the receiver's link rx_packets, which must agree with it to a fifth, and what the sender's socket took against its link tx_packets.",
+               the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth, and what the sender's socket took against its link tx_packets.",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
     suggests: &[],
     find,
@@ -49,7 +52,9 @@ impl Missing {
         if packets < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
             return None;
         }
-        let (out, came) = (case.sender.link_sent(), case.receiver.link_received());
+        let (sent_besides, came_besides) = (Besides::sent(case), Besides::received(case));
+        let (out, came) =
+            (sent_besides.less(case.sender.link_sent()), came_besides.less(case.receiver.link_received()));
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
         let before = share(before_the_link(case), out);
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
@@ -74,8 +79,11 @@ impl Missing {
                 known(left)
             );
         }
-        let counted =
-            format!("{sender}: link tx_packets {}; {through}{receiver}: link rx_packets {}", known(out), known(came));
+        let counted = format!(
+            "{sender}: link tx_packets {}{sent_besides}; {through}{receiver}: link rx_packets {}{came_besides}",
+            known(case.sender.link_sent()),
+            known(case.receiver.link_received())
+        );
         // Where one interface counts buffers and the other segments, nothing is to be held against each other.
         let is_comparable = |out: u64, came: u64| came as f64 <= out as f64 * 1.02 && came as f64 >= out as f64 * 0.5;
         let of_segments = case.losses().is_some_and(|losses| losses.of == Counted::Segments);
@@ -114,6 +122,42 @@ impl Missing {
         let missing =
             format!("{} {} are unaccounted for, {} of what was lost", self.packets, case.noun(), percent(self.part));
         [missing, self.counted.clone()]
+    }
+}
+
+/// Packets that IP counts and that are none of a trial's: to groups (neighbours' questions, reports of membership), and of the
+/// other version.
+struct Besides(u64);
+
+impl Besides {
+    fn sent(case: &Case<'_>) -> Besides {
+        Besides::of(
+            case,
+            case.sender,
+            ["Ip OutTransmits", "Ip6 OutTransmits"],
+            ["IpExt OutMcastPkts", "Ip6 OutMcastPkts"],
+        )
+    }
+
+    fn received(case: &Case<'_>) -> Besides {
+        Besides::of(case, case.receiver, ["Ip InReceives", "Ip6 InReceives"], ["IpExt InMcastPkts", "Ip6 InMcastPkts"])
+    }
+
+    /// By the counters of all packets and of those to groups, IPv4's first.
+    fn of(case: &Case<'_>, side: Side<'_>, all: [&str; 2], to_groups: [&str; 2]) -> Besides {
+        let own = usize::from(case.asked.as_ref().is_some_and(|asked| asked.ip == Some(Ip::V6)));
+        let count = |name: &str| side.counter(name).unwrap_or(0);
+        Besides(count(all[1 - own]).saturating_add(count(to_groups[own])))
+    }
+
+    fn less(&self, link: Option<u64>) -> Option<u64> {
+        Some(link?.saturating_sub(self.0))
+    }
+}
+
+impl fmt::Display for Besides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 { Ok(()) } else { write!(f, ", {} of them to groups or of the other IP", self.0) }
     }
 }
 

@@ -10,8 +10,11 @@ use linerate_machine::environment::Nic;
 use linerate_machine::units::OfferedLoad;
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
+use linerate_trial::event::{Event, Happening};
+use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Slice, TcpSummary};
 use linerate_trial::spec::{Extent, Workload};
+use linerate_trial::timeline::{FlowColumn, FlowTimeline};
 
 use super::*;
 
@@ -104,6 +107,40 @@ fn a_failed_trial_keeps_what_each_end_saw() {
         assert_eq!((!record.target.counters.0.is_empty(), !record.host.counters.0.is_empty()), (has_target, has_host));
         assert_eq!(record.target.cpu.is_some(), has_target);
     }
+}
+
+#[test]
+fn one_wait_of_tcp_in_which_more_than_one_segment_was_lost_is_an_outage() {
+    const SLICE: u64 = 50_000_000;
+    let stalls = |again: [u64; 2], slow: u64| {
+        let mut made = made(Workload::TcpRr, 1);
+        made.spec.warmup = Duration::ZERO;
+        // 350 ms of ten seconds without an answer.
+        let timeline = &mut made.host.timeline;
+        timeline.ends_ns = (1..=200).map(|slice| slice * SLICE).collect();
+        let mut flow = FlowTimeline { id: 0, ..FlowTimeline::default() };
+        for slice in 0..200 {
+            let answers = if (60..67).contains(&slice) { 0 } else { 20 };
+            flow.columns.push(slice, [(FlowColumn::Messages, Some(answers))]);
+        }
+        timeline.flows.push(flow);
+        let mut latency = Histogram::default();
+        latency.record_n(300_000, 3_000);
+        latency.record_n(420_000_000, slow);
+        made.host.flows[0].latency = Some(latency);
+        for (outcome, retransmissions) in [&mut made.host, &mut made.target].into_iter().zip(again) {
+            outcome.flows[0].tcp = Some(TcpSummary { retransmissions, ..TcpSummary::default() });
+        }
+        let is_stall = |event: &Event| matches!(event.what, Happening::Stall { .. });
+        let ms = |s: f64| (s * 1e3).round() as u64;
+        let stalls = made.record().events.into_iter().filter(is_stall);
+        stalls.map(|event| (ms(event.at_s), event.for_s.map(ms))).collect::<Vec<_>>()
+    };
+    assert_eq!(stalls([1, 1], 1), [(3_000, Some(350))]);
+    assert_eq!(stalls([2, 0], 1), [(3_000, Some(350))]);
+    // One segment, and losses at two times: TCP's timer makes those waits.
+    assert_eq!(stalls([1, 0], 1), []);
+    assert_eq!(stalls([2, 0], 2), []);
 }
 
 /// Half of two CPUs, for so long.

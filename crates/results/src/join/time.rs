@@ -43,7 +43,14 @@ impl Joined<'_> {
             let gaps = pairs.iter().map(|pair| pair.sink.arrivals.as_ref()?.gaps.max_ns());
             let longest_ns = gaps.reduce(|least, gap| Some(least?.min(gap?))).flatten();
             let longest_s = longest_ns.map(|ns| ns as f64 / 1e9);
-            let least = LeastSilence::of(self.spec.workload);
+            let least = match self.spec.workload {
+                // One packet that is lost alone makes one wait, and is sent again once.
+                Workload::TcpRr if lost_in_one_wait(&pairs) => LeastSilence {
+                    stall_s: LeastSilence::of(Workload::TcpStream).stall_s,
+                    ..LeastSilence::of(Workload::TcpRr)
+                },
+                workload => LeastSilence::of(workload),
+            };
             ways.push(Arrivals { direction, flows, seen, gap_s, longest_s, least, losing });
         }
         record.events = events(self.spec.workload, self.target, self.host, &ways, |end| dropped_within(record, end));
@@ -100,6 +107,17 @@ impl Joined<'_> {
             retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(TCP_RTO_MIN_S),
         })
     }
+}
+
+/// Whether all that was retransmitted, twice or more in each flow, was so in one round trip of it: chance does not lose packets one
+/// after the other and no others, an outage does.
+fn lost_in_one_wait(pairs: &[&Pair<'_>]) -> bool {
+    pairs.iter().all(|pair| {
+        let again = [&pair.source.tcp, &pair.sink.tcp].into_iter().flatten().map(|tcp| tcp.retransmissions).total();
+        let slow = pair.source.latency.iter().flat_map(Histogram::buckets);
+        let slow = slow.filter(|(ns, _)| *ns as f64 / 1e9 >= TCP_RTO_MIN_S).map(|(_, count)| count).total();
+        slow == 1 && again >= 2
+    })
 }
 
 /// Which part of the datagrams that this end missed its own counters saw dropped after its interface had counted them.
