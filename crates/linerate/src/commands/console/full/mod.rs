@@ -168,8 +168,8 @@ impl FullConsole<'_> {
                 }
             }
             Effect::List(list) => {
-                if let Some(queue) = &self.app.state.queue {
-                    self.looker.list(queue.clone(), list, self.app.columns);
+                if let Some(queue) = self.app.state.queue.clone() {
+                    self.looker.list(queue, list, self.app.columns);
                 }
             }
             Effect::ReadSettings(at) => {
