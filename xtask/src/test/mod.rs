@@ -8,7 +8,7 @@ mod together;
 use std::ffi::OsString;
 
 use crate::at_once::cpus;
-use crate::program::{cargo, line_of, must, no_more};
+use crate::program::{cargo, line_of, must};
 use crate::{setup, tidy};
 
 use programs::TestProgram;
@@ -22,7 +22,7 @@ const MORE_THAN_CPUS: usize = 1;
 
 /// Test programs whose figures other programs' load would change, or that hold what a whole machine did (its processes, its
 /// counters, its time) against what they did themselves: one after the other, when the others are done.
-const ALONE: [&str; 10] = [
+const ALONE: [&str; 9] = [
     "host/pacing",
     "host/seen",
     "host/tcp_apis",
@@ -32,46 +32,59 @@ const ALONE: [&str; 10] = [
     "linerate/devices",
     "linerate/findings",
     "linerate/search",
-    "linerate/truth",
 ];
 
 /// Test programs that `.ci/run` runs whole behind this command: with what they need from outside (a browser, servers, others'
 /// readers), or with more of what they draw by chance. Built here, and named as left out.
-const BEHIND: [&str; 9] = [
+const BEHIND: [&str; 10] = [
     "linerate/accessibility",
     "linerate/browser",
     "linerate/hostile",
     "linerate/plugs",
     "linerate/proof",
     "linerate/restoration",
+    "linerate/truth",
     "linerate/web",
     "model/truths",
     "results/engines",
 ];
 
-/// Checks everything that a change can break, fast checks first.
+/// Checks everything that a change can break, fast checks first; or runs these test programs alone, one after the other.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
-    no_more(words)?;
+    let asked: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     setup::run(std::iter::empty())?;
-    must(&mut cargo(&["fmt", "--all", "--check"]))?;
-    tidy::run(std::iter::empty())?;
+    if asked.is_empty() {
+        must(&mut cargo(&["fmt", "--all", "--check"]))?;
+        tidy::run(std::iter::empty())?;
+    }
     let mut all = cargo(&["test", "--workspace", ALL]);
     let line = line_of(&all);
     let programs = programs::build(&mut all)?;
-    let missing: Vec<&str> = ALONE
-        .into_iter()
-        .chain(BEHIND)
-        .filter(|name| !programs.iter().any(|program| program.name() == *name))
-        .collect();
+    let is_missing = |name: &&str| !programs.iter().any(|program| program.name() == **name);
+    let missing: Vec<&str> = ALONE.into_iter().chain(BEHIND).filter(is_missing).collect();
     if !missing.is_empty() {
         return Err(format!("there is no test program {}; see ALONE and BEHIND in xtask/src/test", missing.join(", ")));
     }
-    println!("SKIPPED here, for .ci/run runs them behind this: {}", BEHIND.join(", "));
-    let here = programs.into_iter().filter(|program| !BEHIND.contains(&program.name().as_str()));
-    let (alone, together): (Vec<TestProgram>, Vec<TestProgram>) =
-        here.partition(|program| ALONE.contains(&program.name().as_str()));
-    let mut first = together::run(together, cpus() + MORE_THAN_CPUS, &[])?;
-    first += together::run(alone, 1, &[])?;
+    let missing: Vec<&str> = asked.iter().map(String::as_str).filter(is_missing).collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "there is no test program {}; one is called as {}",
+            missing.join(", "),
+            BEHIND.join(" or ")
+        ));
+    }
+    let first = if asked.is_empty() {
+        println!("SKIPPED here, for .ci/run runs them behind this: {}", BEHIND.join(", "));
+        let here = programs.into_iter().filter(|program| !BEHIND.contains(&program.name().as_str()));
+        let (alone, together): (Vec<TestProgram>, Vec<TestProgram>) =
+            here.partition(|program| ALONE.contains(&program.name().as_str()));
+        let mut first = together::run(together, cpus() + MORE_THAN_CPUS, &[])?;
+        first += together::run(alone, 1, &[])?;
+        first
+    } else {
+        let these = programs.into_iter().filter(|program| asked.contains(&program.name()));
+        together::run(these.collect(), 1, &[])?
+    };
     let result = once_more(&line, &first);
     let word = if result.is_ok() { "ok" } else { "FAILED" };
     let counts = first.counts;

@@ -87,8 +87,10 @@ fn held(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
     )
 }
 
-/// What data that waits for acknowledgements looks like.
-const EXPLAINS: [&str; 9] = [
+/// What data that waits for acknowledgements looks like. TCP takes for lost what was not acknowledged, and all of it may have
+/// arrived.
+const EXPLAINS: [&str; 10] = [
+    "unaccounted",
     "outage",
     "flow-died",
     "bottleneck",

@@ -1,11 +1,12 @@
 //! Recorded faults for the tests of rules: each a record as a trial with that fault would leave it.
 //! Measured by nobody; counters are named and sized as the drivers of those boards and servers do.
 
+mod nothing_through;
+
 use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::Direction::{self, Rx, Tx};
 use linerate_machine::end::End;
 use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
-use linerate_machine::probe::{Protocol, Refusal};
 use linerate_machine::profile::{Function, KERNEL, Stack};
 use linerate_path::budget::{Between, Chain, Datagrams, Seen, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
@@ -14,7 +15,6 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
-use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
 use crate::middle::Middle;
 use crate::record::{Counted, Interval, Latency, Losses, Machine, Record};
 use crate::sample;
@@ -61,7 +61,7 @@ fn clean(name: &'static str, mut record: Record, change: impl FnOnce(&mut Record
 pub fn cases() -> Vec<FaultCase> {
     [
         clean_runs(),
-        nothing_through(),
+        nothing_through::cases(),
         losses(),
         through_a_middle(),
         short_streams(),
@@ -105,28 +105,6 @@ fn clean_runs() -> Vec<FaultCase> {
         }),
         clean("a neighbour of the machine, and nothing lost", udp(Rx, 100, 100.0), |r| {
             r.target.cpu.as_mut().expect("it is there").machine.steal = 0.09;
-        }),
-    ]
-}
-
-fn nothing_through() -> Vec<FaultCase> {
-    let examined = |r: &mut Record, from: End, place: Place| {
-        let passed =
-            StepResult::Passed(Passed::Route { interface: Some("eth0".to_owned()), gateway: None, local: false });
-        let lost = Failed::Lost { from, is_answer: false, place, everything: false, drops: Vec::new() };
-        let steps = vec![
-            Step { probe: Probe::Route { from }, came: passed },
-            Step { probe: Probe::Transport { transport: Protocol::Udp, asker: from }, came: StepResult::Failed(lost) },
-        ];
-        (r.result, r.error) = (None, Some("udp-stream flow 0 was not opened within 5 s".to_owned()));
-        r.examination = Some(Examination { seconds: 1.3, steps, cause: Some(1) });
-    };
-    vec![
-        case("an input filter that says nothing", "nothing-comes-through", &[], udp(Rx, 300, 0.0), move |r| {
-            examined(r, End::Host, Place::NotUp { interface: "eth0".to_owned(), expected: None });
-        }),
-        case("an output filter", "nothing-comes-through", &[], udp(Tx, 300, 0.0), move |r| {
-            examined(r, End::Target, Place::Refused { refusal: Refusal::NotPermitted });
         }),
     ]
 }
@@ -247,22 +225,6 @@ fn losses() -> Vec<FaultCase> {
             r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
             nic(&mut r.target).mtu = Some(1400);
         }),
-        case(
-            "MTU 1400 at the receiver, and probes of 1500",
-            "mtu-mismatch",
-            &["nothing-comes-through"],
-            udp(Rx, 100, 0.0),
-            |r| {
-                let lost = lose(r, 17_006);
-                r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
-                nic(&mut r.target).mtu = Some(1400);
-                let mtus = PerEndMtu { target: Some(1400), host: Some(1500) };
-                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() };
-                let step =
-                    Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) };
-                r.examination = Some(Examination { seconds: 1.3, steps: vec![step], cause: Some(0) });
-            },
-        ),
         case("MTU 9000 at the sender, and no trial at all", "mtu-mismatch", &[], udp(Rx, 100, 100.0), |r| {
             (r.result, r.error) = (None, Some("no test traffic passed for 5 s; check the cable".to_owned()));
             drop(r.asked.insert("message_size".to_owned(), "8K".to_owned()));

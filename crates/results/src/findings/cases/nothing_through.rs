@@ -1,0 +1,48 @@
+//! Recorded faults that were examined, because nothing came through.
+
+use linerate_machine::end::Direction::{Rx, Tx};
+use linerate_machine::end::End;
+use linerate_machine::probe::{Protocol, Refusal};
+use linerate_path::stage::Stage;
+
+use super::{FaultCase, case, lose, nic, udp};
+use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
+use crate::record::Record;
+
+pub(super) fn cases() -> Vec<FaultCase> {
+    let examined = |r: &mut Record, from: End, place: Place| {
+        let passed =
+            StepResult::Passed(Passed::Route { interface: Some("eth0".to_owned()), gateway: None, local: false });
+        let lost = Failed::Lost { from, is_answer: false, place, everything: false, drops: Vec::new() };
+        let steps = vec![
+            Step { probe: Probe::Route { from }, came: passed },
+            Step { probe: Probe::Transport { transport: Protocol::Udp, asker: from }, came: StepResult::Failed(lost) },
+        ];
+        (r.result, r.error) = (None, Some("udp-stream flow 0 was not opened within 5 s".to_owned()));
+        r.examination = Some(Examination { seconds: 1.3, steps, cause: Some(1) });
+    };
+    vec![
+        case("an input filter that says nothing", "nothing-comes-through", &[], udp(Rx, 300, 0.0), move |r| {
+            examined(r, End::Host, Place::NotUp { interface: "eth0".to_owned(), expected: None });
+        }),
+        case("an output filter", "nothing-comes-through", &[], udp(Tx, 300, 0.0), move |r| {
+            examined(r, End::Target, Place::Refused { refusal: Refusal::NotPermitted });
+        }),
+        case(
+            "MTU 1400 at the receiver, and probes of 1500",
+            "mtu-mismatch",
+            &["nothing-comes-through"],
+            udp(Rx, 100, 0.0),
+            |r| {
+                let lost = lose(r, 17_006);
+                r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+                nic(&mut r.target).mtu = Some(1400);
+                let mtus = PerEndMtu { target: Some(1400), host: Some(1500) };
+                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() };
+                let step =
+                    Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) };
+                r.examination = Some(Examination { seconds: 1.3, steps: vec![step], cause: Some(0) });
+            },
+        ),
+    ]
+}
