@@ -2,6 +2,7 @@
 //! Knows what may be asked, not how it is done.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use linerate_machine::units::OfferedLoad;
@@ -28,8 +29,8 @@ pub enum Task {
     Line(PathBuf),
     /// Waits for controllers on a network address.
     Listen {
-        /// Address and port.
-        address: String,
+        /// Address and port; no name, for which a board seldom has a resolver, and this program none at all.
+        address: SocketAddr,
         /// Where the key is.
         psk_file: PathBuf,
         /// What who has the key may have done beside measuring.
@@ -75,6 +76,12 @@ fn bits_per_second(text: &str) -> Result<u64, String> {
     }
 }
 
+/// An address and a port as they are written; the error is one sentence.
+pub(crate) fn address_and_port(text: &str) -> Result<SocketAddr, String> {
+    let bad = |_| format!("'{}' is no address with a port; write 10.0.0.1:7777 or [::]:7777", text.escape_debug());
+    text.parse().map_err(bad)
+}
+
 impl Arguments {
     /// Reads the command line; the error is one sentence.
     pub fn parse(program: &str, arguments: impl Iterator<Item = OsString>) -> Result<Arguments, String> {
@@ -117,6 +124,7 @@ impl Arguments {
             (false, false, None, None, Some(journal), None) => Task::Watch(journal),
             (false, false, None, None, None, Some(device)) => Task::Line(device),
             (false, false, Some(address), None, None, None) => {
+                let address = address_and_port(&address)?;
                 let psk_file = psk_file.ok_or(
                     "--listen demands a key, so that nobody else can use this machine to send traffic: \
                      make one with --new-psk FILE and name it with --psk-file FILE",
@@ -169,6 +177,7 @@ mod tests {
         check("", "give one of");
         check("--stdio --listen 127.0.0.1:0", "give one of");
         check("--listen 127.0.0.1:0", "demands a key");
+        check("--listen localhost:7777 --psk-file key", "'localhost:7777' is no address with a port; write 10.0.0.1:7777");
         check("--listen", "see linerate-agent --help");
         check("--nonsense", "see linerate-agent --help");
         check("word", "see linerate-agent --help");

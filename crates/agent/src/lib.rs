@@ -70,7 +70,7 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
         Task::Watch(journal) => guard::watch(&journal)?,
         Task::Listen { address, psk_file, permissions } => {
             let psk = Psk::read(&psk_file).map_err(|error| error.to_string())?;
-            let listener = Listener::bind(address.as_str(), psk, Limits::default())
+            let listener = Listener::bind(address, psk, Limits::default())
                 .map_err(|error| format!("cannot listen on {address}: {error}; choose another address or port"))?;
             if let Ok(address) = listener.local_addr() {
                 output::say(program, &format!("listening on {address}"));

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use snow::params::{CipherChoice, DHChoice, HashChoice};
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::link::Link;
@@ -192,9 +195,30 @@ impl Keys {
     }
 }
 
+/// The functions that the pattern names, and no other: with snow's own choice among all, all would be in the program.
+struct Suite;
+
+impl CryptoResolver for Suite {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        DefaultResolver.resolve_rng()
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        if *choice == DHChoice::Curve25519 { DefaultResolver.resolve_dh(&DHChoice::Curve25519) } else { None }
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        if *choice == HashChoice::Blake2s { DefaultResolver.resolve_hash(&HashChoice::Blake2s) } else { None }
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        if *choice == CipherChoice::ChaChaPoly { DefaultResolver.resolve_cipher(&CipherChoice::ChaChaPoly) } else { None }
+    }
+}
+
 fn builder(psk: &Psk) -> Builder<'_> {
     let pattern = PATTERN.parse().expect("snow's features include this pattern");
-    let builder = Builder::new(pattern).prologue(PROLOGUE).and_then(|builder| builder.psk(0, &psk.0));
+    let builder = Builder::with_resolver(pattern, Box::new(Suite)).prologue(PROLOGUE).and_then(|builder| builder.psk(0, &psk.0));
     builder.expect("prologue and key are set once each")
 }
 

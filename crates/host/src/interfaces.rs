@@ -34,7 +34,7 @@ pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     let links = links()?;
     let mut found = Vec::new();
     let header = rt_addr::Ifaddrmsg::default();
-    Netlink::route()?.request(&rt_addr::Request::new().op_getaddr_dump(&header), |(header, attrs)| {
+    Netlink::route()?.request(&rt_addr::OpGetaddrDump::new(rt_addr::Request::new(), &header), |(header, attrs)| {
         // IFA_LOCAL is this end's address; on a point-to-point link IFA_ADDRESS is the other end's. IPv6 has
         // only the latter (rtnetlink(7)).
         let mut address = None;
@@ -183,7 +183,7 @@ impl Link {
 pub(crate) fn links() -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
     let header = rt_link::Ifinfomsg::default();
-    let request = rt_link::Request::new().op_getlink_dump(&header);
+    let request = rt_link::OpGetlinkDump::new(rt_link::Request::new(), &header);
     debug_assert!(request.flags() & libc::NLM_F_DUMP as u16 != 0);
     Netlink::route()?.request(&request, |reply| links.push(Link::from_reply(reply)))?;
     Ok(links)
@@ -195,8 +195,8 @@ pub(crate) fn link(interface: &str) -> io::Result<Link> {
     let header =
         rt_link::Ifinfomsg { ifi_index: sys::netlink::interface_index(interface)? as i32, ..Default::default() };
     let mut found = None;
-    Netlink::route()?
-        .request(&rt_link::Request::new().op_getlink_do(&header), |reply| found = Some(Link::from_reply(reply)))?;
+    let request = rt_link::OpGetlinkDo::new(rt_link::Request::new(), &header);
+    Netlink::route()?.request(&request, |reply| found = Some(Link::from_reply(reply)))?;
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 

@@ -96,7 +96,8 @@ impl Netlink {
         self.exchange(message_type, flags, payload, handle_reply)
     }
 
-    /// Sends a request and hands each reply to `handle_reply`, until the kernel says that was all.
+    /// Sends a request and hands each reply to `handle_reply`, until the kernel says that was all. The request comes from
+    /// `Op…::new`: those of `Request::op_…` bring the names of all attributes into the program, for complaints that are not made here.
     pub(crate) fn request<R: NetlinkRequest>(
         &mut self,
         request: &R,
@@ -115,7 +116,7 @@ impl Netlink {
         if let Some(&(_, id)) = self.families.iter().find(|(known, _)| *known == name) {
             return Ok(id);
         }
-        let mut request = nlctrl::Request::new().op_getfamily_do();
+        let mut request = nlctrl::OpGetfamilyDo::new(nlctrl::Request::new());
         request.encode().push_family_name_bytes(name);
         let mut id = None;
         self.exchange(libc::GENL_ID_CTRL as u16, request.flags(), request.payload(), |payload| {
@@ -299,6 +300,8 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 
 #[cfg(test)]
 mod tests {
+    use netlink_bindings::rt_link;
+
     use super::*;
 
     fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
@@ -350,8 +353,8 @@ mod tests {
 
     #[test]
     fn the_kernel_says_no_with_its_own_error() {
-        let header = netlink_bindings::rt_link::Ifinfomsg { ifi_index: i32::MAX, ..Default::default() };
-        let request = netlink_bindings::rt_link::Request::new().op_getlink_do(&header);
+        let header = rt_link::Ifinfomsg { ifi_index: i32::MAX, ..Default::default() };
+        let request = rt_link::OpGetlinkDo::new(rt_link::Request::new(), &header);
         let error = Netlink::route().unwrap().request(&request, |_| panic!("no such link")).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
         let mut generic = Netlink::generic().unwrap();

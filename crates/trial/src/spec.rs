@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::frames::{FrameKind, FrameSizes, MAX_FLOWS, VlanTags};
 use crate::options::kind::{Auto, ByOctets, ByTime, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE};
-use crate::options::kind::{Sizes, Tags};
+use crate::options::kind::{Kind, Sizes, Tags};
 use crate::options::kind::{Words, size, time, within};
 use crate::options::{Applies, OptionRow};
 use crate::pace::Pacing;
@@ -143,6 +143,19 @@ macro_rules! options {
         impl Default for Spec {
             fn default() -> Spec {
                 Spec { $extent: $usually, $($field: $usual,)+ }
+            }
+        }
+
+        impl Spec {
+            /// The first option whose value is not allowed. Apart from the table: an agent has no use for texts, and no room.
+            fn out_of_bounds(&self) -> Option<&'static str> {
+                $(if !$how.holds(&self.$extent) {
+                    return Some(stringify!($option));
+                })+
+                $(if !$kind.holds(&self.$field) {
+                    return Some(stringify!($field));
+                })+
+                None
             }
         }
 
@@ -365,9 +378,8 @@ impl Spec {
 
     /// Whether the options can be met together.
     pub fn validate(&self) -> Result<(), Unsuitable> {
-        if let Some(option) = OPTIONS.iter().find(|option| !option.field.holds(self)) {
-            let value = option.field.get(self).unwrap_or_default();
-            return Err(Unsuitable::Value { name: option.name, value, allowed: option.allowed() });
+        if let Some(name) = self.out_of_bounds() {
+            return Err(Unsuitable::Value(name));
         }
         self.fits("sender_api", self.sender_api, &SenderApi::ALL, SenderApi::suits, SenderApi::name)?;
         self.fits("receiver_api", self.receiver_api, &ReceiverApi::ALL, ReceiverApi::suits, ReceiverApi::name)?;
@@ -539,16 +551,9 @@ const RULES: &[Broken] = &[
 /// Why a trial cannot be as it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuitable {
-    /// An option has no such value.
-    #[error("{name} cannot be {value}; write {allowed}")]
-    Value {
-        /// The option.
-        name: &'static str,
-        /// What it was to be.
-        value: String,
-        /// What may stand there.
-        allowed: String,
-    },
+    /// An option has a value that nobody can write: whoever reads options from text has refused it.
+    #[error("{0} is out of its bounds, which docs/plans.md has; change it")]
+    Value(&'static str),
     /// Options do not go together.
     #[error("{}", .0.sentence)]
     Together(Rule),
@@ -570,7 +575,7 @@ impl Unsuitable {
     /// The options that do not go together, or the one whose value is not allowed.
     pub fn options(&self) -> Vec<&'static str> {
         match self {
-            Unsuitable::Value { name, .. } => vec![name],
+            Unsuitable::Value(name) => vec![name],
             Unsuitable::Together(rule) => rule.options.to_vec(),
             Unsuitable::Workload { option, .. } => vec![option, "workload"],
         }

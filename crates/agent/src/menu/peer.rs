@@ -2,7 +2,7 @@
 //! Knows what an answer may hold, as far as the menu shows it.
 
 use std::io::Write;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ use linerate_control::message::PROTOCOL;
 use linerate_control::{Guard, Psk, noise};
 use linerate_host::sys::child;
 use serde::Deserialize;
+
+use crate::arguments::address_and_port;
 
 /// How long an answer may take; opening flows takes longest.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -112,8 +114,7 @@ impl Peer {
         let cannot = |why: String| {
             format!("{address} cannot be reached: {why}; see that linerate agent --listen runs there, with this key.")
         };
-        let mut found = address.to_socket_addrs().map_err(|error| cannot(error.to_string()))?;
-        let to = found.next().ok_or_else(|| cannot("it has no address".to_owned()))?;
+        let to = address_and_port(address)?;
         let socket = TcpStream::connect_timeout(&to, REACH).map_err(|error| cannot(error.to_string()))?;
         let way = socket.local_addr().and_then(|local| Ok([local.ip(), socket.peer_addr()?.ip()]));
         let way = way.map_err(|error| cannot(error.to_string()))?;

@@ -10,6 +10,7 @@ use linerate_menu::dialogue::{Asked, Dialogue};
 use linerate_menu::menu::Question;
 
 use super::Next;
+use crate::arguments::address_and_port;
 
 /// How long an agent that cannot listen takes to say so.
 const START: Duration = Duration::from_millis(300);
@@ -53,11 +54,7 @@ impl Remote {
             last: self.address.clone(),
             allowed: "an address and a port, like [::]:7777 or 10.0.0.2:7777".to_owned(),
         };
-        let is_address = |text: &str| match text.parse::<std::net::SocketAddr>() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(format!("'{text}' is no address with a port; write [::]:7777 or 10.0.0.2:7777.")),
-        };
-        match dialogue.ask(&address, is_address) {
+        match dialogue.ask(&address, |text| address_and_port(text).map(|_| ())) {
             Asked::Is(text) => self.address = text,
             Asked::Left => return Next::Goes,
             Asked::End => return Next::Ends,

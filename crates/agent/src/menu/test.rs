@@ -10,6 +10,7 @@ use linerate_menu::menu::Question;
 
 use super::Next;
 use super::peer::{Flow, Peer, told};
+use crate::arguments::address_and_port;
 
 /// What is asked, in this order: how it is called, and what an answer looks like.
 const ASKED: [(&str, &str); 7] = [
@@ -173,10 +174,7 @@ fn both(asked: [(&mut Peer, String); 2]) -> Result<[Vec<(u16, u16)>; 2], String>
 
 fn check(at: usize, text: &str) -> Result<(), String> {
     match at {
-        HOST if text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) => {
-            Ok(())
-        }
-        HOST => Err(format!("'{text}' is no address with a port; write 10.0.0.1:7777.")),
+        HOST => address_and_port(text).map(|_| ()),
         KEY => linerate_control::Psk::read(text.as_ref()).map(|_| ()).map_err(|error| error.to_string()),
         TIME => parse_duration(text).map(|_| ()).map_err(|error| error.to_string()),
         MESSAGE | BUFFER if text == "auto" => Ok(()),

@@ -26,7 +26,7 @@ pub(super) fn read(machine: &Machine) -> io::Result<Vec<Placed>> {
     let links = interfaces::links()?;
     let mut readings = Vec::new();
     let header = tc::Tcmsg::default();
-    Netlink::route()?.request(&tc::Request::new().op_getqdisc_dump(&header), |(header, attrs)| {
+    Netlink::route()?.request(&tc::OpGetqdiscDump::new(tc::Request::new(), &header), |(header, attrs)| {
         let Some(link) = links.iter().find(|link| link.index == header.ifindex as u32) else { return };
         let Ok(kind) = attrs.get_kind() else { return };
         let kind = kind.to_string_lossy();

@@ -61,7 +61,6 @@ pub(crate) trait Access: Sync {
     /// Sets it; `None` where the text is not allowed.
     fn set(&self, spec: &mut Spec, text: &str) -> Option<()>;
     fn get(&self, spec: &Spec) -> Option<String>;
-    fn holds(&self, spec: &Spec) -> bool;
 }
 
 impl<V, K: Kind<V> + Sync> Access for Field<V, K> {
@@ -84,10 +83,6 @@ impl<V, K: Kind<V> + Sync> Access for Field<V, K> {
 
     fn get(&self, spec: &Spec) -> Option<String> {
         self.kind.write((self.of)(spec))
-    }
-
-    fn holds(&self, spec: &Spec) -> bool {
-        self.kind.holds((self.of)(spec))
     }
 }
 
