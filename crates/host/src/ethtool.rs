@@ -1,5 +1,5 @@
 //! Asks a driver over ethtool's netlink, and tells it what to be; the older way, an ioctl, where the kernel has no such.
-//! Attributes are taken as they come: netlink-bindings 0.3.5 has wrong command numbers from ETHTOOL_MSG_LINKMODES_GET on.
+//! Knows its commands and attributes by the numbers of linux/ethtool_netlink.h.
 
 use std::io;
 

@@ -4,10 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use netlink_bindings::traits::NetlinkRequest;
-use netlink_bindings::{rt_addr, rt_link};
-
-use crate::netlink::{Netlink, attributes};
+use crate::netlink::{Netlink, attributes, text, word};
 use crate::sys;
 
 /// An address of an interface.
@@ -33,28 +30,29 @@ pub struct InterfaceAddress {
 pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     let links = links()?;
     let mut found = Vec::new();
-    let header = rt_addr::Ifaddrmsg::default();
-    Netlink::route()?.request(&rt_addr::OpGetaddrDump::new(rt_addr::Request::new(), &header), |(header, attrs)| {
+    Netlink::route()?.request(libc::RTM_GETADDR, libc::NLM_F_DUMP as u16, &[0; IFADDRMSG_LEN], |reply| {
+        // struct ifaddrmsg: family, prefix length, flags, scope, index.
+        let (Some(&[_, prefix_len, _, scope]), Some(index)) = (reply.first_chunk(), word(reply, 4)) else { return };
         // IFA_LOCAL is this end's address; on a point-to-point link IFA_ADDRESS is the other end's. IPv6 has
         // only the latter (rtnetlink(7)).
         let mut address = None;
-        for (kind, content) in attributes(attrs.get_buf()) {
+        for (kind, content) in attributes(reply.get(IFADDRMSG_LEN..).unwrap_or_default()) {
             match kind {
                 IFA_LOCAL => address = ip_of(content),
                 IFA_ADDRESS if address.is_none() => address = ip_of(content),
                 _ => {}
             }
         }
-        let link = links.iter().find(|link| link.index == header.ifa_index);
+        let link = links.iter().find(|link| link.index == index);
         if let (Some(address), Some(link)) = (address, link) {
             found.push(InterfaceAddress {
                 interface: link.name.clone(),
                 index: link.index,
                 address,
-                prefix_len: header.ifa_prefixlen,
+                prefix_len,
                 up: link.flags & libc::IFF_UP as u32 != 0,
                 loopback: link.flags & libc::IFF_LOOPBACK as u32 != 0,
-                scope_link: header.ifa_scope == libc::RT_SCOPE_LINK,
+                scope_link: scope == libc::RT_SCOPE_LINK,
             });
         }
     })?;
@@ -98,9 +96,13 @@ pub fn carrier(interface: &str) -> Option<bool> {
     Some(link.carrier.unwrap_or(link.flags & IFF_LOWER_UP != 0))
 }
 
+/// struct ifaddrmsg and struct ifinfomsg.
+const IFADDRMSG_LEN: usize = 8;
+const IFINFOMSG_LEN: usize = 16;
 // linux/if_addr.h and linux/if_link.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
 pub(crate) const IFLA_STATS: u16 = 7;
 pub(crate) const IFLA_STATS64: u16 = 23;
@@ -144,60 +146,68 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn from_reply((header, attrs): (rt_link::Ifinfomsg, rt_link::IterableLinkAttrs<'_>)) -> Link {
-        let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-        let raw = |wanted: u16| {
-            attributes(attrs.get_buf()).find(|(kind, _)| *kind == wanted).map(|(_, content)| content.to_vec())
-        };
-        let kind = attrs.get_linkinfo().ok().and_then(|info| info.get_kind().ok()).map(text);
-        // A veth's IFLA_LINK is its peer, and with IFLA_LINK_NETNSID the number belongs to another namespace.
-        let namespace = attrs.get_link_netnsid().ok();
-        let lower = attrs.get_link().ok().filter(|&lower| kind.as_deref() != Some("veth") && lower != 0);
-        Link {
-            lower_elsewhere: namespace.zip(lower),
-            index: header.ifi_index as u32,
-            name: attrs.get_ifname().map(text).unwrap_or_default(),
-            flags: header.ifi_flags,
-            lower: lower.filter(|&lower| namespace.is_none() && lower != header.ifi_index as u32),
-            master: attrs.get_master().ok(),
-            mac: attrs.get_address().ok().filter(|mac| !mac.is_empty()).map(mac_text),
-            permanent_mac: attrs.get_perm_address().ok().filter(|mac| !mac.is_empty()).map(mac_text),
-            mtu: attrs.get_mtu().ok(),
-            min_mtu: attrs.get_min_mtu().ok(),
-            max_mtu: attrs.get_max_mtu().ok().filter(|most| *most > 0),
-            queue_length: attrs.get_txqlen().ok(),
-            gso_max_size: attrs.get_gso_max_size().ok(),
-            gso_ipv4_max_size: attrs.get_gso_ipv4_max_size().ok(),
-            qdisc: attrs.get_qdisc().ok().map(text),
-            carrier: attrs.get_carrier().ok().map(|carrier| carrier != 0),
-            carrier_changes: attrs.get_carrier_changes().ok(),
-            parent_device: attrs.get_parent_dev_name().ok().map(text),
-            statistics64: raw(IFLA_STATS64),
-            statistics32: raw(IFLA_STATS),
-            kind,
+    /// struct ifinfomsg: family, padding, type, index, flags, change; then attributes.
+    fn from_reply(reply: &[u8]) -> Option<Link> {
+        let mut link = Link { index: word(reply, 4)?, flags: word(reply, 8)?, ..Link::default() };
+        let (mut lower, mut namespace) = (None, None);
+        let mac = |content: &[u8]| (!content.is_empty()).then(|| mac_text(content));
+        for (kind, content) in attributes(reply.get(IFINFOMSG_LEN..)?) {
+            let number = word(content, 0);
+            match kind {
+                libc::IFLA_IFNAME => link.name = text(content),
+                libc::IFLA_LINK => lower = number.filter(|&lower| lower != 0),
+                libc::IFLA_LINK_NETNSID => namespace = number.map(|number| number as i32),
+                libc::IFLA_MASTER => link.master = number,
+                libc::IFLA_ADDRESS => link.mac = mac(content),
+                libc::IFLA_PERM_ADDRESS => link.permanent_mac = mac(content),
+                libc::IFLA_MTU => link.mtu = number,
+                libc::IFLA_MIN_MTU => link.min_mtu = number,
+                libc::IFLA_MAX_MTU => link.max_mtu = number.filter(|most| *most > 0),
+                libc::IFLA_TXQLEN => link.queue_length = number,
+                libc::IFLA_GSO_MAX_SIZE => link.gso_max_size = number,
+                IFLA_GSO_IPV4_MAX_SIZE => link.gso_ipv4_max_size = number,
+                libc::IFLA_QDISC => link.qdisc = Some(text(content)),
+                libc::IFLA_CARRIER => link.carrier = content.first().map(|carrier| *carrier != 0),
+                libc::IFLA_CARRIER_CHANGES => link.carrier_changes = number,
+                libc::IFLA_PARENT_DEV_NAME => link.parent_device = Some(text(content)),
+                libc::IFLA_LINKINFO => {
+                    let told = attributes(content).find(|(kind, _)| *kind == libc::IFLA_INFO_KIND);
+                    link.kind = told.map(|(_, content)| text(content));
+                }
+                IFLA_STATS64 => link.statistics64 = Some(content.to_vec()),
+                IFLA_STATS => link.statistics32 = Some(content.to_vec()),
+                _ => {}
+            }
         }
+        // A veth's IFLA_LINK is its peer, and with IFLA_LINK_NETNSID the number belongs to another namespace.
+        lower = lower.filter(|_| link.kind.as_deref() != Some("veth"));
+        link.lower_elsewhere = namespace.zip(lower);
+        link.lower = lower.filter(|&lower| namespace.is_none() && lower != link.index);
+        Some(link)
     }
 }
 
 /// Every interface of the thread's network namespace.
 pub(crate) fn links() -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
-    let header = rt_link::Ifinfomsg::default();
-    let request = rt_link::OpGetlinkDump::new(rt_link::Request::new(), &header);
-    debug_assert!(request.flags() & libc::NLM_F_DUMP as u16 != 0);
-    Netlink::route()?.request(&request, |reply| links.push(Link::from_reply(reply)))?;
+    Netlink::route()?.request(libc::RTM_GETLINK, libc::NLM_F_DUMP as u16, &message(0), |reply| {
+        links.extend(Link::from_reply(reply));
+    })?;
     Ok(links)
 }
 
 /// One interface.
 pub(crate) fn link(interface: &str) -> io::Result<Link> {
     // By number: asking by name came with Linux 2.6.33.
-    let header =
-        rt_link::Ifinfomsg { ifi_index: sys::netlink::interface_index(interface)? as i32, ..Default::default() };
+    let header = message(sys::netlink::interface_index(interface)?);
     let mut found = None;
-    let request = rt_link::OpGetlinkDo::new(rt_link::Request::new(), &header);
-    Netlink::route()?.request(&request, |reply| found = Some(Link::from_reply(reply)))?;
+    Netlink::route()?.request(libc::RTM_GETLINK, 0, &header, |reply| found = Link::from_reply(reply))?;
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// struct ifinfomsg.
+fn message(index: u32) -> Vec<u8> {
+    [0, index, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
 pub(crate) fn ip_of(octets: &[u8]) -> Option<IpAddr> {

@@ -1,17 +1,10 @@
 //! Asks the kernel over netlink: one request, all its replies.
-//! Knows the framing; netlink-bindings knows the messages' attributes, and callers what they mean.
-//!
-//! Not netlink-socket2, which belongs to netlink-bindings: it refuses to open a socket where NETLINK_EXT_ACK is
-//! unknown, which is every kernel before 4.12, and boards run those (a field report's runs 3.0.35). It also
-//! waits for ever, and panics on a message that is longer than its 8 KiB.
+//! Knows the framing of messages and attributes, and callers what they mean.
 
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::Duration;
-
-use netlink_bindings::nlctrl;
-use netlink_bindings::traits::{NetlinkRequest, Protocol};
 
 use crate::sys;
 use crate::sys::option::RECEIVE_BUFFER_FORCED;
@@ -29,7 +22,6 @@ const NETLINK_GENERIC: u16 = libc::NETLINK_GENERIC as u16;
 pub(crate) struct Netlink {
     /// Not a UDP socket: std has no type for this family, and this one has sending, receiving and time-outs.
     socket: UdpSocket,
-    protocol: u16,
     sequence: u32,
     /// Generic netlink's number of a family, by its name.
     families: Vec<(&'static [u8], u16)>,
@@ -54,7 +46,7 @@ impl Netlink {
         socket.set_read_timeout(Some(PATIENCE))?;
         // Words beside the error number, since Linux 4.12; an older kernel refuses, and does without.
         let _ = sys::netlink::ask_for_words(socket.as_fd());
-        Ok(Netlink { socket, protocol, sequence: 0, families: Vec::new(), said: None, buffer: Vec::new() })
+        Ok(Netlink { socket, sequence: 0, families: Vec::new(), said: None, buffer: Vec::new() })
     }
 
     /// What the kernel said in words when it answered the last request (NLMSGERR_ATTR_MSG): why it refused, or a
@@ -85,8 +77,8 @@ impl Netlink {
         self.exchange(message_type, flags, payload, |_| ())
     }
 
-    /// Sends a request like [`Netlink::change`], and hands each reply to `handle_reply`.
-    pub(crate) fn raw_request(
+    /// Sends a request like [`Netlink::change`], and hands each reply to `handle_reply`, until the kernel says that was all.
+    pub(crate) fn request(
         &mut self,
         message_type: u16,
         flags: u16,
@@ -96,31 +88,19 @@ impl Netlink {
         self.exchange(message_type, flags, payload, handle_reply)
     }
 
-    /// Sends a request and hands each reply to `handle_reply`, until the kernel says that was all. The request comes from
-    /// `Op…::new`: those of `Request::op_…` bring the names of all attributes into the program, for complaints that are not made here.
-    pub(crate) fn request<R: NetlinkRequest>(
-        &mut self,
-        request: &R,
-        mut handle_reply: impl FnMut(R::ReplyType<'_>),
-    ) -> io::Result<()> {
-        let message_type = match request.protocol() {
-            Protocol::Raw { protonum, request_type } if protonum == self.protocol => request_type,
-            _ => return Err(io::Error::other("a netlink request on a socket of another protocol")),
-        };
-        self.exchange(message_type, request.flags(), request.payload(), |payload| {
-            handle_reply(R::decode_reply(payload))
-        })
-    }
-
     fn family(&mut self, name: &'static [u8]) -> io::Result<u16> {
         if let Some(&(_, id)) = self.families.iter().find(|(known, _)| *known == name) {
             return Ok(id);
         }
-        let mut request = nlctrl::OpGetfamilyDo::new(nlctrl::Request::new());
-        request.encode().push_family_name_bytes(name);
+        // struct genlmsghdr: command, version, reserved.
+        let mut payload = vec![libc::CTRL_CMD_GETFAMILY as u8, 1, 0, 0];
+        push_attribute(&mut payload, libc::CTRL_ATTR_FAMILY_NAME as u16, &[name, &[0]].concat());
         let mut id = None;
-        self.exchange(libc::GENL_ID_CTRL as u16, request.flags(), request.payload(), |payload| {
-            id = nlctrl::OpGetfamilyDo::decode_reply(payload).get_family_id().ok();
+        self.exchange(libc::GENL_ID_CTRL as u16, 0, &payload, |reply| {
+            let told = attributes(reply.get(4..).unwrap_or_default());
+            id = told
+                .filter(|(kind, _)| i32::from(*kind) == libc::CTRL_ATTR_FAMILY_ID)
+                .find_map(|(_, id)| Some(u16::from_ne_bytes(*id.first_chunk()?)));
         })?;
         let id = id.ok_or(io::ErrorKind::Unsupported)?;
         self.families.push((name, id));
@@ -281,6 +261,16 @@ pub(crate) fn push_attribute(to: &mut Vec<u8>, kind: u16, content: &[u8]) {
     to.resize(to.len().next_multiple_of(4), 0);
 }
 
+/// The 32 bits at an offset.
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u32::from_ne_bytes(*chunk))
+}
+
+/// The text in an attribute.
+pub(crate) fn text(content: &[u8]) -> String {
+    String::from_utf8_lossy(content).trim_end_matches('\0').to_owned()
+}
+
 fn read_i32(bytes: &[u8]) -> Option<i32> {
     bytes.first_chunk().map(|chunk| i32::from_ne_bytes(*chunk))
 }
@@ -300,8 +290,6 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 
 #[cfg(test)]
 mod tests {
-    use netlink_bindings::rt_link;
-
     use super::*;
 
     fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
@@ -353,11 +341,12 @@ mod tests {
 
     #[test]
     fn the_kernel_says_no_with_its_own_error() {
-        let header = rt_link::Ifinfomsg { ifi_index: i32::MAX, ..Default::default() };
-        let request = rt_link::OpGetlinkDo::new(rt_link::Request::new(), &header);
-        let error = Netlink::route().unwrap().request(&request, |_| panic!("no such link")).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        // struct ifinfomsg with an index that no interface has.
+        let header: Vec<u8> = [0, i32::MAX as u32, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let asked = Netlink::route().unwrap().request(libc::RTM_GETLINK, 0, &header, |_| panic!("no such link"));
+        assert_eq!(asked.unwrap_err().raw_os_error(), Some(libc::ENODEV));
         let mut generic = Netlink::generic().unwrap();
-        assert!(generic.request(&request, |_| ()).is_err(), "a request of another protocol");
+        assert_eq!(generic.generic_family(b"nlctrl").unwrap(), libc::GENL_ID_CTRL as u16);
+        assert_eq!(generic.generic_family(b"no-such-family").unwrap_err().raw_os_error(), Some(libc::ENOENT));
     }
 }

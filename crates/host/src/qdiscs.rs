@@ -3,13 +3,15 @@
 
 use std::io;
 
-use crate::netlink::{Netlink, attributes};
+use crate::netlink::{Netlink, attributes, text, word};
 use crate::sys;
 
 // linux/rtnetlink.h and linux/pkt_sched.h.
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
 pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
+/// struct tcmsg.
+pub(crate) const TCMSG_LEN: usize = 20;
 
 /// A discipline of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,17 +32,16 @@ pub(crate) fn of(interface: &str) -> io::Result<Vec<QdiscInfo>> {
 /// Those of the interface of this number.
 pub(crate) fn told(netlink: &mut Netlink, index: u32) -> io::Result<Vec<QdiscInfo>> {
     let mut found = Vec::new();
-    netlink.raw_request(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &message(index, 0, 0), |reply| {
+    netlink.request(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &message(index, 0, 0), |reply| {
         // struct tcmsg: family, padding, index, handle, parent, info.
-        let word = |at: usize| reply.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
-        let (Some(of), Some(handle), Some(parent)) = (word(4), word(8), word(12)) else { return };
+        let (Some(of), Some(handle), Some(parent)) = (word(reply, 4), word(reply, 8), word(reply, 12)) else { return };
         if of != index {
             return;
         }
         let mut told = QdiscInfo { handle, parent, ..QdiscInfo::default() };
-        for (kind, content) in attributes(reply.get(20..).unwrap_or_default()) {
+        for (kind, content) in attributes(reply.get(TCMSG_LEN..).unwrap_or_default()) {
             match kind {
-                TCA_KIND => told.kind = String::from_utf8_lossy(content).trim_end_matches('\0').to_owned(),
+                TCA_KIND => told.kind = text(content),
                 TCA_OPTIONS => told.options = content.to_vec(),
                 _ => {}
             }

@@ -4,18 +4,17 @@
 use std::io;
 
 use linerate_path::stage::Stage;
-use netlink_bindings::tc;
 
 use super::{Machine, Placed};
 use crate::interfaces::{self, Link};
-use crate::netlink::{Netlink, attributes};
+use crate::netlink::{Netlink, attributes, text, word};
+use crate::qdiscs::{TC_H_ROOT, TCA_KIND, TCMSG_LEN};
 
 // linux/rtnetlink.h, linux/pkt_sched.h, linux/gen_stats.h.
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
-const TC_H_ROOT: u32 = 0xffff_ffff;
 const TC_H_INGRESS: u32 = 0xffff_fff1;
 
 /// Stage, name and value of each counter of every discipline in the namespace: those that `interface` sends
@@ -25,21 +24,25 @@ pub(super) fn read(machine: &Machine) -> io::Result<Vec<Placed>> {
     let Some(interface) = &machine.link else { return Ok(Vec::new()) };
     let links = interfaces::links()?;
     let mut readings = Vec::new();
-    let header = tc::Tcmsg::default();
-    Netlink::route()?.request(&tc::OpGetqdiscDump::new(tc::Request::new(), &header), |(header, attrs)| {
-        let Some(link) = links.iter().find(|link| link.index == header.ifindex as u32) else { return };
-        let Ok(kind) = attrs.get_kind() else { return };
-        let kind = kind.to_string_lossy();
+    Netlink::route()?.request(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &[0; TCMSG_LEN], |reply| {
+        // struct tcmsg: family, padding, index, handle, parent, info.
+        let (Some(index), Some(parent)) = (word(reply, 4), word(reply, 12)) else { return };
+        let Some(link) = links.iter().find(|link| link.index == index) else { return };
+        let attribute = |wanted: u16| {
+            attributes(reply.get(TCMSG_LEN..).unwrap_or_default())
+                .find(|(kind, _)| *kind == wanted)
+                .map(|(_, content)| content)
+        };
+        let (Some(kind), Some(statistics)) = (attribute(TCA_KIND).map(text), attribute(TCA_STATS2)) else { return };
         // They have no queue: these counters are zero for ever.
         if kind == "noqueue" || kind == "noop" {
             return;
         }
-        let stage = place(&links, interface, link, header.parent);
-        let below = match header.parent {
+        let stage = place(&links, interface, link, parent);
+        let below = match parent {
             TC_H_ROOT | TC_H_INGRESS => String::new(),
             class => format!("@{:x}:{:x}", class >> 16, class & 0xffff),
         };
-        let Some((_, statistics)) = attributes(attrs.get_buf()).find(|(kind, _)| *kind == TCA_STATS2) else { return };
         readings.extend(
             parse(statistics)
                 .into_iter()

@@ -73,7 +73,7 @@ fn learnt() -> Vec<(u32, String)> {
     let mut request = [0; HEADER_LEN];
     request[0] = libc::AF_BRIDGE as u8;
     // A kernel without bridges has learnt nothing.
-    let _ = netlink.raw_request(libc::RTM_GETNEIGH, libc::NLM_F_DUMP as u16, &request, |reply| {
+    let _ = netlink.request(libc::RTM_GETNEIGH, libc::NLM_F_DUMP as u16, &request, |reply| {
         found.extend(read_learnt(reply));
     });
     found

@@ -180,7 +180,7 @@ fn route(from: IpAddr, to: IpAddr, scope: Option<u32>, protocol: Option<Protocol
         push_attribute(&mut request, RTA_IP_PROTO, &[number as u8]);
     }
     let mut found = None;
-    let asked = Netlink::route().ok()?.raw_request(libc::RTM_GETROUTE, 0, &request, |reply| {
+    let asked = Netlink::route().ok()?.request(libc::RTM_GETROUTE, 0, &request, |reply| {
         found = read_route(reply, protocol, links);
     });
     let refused = |kind| Some(Route { protocol, kind, interface: None, gateway: None, mtu: None });
@@ -229,8 +229,7 @@ fn takes_arrivals_at(local: IpAddr, peer: IpAddr, interface: u32) -> Option<bool
     let mut request = route_request(peer, local);
     push_attribute(&mut request, RTA_IIF, &interface.to_ne_bytes());
     let mut kind = None;
-    let asked =
-        Netlink::route().ok()?.raw_request(libc::RTM_GETROUTE, 0, &request, |reply| kind = reply.get(7).copied());
+    let asked = Netlink::route().ok()?.request(libc::RTM_GETROUTE, 0, &request, |reply| kind = reply.get(7).copied());
     match asked.map_err(|error| error.raw_os_error()) {
         Ok(()) => (kind == Some(2)).then_some(true),
         // EXDEV is the filter's own; since Linux 6.14 whatever is refused is EINVAL.
@@ -249,7 +248,7 @@ pub(super) fn neighbour(address: IpAddr, interface: &str, links: &[Link]) -> Opt
     request[0] = family(address);
     let wanted = octets(address);
     let mut found = Neighbour { address, interface: interface.to_owned(), mac: None, permanent: false };
-    let asked = Netlink::route().ok()?.raw_request(libc::RTM_GETNEIGH, libc::NLM_F_DUMP as u16, &request, |reply| {
+    let asked = Netlink::route().ok()?.request(libc::RTM_GETNEIGH, libc::NLM_F_DUMP as u16, &request, |reply| {
         let index = reply.get(4..8).and_then(|octets| Some(u32::from_ne_bytes(octets.try_into().ok()?)));
         let state = reply.get(8..10).and_then(|octets| Some(u16::from_ne_bytes(octets.try_into().ok()?)));
         let (Some(index), Some(state), Some(rest)) = (index, state, reply.get(12..)) else { return };
@@ -274,7 +273,7 @@ fn address_flags(local: IpAddr, interface: u32) -> Option<Option<u32>> {
     let mut found = None;
     Netlink::route()
         .ok()?
-        .raw_request(libc::RTM_GETADDR, libc::NLM_F_DUMP as u16, &request, |reply| {
+        .request(libc::RTM_GETADDR, libc::NLM_F_DUMP as u16, &request, |reply| {
             let (Some(header), Some(rest)) = (reply.get(..8), reply.get(8..)) else { return };
             let index = u32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
             let is_address =

@@ -191,7 +191,7 @@ const NTF_PROXY: u8 = 1 << 3;
 /// Every message of a dump.
 fn dump(message_type: u16, header: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let mut messages = Vec::new();
-    Netlink::route()?.raw_request(message_type, libc::NLM_F_DUMP as u16, header, |reply| {
+    Netlink::route()?.request(message_type, libc::NLM_F_DUMP as u16, header, |reply| {
         messages.push(reply.to_vec());
     })?;
     Ok(messages)

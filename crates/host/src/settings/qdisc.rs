@@ -128,7 +128,7 @@ fn ask(interface: &str) -> io::Result<(Vec<QdiscInfo>, usize)> {
     if let Some(root) = found.iter().find(|told| told.parent == TC_H_ROOT && told.handle != 0) {
         let filters_of = message(index, 0, root.handle);
         // A discipline without classes has no filters, and says so with an error.
-        let _ = netlink.raw_request(libc::RTM_GETTFILTER, libc::NLM_F_DUMP as u16, &filters_of, |_| filters += 1);
+        let _ = netlink.request(libc::RTM_GETTFILTER, libc::NLM_F_DUMP as u16, &filters_of, |_| filters += 1);
     }
     Ok((found, filters))
 }

@@ -120,7 +120,7 @@ fn peers() -> io::Result<Vec<i32>> {
 
 fn ids(flags: u16, request: &[u8]) -> io::Result<Vec<i32>> {
     let mut ids = Vec::new();
-    Netlink::route()?.raw_request(RTM_GETNSID, flags, request, |reply| {
+    Netlink::route()?.request(RTM_GETNSID, flags, request, |reply| {
         let content = attributes(reply.get(4..).unwrap_or_default()).find(|(kind, _)| *kind == NETNSA_NSID);
         ids.extend(content.and_then(|(_, id)| id.first_chunk().map(|id| i32::from_ne_bytes(*id))));
     })?;

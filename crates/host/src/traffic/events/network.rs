@@ -172,7 +172,7 @@ impl Network {
                 push_attribute(&mut request, RTA_OIF, &index.to_ne_bytes());
             }
             let mut route = None;
-            let asked = netlink.raw_request(libc::RTM_GETROUTE, 0, &request, |reply| route = Route::parse(reply));
+            let asked = netlink.request(libc::RTM_GETROUTE, 0, &request, |reply| route = Route::parse(reply));
             asked.ok().and(route)
         };
         let router = ask(0).and_then(|route| route.gateway);
@@ -195,10 +195,10 @@ impl Network {
                 }
             };
             // One entry is told since Linux 5.0, and all of them always.
-            if let Err(error) = netlink.raw_request(libc::RTM_GETNEIGH, 0, &request, &mut handle)
+            if let Err(error) = netlink.request(libc::RTM_GETNEIGH, 0, &request, &mut handle)
                 && error.raw_os_error() == Some(libc::EOPNOTSUPP)
             {
-                let _ = netlink.raw_request(libc::RTM_GETNEIGH, libc::NLM_F_DUMP as u16, &request[..12], &mut handle);
+                let _ = netlink.request(libc::RTM_GETNEIGH, libc::NLM_F_DUMP as u16, &request[..12], &mut handle);
             }
         }
     }

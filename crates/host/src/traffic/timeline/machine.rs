@@ -305,7 +305,7 @@ impl LinkSource {
 
     fn read(&mut self) -> Option<LinkReading> {
         let mut reading = None;
-        let asked = self.netlink.raw_request(libc::RTM_GETLINK, 0, &self.request, |reply| {
+        let asked = self.netlink.request(libc::RTM_GETLINK, 0, &self.request, |reply| {
             reading = LinkReading::parse(reply);
         });
         asked.ok().and(reading)
@@ -338,7 +338,7 @@ impl QdiscSource {
     fn read(&mut self) -> Option<QdiscReading> {
         let mut sum = QdiscReading::default();
         let indices = &self.indices;
-        let asked = self.netlink.raw_request(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &self.request, |reply| {
+        let asked = self.netlink.request(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &self.request, |reply| {
             add_qdisc(&mut sum, indices, reply);
         });
         asked.ok().map(|()| sum)
