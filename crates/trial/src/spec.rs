@@ -652,7 +652,7 @@ mod tests {
         check(Workload::TcpRr, |s| s.extent = Extent::Octets(5), "duration");
         check(Workload::TcpRr, |s| (s.outstanding, s.request_size) = (128, 1024), "outstanding");
         check(Workload::TcpRr, |s| s.request_size = 1 << 20, "");
-        check(Workload::TcpStream, |s| s.profile = Some(0), "10000");
+        check(Workload::TcpStream, |s| s.profile = Some(0), "profile");
         check(Workload::TcpStream, |s| (s.profile, s.cpu_method) = (Some(99), CpuMethod::Soak), "idle time");
         check(Workload::TcpStream, |s| s.streams = 0, "streams");
         check(Workload::TcpStream, |s| s.sender_api = Some(SenderApi::Sendmmsg), "auto, plain, sendfile");
