@@ -12,6 +12,9 @@ use crate::line::{LONGEST_FROM_AGENT, LONGEST_FROM_CONTROLLER, LineError, LineRe
 use crate::link::Link;
 use crate::message::{AgentLine, Event, Hello, PROTOCOL, RefusalKind, Reply, Request, RequestLine};
 
+/// The usual silence after which a controller is gone: ten of its heartbeats.
+pub const SILENCE: Duration = Duration::from_secs(10);
+
 /// How an agent presents itself, and how long it bears silence.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -26,14 +29,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// The usual silence: 10 s, ten heartbeats of a controller.
+    /// Bears the usual [`SILENCE`].
     pub fn new(program: impl Into<String>) -> Server {
-        Server {
-            program: program.into(),
-            capabilities: Vec::new(),
-            notes: Vec::new(),
-            silence: Duration::from_secs(10),
-        }
+        Server { program: program.into(), capabilities: Vec::new(), notes: Vec::new(), silence: SILENCE }
     }
 }
 

@@ -7,9 +7,13 @@ mod machines;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_control::Lease;
+use linerate_control::message::{Fence, Holder};
+use linerate_host::sys::local;
 use linerate_lab::Shape;
 use linerate_lab::services::{Nats, Postgres};
 use linerate_results::record::Record;
@@ -122,24 +126,28 @@ impl Team {
         }
     }
 
-    /// By the agents' own log no two controllers had the bench at a time; how many there were.
+    /// By the agents' own log no two controllers had the bench at a time, not even one of its machines each; how many there were.
     fn check_fences(&self) -> usize {
-        let log = fs::read_to_string(self.bench.folder.0.join("journals/fence-b")).unwrap();
-        let (mut there, mut fences, mut last) = (Vec::new(), BTreeSet::new(), 0);
+        let log = fs::read_to_string(self.fences()).unwrap();
+        let (mut there, mut fences, mut last) = (BTreeMap::new(), BTreeSet::new(), 0);
         for line in log.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let fence: u64 = words[1].parse().unwrap();
-            if words[0] == "taken" {
-                assert!(there.iter().all(|other| *other == fence), "two controllers at a time:\n{log}");
-                assert!(fence >= last, "an old one came in:\n{log}");
+            let [what, fence, process, _, machine] = words[..] else { panic!("{line}") };
+            let fence: u64 = fence.parse().unwrap();
+            if what == "taken" {
+                assert!(there.values().all(|other| *other == fence), "two controllers at a time: {line}\n{log}");
+                assert!(fence >= last, "an old one came in: {line}\n{log}");
                 (last, _) = (fence, fences.insert(fence));
-                there.push(fence);
+                there.insert((process, machine), fence);
             } else {
-                let at = there.iter().position(|other| *other == fence).expect("it was taken");
-                there.remove(at);
+                there.remove(&(process, machine)).expect("it was taken");
             }
         }
         fences.len()
+    }
+
+    fn fences(&self) -> PathBuf {
+        self.bench.folder.0.join("journals/fence-b")
     }
 }
 
@@ -207,6 +215,45 @@ fn jobs_are_carried_out_where_and_as_their_bench_allows() {
     assert!(last.state == JobState::Waiting && last.why.is_some_and(|why| why.contains("handed it back")));
     assert!(leases(&mut queue).unwrap().is_empty());
     assert_eq!(team.state(), before);
+}
+
+/// An agent of the last controller is left on one machine, where it has not noticed yet that it is alone: the next controller waits, and has
+/// the other machine no sooner than both.
+#[test]
+fn a_bench_is_taken_whole_or_not_at_all() {
+    let Some(team) = Team::new("job-whole", "settings = [\"target.*\"]") else { return };
+    let fence = Some(Fence { bench: "b".to_owned(), number: 1 });
+    let last = Holder { controller: "last".to_owned(), name: "the last one".to_owned(), fence };
+    let lab = team.bench.lab();
+    let (over, is_over) = mpsc::channel::<()>();
+    let _worker = thread::scope(|scope| {
+        let held = move || {
+            let _lease = Lease::take(&last, local::connect).map_err(std::io::Error::other)?;
+            Ok(is_over.recv())
+        };
+        scope.spawn(move || lab.in_host(held));
+        let _over = over;
+        let worker = team.worker();
+        let is_there = || team.told(&["jobs", "benches"]).stdout.contains("free");
+        team.bench.wait_until("the worker is there", IN_TIME, is_there);
+        team.submit(&["--user", "ann"]).check_done();
+        let agents = || {
+            let netns = [lab.target_netns(), lab.host_netns()].map(|netns| format!("--netns {}", netns.display()));
+            let running = team.bench.processes();
+            netns
+                .iter()
+                .all(|netns| running.iter().any(|(_, command)| command.contains(" agent ") && command.contains(netns)))
+        };
+        team.bench.wait_until("both agents are there", IN_TIME, agents);
+        thread::sleep(Duration::from_secs(3));
+        assert!(agents() && !team.fences().exists(), "{:?}", fs::read_to_string(team.fences()));
+        worker
+    });
+    let mut queue = team.queue();
+    team.bench.wait_until("it is done", LONG, || jobs(&mut queue).unwrap().iter().all(|one| one.state.has_ended()));
+    let done = jobs(&mut queue).unwrap().remove(0);
+    assert!(done.state == JobState::Done && done.attempt == 1, "{done:?}");
+    assert_eq!(team.check_fences(), 1);
 }
 
 /// A certificate for the loopback, its key, and the authority that signed it; another authority, which signed nothing. `None`: there is

@@ -4,8 +4,8 @@
 //! A file for each bench stands beside the journals, and is gone when the machine starts anew. It is the log of who had the machine:
 //!
 //! ```text
-//!   taken 1795530000123 4711 86400.250      number, the agent's process, seconds since the machine started
-//!   given 1795530000123 4711 86431.500
+//!   taken 1795530000123 4711 86400.250 4026531833-1      number, the agent's process, seconds since the machine started,
+//!   given 1795530000123 4711 86431.500 4026531833-1      network namespace: a machine of its own, of which one kernel has several
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use linerate_machine::text::is_plain_name;
 
 use super::journal::Journals;
+use super::namespace::Namespace;
 
 /// So many benches have a file; a machine is in one or two.
 const MOST: usize = 64;
@@ -94,7 +95,7 @@ fn pass_in(journals: &Journals, bench: &str, number: u64) -> Result<Passed, Fenc
 fn note(path: &PathBuf, what: &str, number: u64, anew: bool) -> io::Result<()> {
     let uptime = fs::read_to_string("/proc/uptime")?;
     let seconds = uptime.split(' ').next().unwrap_or("0");
-    let line = format!("{what} {number} {} {seconds}\n", std::process::id());
+    let line = format!("{what} {number} {} {seconds} {}\n", std::process::id(), Namespace::here()?);
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);
     let options = if anew { options.write(true).truncate(true) } else { options.append(true) };
@@ -126,7 +127,7 @@ mod tests {
         let error = pass("a", 6).unwrap_err();
         assert!(matches!(error, FenceError::Stale { number: 6, last: 7, .. }), "{error}");
         let log = fs::read_to_string(folder.join("fence-a")).unwrap();
-        let words: Vec<&str> = log.lines().map(|line| line.rsplitn(3, ' ').nth(2).unwrap()).collect();
+        let words: Vec<&str> = log.lines().map(|line| line.rsplitn(4, ' ').nth(3).unwrap()).collect();
         assert_eq!(words, ["taken 5", "taken 5", "given 5", "given 5", "taken 7"]);
         for bad in ["", "../a", "a/b", "a b", &"x".repeat(49)] {
             assert!(matches!(pass(bad, 1), Err(FenceError::BadName(_))), "{bad}");

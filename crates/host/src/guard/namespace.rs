@@ -1,6 +1,7 @@
 //! Which network namespace a setting belongs to, and the way there from another one.
 //! Knows no settings.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -17,6 +18,12 @@ use crate::{namespaces, sys};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Namespace(String);
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl Namespace {
     /// The calling thread's (namespaces(7)).

@@ -18,7 +18,7 @@ use linerate_trial::middle::MiddleOutcome;
 use linerate_trial::spec::Spec;
 
 use super::error::{TrialError, of_control};
-use super::pair::{ANSWER_TIME, Pair, holder_of};
+use super::pair::{ANSWER_TIME, Pair, holder_of, wait_for_last};
 
 /// Reading counters, drop reasons and registers once more, and naming what a profile has found.
 const CONCLUDE_TIME: Duration = Duration::from_secs(20);
@@ -89,6 +89,7 @@ impl Middle {
                 ),
             });
         }
+        wait_for_last(&[&client], options)?;
         let (lease, addresses) = (client.send(lease), client.send(Request::Addresses));
         lease.wait(ANSWER_TIME)?;
         let addresses = match addresses.wait(ANSWER_TIME)? {

@@ -4,10 +4,11 @@
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use linerate_control::message::{Address, Holder, Reply, Request};
-use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Place, hold_places};
+use linerate_control::message::{Address, HOLDER, Holder, Reply, Request};
+use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Place, SILENCE, hold_places};
 use linerate_machine::end::{End, PerEnd};
 use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
@@ -70,6 +71,7 @@ impl Pair {
             (target_client, host_client)
         });
         let (target_client, host_client) = (target_client?, host_client?);
+        wait_for_last(&[&target_client, &host_client], options)?;
         let holder = holder(options);
         let lease = || Request::Lease { holder: holder.clone() };
         let leases = [target_client.send(lease()), host_client.send(lease())];
@@ -225,6 +227,34 @@ fn reach(reply: Reply, endpoint: &Endpoint, given: Option<GivenAddress>, is_one:
         _ => None,
     });
     Reach { addresses, reached_at, given, is_one }
+}
+
+/// Beside its silence: its trial ends, and settings are put back.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Waits until no earlier controller of this bench has one of these machines. The queue has given the bench to another since, so what is there
+/// are agents whose controller is dead or stands still, and they end when they have not heard it for [`SILENCE`]: on one machine sooner than on the
+/// other. No lease is taken before, for it is the bench that has one controller, not each of its machines.
+pub(super) fn wait_for_last(clients: &[&Client], options: &ConnectOptions) -> Result<(), ControlError> {
+    let Some(fence) = &options.fence else { return Ok(()) };
+    let is_held = |client: &Client| -> Result<bool, ControlError> {
+        if !client.hello().capabilities.iter().any(|one| one == HOLDER) {
+            return Ok(false);
+        }
+        let Reply::Holder { holder, .. } = client.request(Request::Holder, ANSWER_TIME)? else { return Ok(false) };
+        let last = holder.and_then(|holder| holder.fence);
+        Ok(last.is_some_and(|last| last.bench == fence.bench && last.number < fence.number))
+    };
+    let deadline = Instant::now() + SILENCE + ENDS_WITHIN;
+    // Whoever is still there then is named by the refusal of the lease.
+    while Instant::now() < deadline && !(options.interrupted)() {
+        let held: Vec<bool> = clients.iter().map(|client| is_held(client)).collect::<Result<_, _>>()?;
+        if !held.contains(&true) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
 }
 
 /// Who holds the leases of this pair.
