@@ -679,6 +679,7 @@ fn shared_machine() -> Doubt {
 
 /// Fills the store at `path` with `campaigns` of these loads and repeats, the machine started anew before each, and slower
 /// from the middle on; tells how many records that are. Quickly: a loss of power would leave it broken.
+/// [`Store::lengthen`] makes a long history of a short one.
 pub fn fill(path: &Path, campaigns: u64, loads: u32, repeats: u32) -> Result<u64, StoreError> {
     let mut store = Store::open(path)?;
     store.write_carelessly()?;

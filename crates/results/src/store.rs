@@ -150,7 +150,12 @@ impl Store {
     /// Waits for no disk from now on: for examples that are written once, and may be broken by a loss of power.
     #[cfg(any(test, feature = "sample"))]
     pub(crate) fn write_carelessly(&mut self) -> Result<(), StoreError> {
-        self.database.batch("PRAGMA synchronous = OFF").map_err(|error| said(&self.path, error))
+        let words = match self.database {
+            Database::Sqlite(_) => "PRAGMA synchronous = OFF",
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => "SET synchronous_commit = off",
+        };
+        self.database.batch(words).map_err(|error| said(&self.path, error))
     }
 
     /// Where it is.
@@ -295,7 +300,20 @@ impl Store {
     }
 
     fn insert_text(&self, record: &Record, json: &str) -> Result<(), SqlError> {
-        self.database.transaction(|| self.insert_within(&self.dictionary(json)?, record, json))
+        self.database.transaction(|| {
+            self.database.insert("records", COLUMNS, row(&self.dictionary(json)?, record, json)?)?;
+            figures::insert(&self.database, record, json)
+        })
+    }
+
+    /// Writes those of many records that are not there, once over a network for all of them, within a transaction; how many they were.
+    fn insert_all(&self, records: &[(Record, String)]) -> Result<u64, SqlError> {
+        let Some((_, first)) = records.first() else { return Ok(0) };
+        let dictionary = self.dictionary(first)?;
+        let rows = records.iter().map(|(record, json)| row(&dictionary, record, json)).collect::<Result<_, _>>()?;
+        let added = self.database.insert_new("records", COLUMNS, rows)?;
+        figures::insert_all(&self.database, records)?;
+        Ok(added)
     }
 
     /// What the store's records are packed against; in a new one it is of this text, which its first record has.
@@ -304,42 +322,6 @@ impl Store {
             Some(dictionary) => Ok(dictionary),
             None => first_dictionary(&self.database, json),
         }
-    }
-
-    /// Writes a record, within a transaction that has read the dictionary.
-    fn insert_within(&self, dictionary: &Dictionary, record: &Record, json: &str) -> Result<(), SqlError> {
-        let figures = record.result.as_ref();
-        let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| of(&figures?.flow).as_ref().map(|api| api.name.as_str());
-        let number = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
-        let word = |value: Option<&str>| value.map_or(Value::Null, text);
-        let database = &self.database;
-        let values = vec![
-            text(&record.id),
-            text(&record.campaign),
-            text(&record.plan),
-            Value::Integer(record.trial.index.into()),
-            Value::Integer(record.trial.repeat.into()),
-            text(record.workload.name()),
-            text(record.direction.name()),
-            text(&record.started_at),
-            text(&record.target.endpoint),
-            text(&record.host.endpoint),
-            number(figures.and_then(|figures| figures.flow.throughput_bps)),
-            number(figures.and_then(|figures| figures.flow.loss_ratio)),
-            number(figures.and_then(|figures| figures.transactions_per_s)),
-            Value::Integer(figures.is_none().into()),
-            word(api(|flow| &flow.sender_api)),
-            word(api(|flow| &flow.receiver_api)),
-            Value::Blob(dictionary.pack(json)?),
-        ];
-        database.execute(
-            "INSERT INTO records (id, campaign, plan, trial_index, repeat, workload, direction, started_at, target,
-                                  host, throughput_bps, loss_ratio, transactions_per_s, failed, sender_api,
-                                  receiver_api, packed)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-            values,
-        )?;
-        figures::insert(database, record, json)
     }
 
     fn one_campaign(&self, clauses: &str, values: &[&str]) -> Result<Option<Campaign>, StoreError> {
@@ -440,6 +422,37 @@ fn first_dictionary(database: &Database, json: &str) -> Result<Dictionary, SqlEr
     let sql = "INSERT INTO dictionary (id, octets) VALUES (1, ?1) ON CONFLICT (id) DO NOTHING";
     database.execute(sql, vec![Value::Blob(ours.octets().to_vec())])?;
     Ok(dictionary(database)?.unwrap_or(ours))
+}
+
+/// The columns of a record's row.
+const COLUMNS: &str = "id, campaign, plan, trial_index, repeat, workload, direction, started_at, target, host, throughput_bps, loss_ratio, \
+                       transactions_per_s, failed, sender_api, receiver_api, packed";
+
+/// A record's row.
+fn row(dictionary: &Dictionary, record: &Record, json: &str) -> Result<Vec<Value>, SqlError> {
+    let figures = record.result.as_ref();
+    let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| of(&figures?.flow).as_ref().map(|api| api.name.as_str());
+    let number = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
+    let word = |value: Option<&str>| value.map_or(Value::Null, text);
+    Ok(vec![
+        text(&record.id),
+        text(&record.campaign),
+        text(&record.plan),
+        Value::Integer(record.trial.index.into()),
+        Value::Integer(record.trial.repeat.into()),
+        text(record.workload.name()),
+        text(record.direction.name()),
+        text(&record.started_at),
+        text(&record.target.endpoint),
+        text(&record.host.endpoint),
+        number(figures.and_then(|figures| figures.flow.throughput_bps)),
+        number(figures.and_then(|figures| figures.flow.loss_ratio)),
+        number(figures.and_then(|figures| figures.transactions_per_s)),
+        Value::Integer(figures.is_none().into()),
+        word(api(|flow| &flow.sender_api)),
+        word(api(|flow| &flow.receiver_api)),
+        Value::Blob(dictionary.pack(json)?),
+    ])
 }
 
 fn text(text: &str) -> Value {

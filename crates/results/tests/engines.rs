@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_lab::services::Postgres;
 use linerate_machine::end::Direction;
-use linerate_results::figure::METRICS;
+use linerate_results::figure::{METRICS, Metric};
 use linerate_results::record::Record;
 use linerate_results::sample;
 use linerate_results::select::{Filter, Selection};
@@ -32,6 +32,15 @@ impl Server {
 
     fn open(&self) -> Store {
         Store::open(Path::new(&self.postgres.url())).unwrap()
+    }
+
+    /// What the server's own client answers.
+    fn psql(&self, sql: &str) -> String {
+        let mut psql = std::process::Command::new("psql");
+        psql.arg("-h").arg(&self.folder).args(["-U", "linerate", "postgres", "-v", "ON_ERROR_STOP=1", "-Atqc", sql]);
+        let output = psql.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 }
 
@@ -182,21 +191,10 @@ fn many_write_to_a_new_server_at_once_and_a_crash_loses_nothing() {
         }
     });
     // What is derived stands: it is made once, and not by each that opens the store.
-    let made = || {
-        let ask = [
-            "-h",
-            server.folder.to_str().unwrap(),
-            "-U",
-            "linerate",
-            "postgres",
-            "-Atc",
-            "SELECT 'figures'::regclass::oid",
-        ];
-        String::from_utf8(std::process::Command::new("psql").args(ask).output().unwrap().stdout).unwrap()
-    };
+    let made = || server.psql("SELECT 'figures'::regclass::oid");
     let before = made();
     let mut store = server.open();
-    assert_eq!((made(), before.trim().is_empty()), (before, false));
+    assert_eq!((made(), before.is_empty()), (before, false));
     server.postgres.crash().unwrap();
     let error = store.insert(&sample::udp(48, Direction::Rx, 600, 400.0)).unwrap_err().to_string();
     assert!(error.contains("postgres://linerate@") && !error.contains('\n'), "{error}");
@@ -205,6 +203,25 @@ fn many_write_to_a_new_server_at_once_and_a_crash_loses_nothing() {
     assert_eq!(store.observations(&Selection::default()).unwrap().len(), 48);
     let indices: BTreeSet<u32> = store.list(&Filter::default()).unwrap().iter().map(|one| one.index).collect();
     assert_eq!(indices, (0..48).collect());
+}
+
+/// A push that is begun twice, as by hand beside a timer: each record is there once, and is one of either push.
+#[test]
+fn of_two_who_push_the_same_each_record_is_taken_once() {
+    let Some(server) = Server::new("pushes") else { return };
+    let url = server.postgres.url();
+    drop(server.open());
+    let push = || {
+        let mut ours = Store::in_memory().unwrap();
+        (0..600).for_each(|index| ours.insert(&sample::udp(index, Direction::Rx, 600, 400.0)).unwrap());
+        let mut team = Store::open(Path::new(&url)).unwrap();
+        let copied = ours.copy_to(&mut team, &Filter::default()).unwrap();
+        [copied.records, copied.already]
+    };
+    let pushed = std::thread::scope(|scope| [scope.spawn(push), scope.spawn(push)].map(|one| one.join().unwrap()));
+    assert_eq!(pushed.map(|[new, already]| new + already), [600; 2], "{pushed:?}");
+    assert_eq!(pushed[0][0] + pushed[1][0], 600, "{pushed:?}");
+    assert_eq!(server.open().identifiers(&Filter::default()).unwrap().len(), 600);
 }
 
 #[test]
@@ -242,4 +259,37 @@ fn records_go_there_and_back_each_once() {
     let error = other.copy_to(&mut team, &all).unwrap_err().to_string();
     assert!(error.contains(&forged.id) && error.contains("never changed"), "{error}");
     assert_eq!(team.record(&forged.id).unwrap(), records[3]);
+}
+
+/// A million records: `LINERATE_CAMPAIGNS_KEPT=10000`, with `--release`.
+#[test]
+fn a_history_on_a_server_reads_by_the_index() {
+    let Some(server) = Server::new("history") else { return };
+    let campaigns = std::env::var("LINERATE_CAMPAIGNS_KEPT").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    let mut store = server.open();
+    for index in 0..100 {
+        store.insert(&sample::udp(index, Direction::Rx, 100, 90.0 + f64::from(index % 10))).unwrap();
+    }
+    store.lengthen(campaigns as u64).unwrap();
+    server.psql("ANALYZE figures");
+    // From the next conversation on, the server writes down how it carried each statement out.
+    for (name, value) in [("session_preload_libraries", "auto_explain"), ("auto_explain.log_min_duration", "0")] {
+        server.psql(&format!("ALTER ROLE linerate SET {name} = '{value}'"));
+    }
+    let store = server.open();
+    let metric = Metric::find("throughput").unwrap();
+    let log = || std::fs::read_to_string(server.folder.join("log")).unwrap();
+    let before = log().len();
+    let begun = std::time::Instant::now();
+    let points = store.points(metric, &Selection::default(), 1000).unwrap();
+    let took = begun.elapsed();
+    println!("{} of {} records in {took:?}", points.len(), 100 * (campaigns + 1));
+    assert_eq!(points.len(), 100 * (campaigns + 1).min(1000));
+    assert!(cfg!(debug_assertions) || took.as_secs_f64() <= 1.0, "{took:?}");
+    let log = &log()[before..];
+    let of_table: Vec<&str> = log.lines().filter(|line| line.contains(" on figures")).collect();
+    assert!(of_table.len() > campaigns.min(1000), "{log}");
+    let by_index = |line: &&str| line.contains("Index") && line.contains("figures_by_campaign");
+    let others: Vec<&&str> = of_table.iter().filter(|line| !by_index(line) && !line.contains("Bitmap Heap")).collect();
+    assert!(others.is_empty(), "{others:#?}");
 }

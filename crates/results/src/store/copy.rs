@@ -29,10 +29,8 @@ impl Store {
         let mut done = Copied::default();
         let mut campaigns = BTreeSet::new();
         for batch in ids.chunks(BATCH) {
-            let (ours, theirs) = (self.digests(batch)?, other.digests(batch)?);
-            if let Some((id, _)) = theirs.iter().find(|(id, digest)| ours.get(*id) != Some(digest)) {
-                return Err(StoreError::Differs { id: id.clone(), path: other.path.clone() });
-            }
+            let ours = self.digests(batch)?;
+            let theirs = other.those_that_are_the_same(&ours, batch)?;
             let missing = batch.iter().filter(|id| !theirs.contains_key(*id));
             let missing: Vec<_> = missing.map(|id| reader.with_text(id)).collect::<Result<_, _>>()?;
             for campaign in missing.iter().map(|(record, _)| record.campaign.as_str()) {
@@ -40,15 +38,14 @@ impl Store {
                     self.copy_campaign(campaign, other)?;
                 }
             }
-            let insert = || {
-                let Some((_, first)) = missing.first() else { return Ok(()) };
-                // Over a network once for all of them.
-                let dictionary = other.dictionary(first)?;
-                missing.iter().try_for_each(|(record, text)| other.insert_within(&dictionary, record, text))
-            };
-            other.database.transaction(insert).map_err(|error| said(&other.path, error))?;
-            done.records += missing.len() as u64;
-            done.already += theirs.len() as u64;
+            let insert = || other.insert_all(&missing);
+            let added = other.database.transaction(insert).map_err(|error| said(&other.path, error))?;
+            if added < missing.len() as u64 {
+                // Somebody else was quicker with some of them.
+                other.those_that_are_the_same(&ours, batch)?;
+            }
+            done.records += added;
+            done.already += batch.len() as u64 - added;
         }
         // Those that have ended since they were copied.
         for campaign in ids_of_campaigns(self, &ids)?.difference(&campaigns) {
@@ -63,6 +60,19 @@ impl Store {
             (None, _) => other.campaign_begin(&ours),
             (Some(theirs), Some(finished_at)) if theirs.finished_at.is_none() => other.campaign_finish(id, finished_at),
             _ => Ok(()),
+        }
+    }
+
+    /// The digests of those of a batch that are here. One that has another digest is an error.
+    fn those_that_are_the_same(
+        &self,
+        theirs: &BTreeMap<String, String>,
+        batch: &[String],
+    ) -> Result<BTreeMap<String, String>, StoreError> {
+        let ours = self.digests(batch)?;
+        match ours.iter().find(|(id, digest)| theirs.get(*id) != Some(digest)) {
+            Some((id, _)) => Err(StoreError::Differs { id: id.clone(), path: self.path.clone() }),
+            None => Ok(ours),
         }
     }
 

@@ -82,6 +82,22 @@ impl Database {
         }
     }
 
+    /// Adds a row, whose values are those of `columns`, to a table. One whose key is there already is an error.
+    pub(super) fn insert(&self, table: &str, columns: &str, row: Vec<Value>) -> Result<(), SqlError> {
+        self.execute(&insertion(table, columns, row.len()), row).map(drop)
+    }
+
+    /// Adds many, in a transaction. One whose key is there already stays as it is; how many were added.
+    pub(super) fn insert_new(&self, table: &str, columns: &str, rows: Vec<Vec<Value>>) -> Result<u64, SqlError> {
+        match self {
+            Database::Sqlite(_) => rows.into_iter().try_fold(0, |added, row| {
+                Ok(added + self.execute(&(insertion(table, columns, row.len()) + " ON CONFLICT DO NOTHING"), row)?)
+            }),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(server) => server.copy(table, columns, rows),
+        }
+    }
+
     /// Statements without values, one after another.
     pub(super) fn batch(&self, sql: &str) -> Result<(), SqlError> {
         match self {
@@ -157,4 +173,19 @@ impl Database {
             Database::Postgres(_) => "SELECT id FROM around WHERE md5(text) = md5(?1) AND text = ?1",
         }
     }
+    /// The query for the numbers of many texts, a list in JSON.
+    pub(super) fn find_arounds(&self) -> &'static str {
+        match self {
+            Database::Sqlite(_) => "SELECT id, text FROM around WHERE text IN (SELECT value FROM json_each(?1))",
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => {
+                "SELECT id, text FROM around WHERE md5(text) IN (SELECT md5(value) FROM json_each(?1))"
+            }
+        }
+    }
+}
+
+fn insertion(table: &str, columns: &str, count: usize) -> String {
+    let marks: Vec<String> = (1..=count).map(|number| format!("?{number}")).collect();
+    format!("INSERT INTO {table} ({columns}) VALUES ({})", marks.join(", "))
 }

@@ -2,7 +2,7 @@
 //! records that share it. For comparisons and histories, which read a hundred thousand records at once.
 //! Everything here is derived: it can be thrown away and made again from the records.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rusqlite::types::Value;
@@ -103,21 +103,37 @@ fn make(database: &Database) -> Result<(), SqlError> {
 
 /// Adds a record's row; in the transaction that adds the record.
 pub(super) fn insert(database: &Database, record: &Record, json: &str) -> Result<(), SqlError> {
+    let seen = Observation::of(record);
+    let [asked, machines] = texts_around(&seen);
+    let row = row(seen, json, kept(database, &asked)?, kept(database, &machines)?);
+    database.insert("figures", &format!("{COLUMNS}{}", metric_columns()), row)
+}
+
+/// The same for many records, of which some may be there.
+pub(super) fn insert_all(database: &Database, records: &[(Record, String)]) -> Result<(), SqlError> {
+    let seen: Vec<Observation> = records.iter().map(|(record, _)| Observation::of(record)).collect();
+    let around: Vec<[String; 2]> = seen.iter().map(texts_around).collect();
+    let texts: BTreeSet<&String> = around.iter().flatten().collect();
+    let texts = Value::Text(serde_json::json!(texts).to_string());
+    let new = "INSERT INTO around (text) SELECT value FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING";
+    database.execute(new, vec![texts.clone()])?;
+    let all = database.rows(database.find_arounds(), vec![texts], |row| Ok((row.get(1)?, row.get(0)?)))?;
+    let numbers: HashMap<String, i64> = all.into_iter().collect();
+    let of = |text: &String| numbers.get(text).copied().unwrap_or_default();
+    let rows = seen.into_iter().zip(records).zip(&around);
+    let rows = rows.map(|((seen, (_, json)), [asked, machines])| row(seen, json, of(asked), of(machines))).collect();
+    database.insert_new("figures", &format!("{COLUMNS}{}", metric_columns()), rows)?;
+    Ok(())
+}
+
+fn texts_around(seen: &Observation) -> [String; 2] {
+    [serde_json::to_string(&*seen.around.asked).unwrap_or_default(), seen.around.machines.text()]
+}
+
+fn row(seen: Observation, json: &str, asked: i64, machines: i64) -> Vec<Value> {
     let Observation {
-        id,
-        campaign,
-        started_at,
-        index,
-        repeat,
-        configuration,
-        null_side,
-        doubts,
-        failed,
-        around,
-        values,
-    } = Observation::of(record);
-    let asked = kept(database, &serde_json::to_string(&*around.asked).unwrap_or_default())?;
-    let machines = kept(database, &around.machines.text())?;
+        id, campaign, started_at, index, repeat, configuration, null_side, doubts, failed, values, ..
+    } = seen;
     let mut row: Vec<Value> = [id, digest(json), campaign, started_at].map(Value::Text).into();
     row.extend([Value::Integer(index.into()), Value::Integer(repeat.into())]);
     row.push(configuration.map_or(Value::Null, |number| Value::Integer(number.into())));
@@ -125,10 +141,7 @@ pub(super) fn insert(database: &Database, record: &Record, json: &str) -> Result
     row.push(Value::Text(doubts));
     row.extend([failed.into(), asked, machines].map(Value::Integer));
     row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
-    let marks: Vec<String> = (1..=row.len()).map(|number| format!("?{number}")).collect();
-    let sql = format!("INSERT INTO figures ({COLUMNS}{}) VALUES ({})", metric_columns(), marks.join(", "));
-    database.execute(&sql, row)?;
-    Ok(())
+    row
 }
 
 /// The number under which a text is kept; each text once.
@@ -203,6 +216,21 @@ impl Store {
         }
         found.truncate(most);
         Ok(found)
+    }
+
+    /// The figures of all records so many times more, as of earlier campaigns: for examples of long histories, which read nothing else.
+    #[cfg(any(test, feature = "sample"))]
+    pub fn lengthen(&mut self, times: u64) -> Result<(), StoreError> {
+        let columns = format!("{COLUMNS}{}", metric_columns());
+        let earlier = |name: &str| format!("'0' || (100000 + k) || substr({name}, 8)");
+        let copied = columns.replacen("record,", &format!("{},", earlier("record")), 1);
+        let copied = copied.replacen(" campaign,", &format!(" {},", earlier("campaign")), 1);
+        let sql = format!(
+            "INSERT INTO figures ({columns})
+                 WITH RECURSIVE nth(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM nth WHERE k < {times})
+                 SELECT {copied} FROM nth, figures ORDER BY 1"
+        );
+        self.database.batch(&sql).map_err(|error| said(&self.path, error))
     }
 
     /// How many records the store has whose figures can be read.

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use ::postgres::binary_copy::BinaryCopyInWriter;
 use ::postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use ::postgres::{Client, Row, Statement};
 use bytes::BytesMut;
@@ -140,6 +141,27 @@ impl Server {
         let statement = self.prepare(sql)?;
         let values: Vec<Parameter> = values.into_iter().map(Parameter).collect();
         Ok(self.client.borrow_mut().execute(&statement, &references(&values))?)
+    }
+
+    /// Adds rows by COPY, which takes many at once and bears no conflict: into a table of this conversation's own, and on from there.
+    pub(super) fn copy(&self, table: &str, columns: &str, rows: Vec<Vec<Value>>) -> Result<u64, SqlError> {
+        self.batch(&format!(
+            "CREATE TEMPORARY TABLE IF NOT EXISTS incoming_{table} ON COMMIT DELETE ROWS AS SELECT {columns} FROM {table} WITH NO DATA"
+        ))?;
+        let of_columns = self.prepare(&format!("SELECT {columns} FROM incoming_{table}"))?;
+        let types: Vec<Type> = of_columns.columns().iter().map(|column| column.type_().clone()).collect();
+        let mut client = self.client.borrow_mut();
+        let writer = client.copy_in(&format!("COPY incoming_{table} ({columns}) FROM STDIN (FORMAT binary)"))?;
+        let mut writer = BinaryCopyInWriter::new(writer, &types);
+        for row in rows {
+            let values: Vec<Parameter> = row.into_iter().map(Parameter).collect();
+            writer.write(&references(&values))?;
+        }
+        writer.finish()?;
+        drop(client);
+        let sql =
+            format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM incoming_{table} ON CONFLICT DO NOTHING");
+        self.execute(&sql, Vec::new())
     }
 
     pub(super) fn batch(&self, sql: &str) -> Result<(), SqlError> {

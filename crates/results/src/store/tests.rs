@@ -300,19 +300,7 @@ fn of_campaigns(folder: &Folder, campaigns: u32) -> Store {
     for index in 0..100 {
         store.insert(&sample::udp(index, Direction::Rx, 100, 90.0 + f64::from(index % 10))).unwrap();
     }
-    let columns: Vec<String> = sqlite(&store)
-        .prepare("SELECT name FROM pragma_table_info('figures') WHERE name NOT IN ('record', 'campaign')")
-        .and_then(|mut names| names.query_map([], |row| row.get(0))?.collect())
-        .unwrap();
-    let columns: String = columns.iter().map(|name| format!(", \"{name}\"")).collect();
-    sqlite(&store)
-        .execute_batch(&format!(
-            "INSERT INTO figures (record, campaign{columns})
-                 WITH RECURSIVE nth(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM nth WHERE k < {campaigns})
-                 SELECT printf('0%04d%s', k, substr(record, 6)), printf('0%04d%s', k, substr(campaign, 6)){columns}
-                 FROM nth, (SELECT * FROM figures) ORDER BY 1"
-        ))
-        .unwrap();
+    store.lengthen(campaigns.into()).unwrap();
     store
 }
 
