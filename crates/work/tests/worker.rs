@@ -106,6 +106,29 @@ fn one_of_two_workers_has_the_bench_and_the_other_comes_when_it_dies() {
 }
 
 #[test]
+fn two_users_have_equal_shares_of_a_bench_and_of_a_thousand_jobs() {
+    let mut world = World::new("", 1);
+    // Ann queues all of hers first, each three times as long as one of Ben's.
+    (0..250).for_each(|number| submit(&mut world.queue, &job(number, "ann")).unwrap());
+    (250..1000).for_each(|number| submit(&mut world.queue, &job(number, "ben")).unwrap());
+    let (mut had, mut left) = ([0, 0], [250, 750]);
+    let mut next = started(&world.pass(1000));
+    while left[0] > 0 && left[1] > 0 {
+        let (_, number) = next.pop().expect("one is begun as soon as another has ended");
+        let user = usize::from(number >= 250);
+        let began = world.queue.now_ms;
+        world.pass([60_000, 20_000][user]);
+        world.workers[0].ended(&job(number, "").id, Came::Done { failed_trials: 0 });
+        next = started(&world.pass(1000));
+        had[user] += world.queue.now_ms - began;
+        left[user] -= 1;
+    }
+    let ratio = had[0] as f64 / had[1] as f64;
+    println!("Ann had {} s, Ben {} s: {ratio:.3}", had[0] / 1000, had[1] / 1000);
+    assert!((0.9..=1.1).contains(&ratio), "{had:?}");
+}
+
+#[test]
 fn a_queue_that_is_silent_ends_campaigns_in_time() {
     let mut world = World::new("", 1);
     submit(&mut world.queue, &job(1, "ann")).unwrap();
