@@ -52,6 +52,9 @@ pub enum PskError {
     /// It is no key.
     #[error("{} is no key file: it holds 64 hexadecimal digits and nothing else; make one with linerate-agent --new-psk FILE", .0.display())]
     NoKey(PathBuf),
+    /// It is a folder, a device or a pipe.
+    #[error("the key file {} is no regular file; name the one with the key", .0.display())]
+    Irregular(PathBuf),
     /// A key is never overwritten.
     #[error("{} exists and is not overwritten; choose another name", .0.display())]
     Exists(PathBuf),
@@ -77,6 +80,10 @@ impl Psk {
     /// The key in a file of 64 hexadecimal digits that only its owner can read.
     pub fn read(path: &Path) -> Result<Psk, PskError> {
         let failed = |error| PskError::Io { path: path.to_owned(), error };
+        // To open a pipe waits for whoever writes to it.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(PskError::Irregular(path.to_owned()));
+        }
         let file = File::open(path).map_err(failed)?;
         // Of the open file, not of the name: it cannot be exchanged in between.
         if file.metadata().map_err(failed)?.permissions().mode() & 0o077 != 0 {

@@ -23,7 +23,7 @@ mod lab;
 mod leased;
 mod licences;
 pub(crate) mod order;
-mod plans;
+pub(crate) mod plans;
 mod predict;
 mod profile;
 #[cfg(feature = "nats")]

@@ -2,21 +2,20 @@
 //! the working directory.
 //! Knows texts and places; what an endpoint does is known elsewhere.
 
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use linerate_control::{Endpoint, EndpointError};
 use linerate_machine::text::nearest;
 use linerate_results::store::is_url;
 use toml::de::DeTable;
 
+use crate::given;
+
 /// The file's name.
 const FILE: &str = "linerate.toml";
 /// Its keys; in capitals and behind `LINERATE_` they are variables of the environment.
 const KEYS: [&str; 5] = ["target", "host", "middle", "store", "psk_file"];
-/// A file of a few lines is no larger.
-const MAX_FILE: u64 = 1 << 16;
 
 /// The defaults that are given.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,16 +48,10 @@ impl Defaults {
     /// Takes what the file in this folder says and nobody has said before.
     fn read(&mut self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
-        let mut octets = Vec::new();
-        match std::fs::File::open(&path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut octets)) {
-            Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => return Ok(()),
-            Err(error) => bail!("{} cannot be read: {error}", path.display()),
-            Ok(_) if octets.len() as u64 > MAX_FILE => {
-                bail!("{} is larger than 64K; it has a few lines", path.display())
-            }
-            Ok(_) => {}
-        }
-        let text = String::from_utf8(octets).map_err(|_| anyhow!("{} is no text", path.display()))?;
+        let text = match given::text(&path) {
+            Err(error) if error.is_absent() => return Ok(()),
+            read => read?,
+        };
         let said = |at: usize, why: String| {
             let line = text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
             anyhow!("{}:{line}: {why}", path.display())

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod complete;
 mod defaults;
+mod given;
 mod interrupt;
 mod measure;
 mod output;

@@ -16,5 +16,5 @@ pub mod predict;
 mod random;
 pub mod setting;
 pub mod table;
-pub mod text;
+mod text;
 pub mod world;

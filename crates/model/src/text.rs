@@ -4,14 +4,8 @@ use std::fmt;
 
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 
-/// A file with more is none of these: the longest that comes along has some 6 KiB.
-pub const MOST_OCTETS: usize = 1 << 20;
-
 /// Reads a file's text; what is wrong with it is one sentence, with its line.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    if text.len() > MOST_OCTETS {
-        return Err("the file has more than 1 MiB; one with a machine or a table has a few KiB".to_owned());
-    }
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let said = error.message().split_whitespace().collect::<Vec<_>>().join(" ");

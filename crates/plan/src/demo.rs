@@ -28,7 +28,7 @@ mod tests {
         let mut time = Duration::ZERO;
         let mut trials = 0;
         for (name, overrides) in demo_plans() {
-            let planned = find(name).unwrap().trials(&overrides, None).unwrap();
+            let planned = named(name).unwrap().trials(&overrides, None).unwrap();
             let expected = ExpectedTime::of(&planned);
             assert_eq!(expected.by_bytes, 0, "{name}");
             time += expected.time;

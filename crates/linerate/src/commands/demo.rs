@@ -63,7 +63,7 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
     }
     let (mut notes, mut firsts, mut measured) = (Notes::default(), Vec::new(), Vec::new());
     for (name, overrides) in linerate_plan::demo_plans() {
-        let plan = linerate_plan::find(name)?;
+        let plan = linerate_plan::named(name)?;
         let changes = Changes { overrides, ..Changes::default() };
         let wanted = Wanted::of(&plan, changes, None);
         let order = wanted.begin()?;

@@ -1,9 +1,6 @@
 //! `linerate predict`: what a change would give, by a model that was calibrated on what was measured.
 //! Knows where rows come from; fitting and predicting are `model`'s, the words are `render::predict`'s.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,12 +10,12 @@ use linerate_model::machine::Machine;
 use linerate_model::predict::{Prediction, Refusal, predict as predicted};
 use linerate_model::setting::Set;
 use linerate_model::table::{Row, Table};
-use linerate_model::text::MOST_OCTETS;
 
 use super::calibration::{Calibration, Configuration, changed, configurations};
 use super::selection::records;
 use super::{open_store, width};
 use crate::cli::{PredictArgs, SharedArgs};
+use crate::given;
 use crate::output::out;
 use crate::render::predict::{Checked, Predicted};
 
@@ -69,18 +66,10 @@ fn of_file(name: &str) -> Result<Table> {
     if let Some(table) = Table::shipped(name) {
         return Ok(table);
     }
-    let text = read(name).with_context(|| {
-        let names = Table::names().collect::<Vec<_>>().join(", ");
-        format!("cannot read {name}; the tables that come along are {names}")
-    })?;
+    let names = || Table::names().collect::<Vec<_>>().join(", ");
+    let text =
+        given::text(name.as_ref()).map_err(|error| anyhow!("{error}; the tables that come along are {}", names()))?;
     Table::parse(&text).map_err(|error| anyhow!("{name}: {error}"))
-}
-
-/// No more of a file than any of ours has, so that a device without an end does no harm.
-fn read(name: &str) -> Result<String> {
-    let mut octets = Vec::new();
-    File::open(name)?.take(MOST_OCTETS as u64 + 1).read_to_end(&mut octets)?;
-    String::from_utf8(octets).map_err(|_| anyhow!("it is no text"))
 }
 
 fn machine(name: &str) -> Result<Machine> {
@@ -88,10 +77,8 @@ fn machine(name: &str) -> Result<Machine> {
         return Ok(machine);
     }
     let names = || Machine::names().collect::<Vec<_>>().join(", ");
-    if !Path::new(name).exists() {
-        bail!("no machine is called '{name}', and there is no such file; there are {}", names());
-    }
-    let text = read(name).with_context(|| format!("cannot read {name}"))?;
+    let text =
+        given::text(name.as_ref()).map_err(|error| anyhow!("{error}; the machines that come along are {}", names()))?;
     Machine::parse(&text).map_err(|error| anyhow!("{name}: {error}"))
 }
 

@@ -19,6 +19,7 @@ use linerate_registers::difference::difference;
 
 use super::show;
 use crate::cli::RegistersArgs;
+use crate::given;
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::say;
@@ -206,8 +207,7 @@ fn definition_files(paths: &[PathBuf]) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     for path in paths {
         for file in files(path)? {
-            let text = fs::read_to_string(&file)
-                .with_context(|| format!("cannot read the definitions {}; see docs/registers.md", file.display()))?;
+            let text = given::text(&file).context("--definitions (docs/registers.md)")?;
             texts.push((file.display().to_string(), text));
         }
     }

@@ -2,7 +2,6 @@
 //! Knows files and the store; what stands in a document, `render` knows.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +16,7 @@ use super::order::Wanted;
 use super::selection::{compared, identifiers, selection};
 use super::whole_file::{checked, write_whole};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
+use crate::given;
 use crate::output::{data, out, say};
 use crate::render::report::{
     Carried, Material, Origin, Pseudonyms, Report, Verified, attached_at, check_notes, each_attached, line, line_of,
@@ -35,7 +35,7 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
         None => made(&arguments.made, shared),
         Some(ReportCommand::Extract { file, output }) => {
             let mut text = String::new();
-            let is_attached = each_attached(&read(file)?, |_, line| {
+            let is_attached = each_attached(&given::text_up_to(file, MOST_OCTETS)?, |_, line| {
                 text.extend([line, "\n"]);
                 Ok(ControlFlow::Continue(()))
             })?;
@@ -58,7 +58,7 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
 
 /// From the records in a report, by this version.
 fn again(file: &Path, arguments: &MadeArgs) -> Result<ExitCode> {
-    let html = read(file)?;
+    let html = given::text_up_to(file, MOST_OCTETS)?;
     let origin = read_back(&html)?;
     let records = Records { from: From::Report(&html), pseudonyms: None };
     let material = records.material(origin.attached && !arguments.anonymous)?;
@@ -107,7 +107,7 @@ fn write(
     mut material: Material,
 ) -> Result<ExitCode> {
     if let Some(file) = &arguments.notes {
-        let text = read(file)?;
+        let text = given::text(file)?;
         if let Err((line, column, why)) = check_notes(&text, &material) {
             bail!("{}:{line}:{column}: {why}", file.display());
         }
@@ -300,7 +300,7 @@ fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> Str
 }
 
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
-    let html = read(file)?;
+    let html = given::text_up_to(file, MOST_OCTETS)?;
     let origin = read_back(&html)?;
     let attached = Records { from: From::Report(&html), pseudonyms: None };
     let material = attached.material(origin.attached)?;
@@ -338,14 +338,6 @@ fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
             Ok(ExitCode::from(1))
         }
     }
-}
-
-fn read(file: &Path) -> Result<String> {
-    let what = || format!("cannot read {}", file.display());
-    if fs::metadata(file).with_context(what)?.len() > MOST_OCTETS {
-        bail!("{} is larger than 1 GiB", file.display());
-    }
-    fs::read_to_string(file).with_context(what)
 }
 
 /// To a file, or to standard output where there is none.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use linerate_control::Endpoint;
 use linerate_machine::end::{End, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
@@ -22,12 +22,14 @@ use super::event_lines::{EventLines, is_stdout};
 #[cfg(feature = "nats")]
 use super::leased;
 use super::order::{OwnedOrder, Wanted, check_middle};
+use super::plans;
 use super::report::{at_end, writable};
 use super::{
     boards, connect_options, dry_run, given_addresses, machines, make_store, middle, report, say_notes, search, status,
     width,
 };
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
+use crate::given;
 use crate::interrupt;
 use crate::measure::campaign;
 use crate::measure::events::CampaignEvent;
@@ -62,7 +64,7 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
 
 fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
-    let mut plan = linerate_plan::find(&arguments.plan)?;
+    let mut plan = plans::find(&arguments.plan)?;
     if let Some(wanted) = plan.search.take() {
         if files.are_wanted() {
             bail!("a search has no test cases yet; leave --junit, --tap, --lava and --summary out");
@@ -327,8 +329,7 @@ fn credentials(arguments: &RunArgs, target: &Endpoint) -> Result<Option<Credenti
     let password = std::env::var("IPERF3_PASSWORD").map_err(|_| {
         anyhow!("--username: the password is not there; put it into the environment variable IPERF3_PASSWORD")
     })?;
-    let key = std::fs::read_to_string(file)
-        .map_err(|error| anyhow!("--rsa-public-key: {} cannot be read: {error}", file.display()))?;
+    let key = given::text(file).context("--rsa-public-key")?;
     let credentials = Credentials::new(&key, user, &password);
     credentials.map(Some).map_err(|clause| anyhow!("--rsa-public-key: {} {clause}", file.display()))
 }

@@ -22,6 +22,7 @@ use linerate_trial::spec::Workload;
 
 use super::event_lines::{EventLines, is_stdout};
 use super::order::{Wanted, check_middle};
+use super::plans;
 use super::report::{at_end, writable};
 use super::{boards, connect_options, given_addresses, machines, make_store, middle, say_notes, status, width};
 use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArgs};
@@ -57,7 +58,7 @@ struct SearchRequest<'a> {
 
 /// Searches each configuration of a plan. The status is 1 where a goal was not reached, or what is expected did not come about.
 pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<ExitCode> {
-    let mut plan = linerate_plan::find(&arguments.plan)?;
+    let mut plan = plans::find(&arguments.plan)?;
     let campaign = match plan.search {
         _ if arguments.calibrate => CALIBRATION.to_owned(),
         Some(_) => plan.name.clone(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use linerate_host::environment;
 use linerate_host::sys::machine::raise_open_files;
 use linerate_host::sys::memory::return_large_buffers;
@@ -30,6 +30,7 @@ use linerate_trial::tool::Tool;
 
 use super::make_store;
 use crate::cli::{ServeArgs, SharedArgs};
+use crate::given;
 use crate::interrupt;
 use crate::measure::ids::{Ids, now};
 use crate::output::{out, say};
@@ -151,13 +152,12 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
 /// Who may have a test of iperf3's, where that is said.
 fn guard(arguments: &ServeArgs) -> Result<Option<Admits>> {
     let (Some(users), Some(key)) = (&arguments.authorized_users, &arguments.rsa_private_key) else { return Ok(None) };
-    let read = |file: &Path| std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
     let in_file = |file: &Path| {
         let file = file.display().to_string();
         move |clause: String| anyhow!("{file} {clause}")
     };
-    let known = Guard::users(&read(users)?).map_err(in_file(users))?;
-    let private = Guard::key(&read(key)?).map_err(in_file(key))?;
+    let known = Guard::users(&given::text(users)?).map_err(in_file(users))?;
+    let private = Guard::key(&given::text(key)?).map_err(in_file(key))?;
     let guard = Guard::new(private, known).map_err(in_file(key))?;
     Ok(Some(Box::new(move |token| {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -9,6 +9,7 @@ use linerate_machine::units::parse_duration;
 use linerate_plan::{Changes, needs};
 use linerate_work::{Bench, Job, Priority, benches, selected, submit as queue_job};
 
+use super::plans;
 use super::queue;
 use super::run::drawn_seed;
 use crate::cli::{PriorityArg, SubmitArgs};
@@ -19,7 +20,7 @@ use crate::render;
 /// Queues it.
 pub(crate) fn submit(arguments: &SubmitArgs) -> Result<ExitCode> {
     // Everything that can be wrong with the plan is found before anything is asked.
-    let plan = linerate_plan::find(&arguments.plan)?;
+    let plan = plans::find(&arguments.plan)?;
     if plan.search.is_some() {
         bail!("workers carry out plans of trials, and this one searches; run it with linerate search");
     }

@@ -53,7 +53,7 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_plan::{builtins, find};
+    use linerate_plan::{builtins, named};
 
     #[test]
     fn the_table_of_plans() {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_plan_shown_is_the_plan() {
-        let plan = find("canned").unwrap();
+        let plan = named("canned").unwrap();
         assert_eq!(Plan::parse(&plan_text(&plan), "shown.toml", "shown").unwrap().parts, plan.parts);
     }
 }

@@ -3,13 +3,15 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
+
+use crate::given;
 
 /// So many browsers at most; the one that came first goes.
 const MOST: usize = 64;
@@ -56,25 +58,23 @@ pub(crate) struct ScraperToken(Digested);
 
 /// The shortest token, characters: by chance, nobody finds one.
 const SHORTEST: usize = 32;
-/// The longest file of one.
-const LONGEST: u64 = 1024;
 
 impl ScraperToken {
     /// The token in this file; a new one, where there is none. The group may read it, and nobody else: a scraper runs as
     /// somebody else.
     pub(crate) fn of(file: &Path) -> Result<ScraperToken> {
         let said = || format!("--metrics: the token cannot be kept in {}; name another file", file.display());
-        let found = match fs::File::open(file) {
-            Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        let text = match given::text(file) {
+            Ok(text) => text,
+            Err(error) if error.is_absent() => {
                 let text = secret()?;
                 let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
                 made.and_then(|mut made| made.write_all(format!("{text}\n").as_bytes())).with_context(said)?;
                 return Ok(ScraperToken(digest(&text)));
             }
-            Err(error) => return Err(error).with_context(said),
+            Err(error) => return Err(error).context("--metrics"),
         };
-        let mode = found.metadata().with_context(said)?.mode();
+        let mode = fs::metadata(file).with_context(said)?.mode();
         if mode & 0o027 != 0 {
             bail!(
                 "--metrics: others may read or change {}, which has the token; make it yours: chmod 640 {}",
@@ -82,8 +82,6 @@ impl ScraperToken {
                 file.display()
             );
         }
-        let mut text = String::new();
-        found.take(LONGEST).read_to_string(&mut text).with_context(said)?;
         let text = text.trim();
         if text.len() < SHORTEST || !text.chars().all(|c| c.is_ascii_graphic()) {
             bail!(

@@ -13,7 +13,6 @@ pub(crate) use without::Tls;
 
 #[cfg(feature = "tls")]
 mod with {
-    use std::fs;
     use std::io;
     use std::sync::Arc;
 
@@ -26,6 +25,7 @@ mod with {
     use tokio_rustls::server::TlsStream;
 
     use super::{Path, Result};
+    use crate::given;
 
     /// What a connection is encrypted with.
     pub(crate) struct Tls(TlsAcceptor);
@@ -33,20 +33,18 @@ mod with {
     impl Tls {
         /// Of a chain of certificates, the server's own first, and its private key, both as PEM.
         pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Tls> {
-            let said = |option: &str, path: &Path| format!("{option}: {} cannot be read", path.display());
-            let text = fs::read(certificate).with_context(|| said("--tls-cert", certificate))?;
-            let chain: Vec<CertificateDer<'static>> =
-                CertificateDer::pem_slice_iter(&text)
-                    .collect::<Result<_, _>>()
-                    .map_err(|error| anyhow!("--tls-cert: {} is no PEM: {error}", certificate.display()))?;
+            let text = given::text(certificate).context("--tls-cert")?;
+            let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(text.as_bytes())
+                .collect::<Result<_, _>>()
+                .map_err(|error| anyhow!("--tls-cert: {} is no PEM: {error}", certificate.display()))?;
             if chain.is_empty() {
                 bail!(
                     "--tls-cert: no certificate stands in {}; give a PEM file with -----BEGIN CERTIFICATE-----",
                     certificate.display()
                 );
             }
-            let text = fs::read(key).with_context(|| said("--tls-key", key))?;
-            let secret = PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+            let text = given::text(key).context("--tls-key")?;
+            let secret = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| {
                 anyhow!(
                     "--tls-key: {} has no private key ({error}); give a PEM file with -----BEGIN PRIVATE KEY-----",
                     key.display()

@@ -22,6 +22,7 @@ use linerate_work::{Bench, Came, Deed, Nats, Now, Start, Timing, Worker};
 
 use super::{make_store, queue};
 use crate::cli::{SharedArgs, WorkerArgs};
+use crate::given;
 use crate::interrupt;
 use crate::measure::ids::now;
 use crate::output::say;
@@ -32,8 +33,6 @@ use process::{Campaign, Surroundings};
 const SLICE: Duration = Duration::from_millis(100);
 /// Without a campaign, Ctrl-C is.
 const IDLE_SLICE: Duration = Duration::from_millis(500);
-/// A file of a bench is smaller.
-const LONGEST: u64 = 64 << 10;
 
 /// Works until Ctrl-C; campaigns that run then are handed back.
 pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -188,11 +187,7 @@ fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// A bench, as a file describes it.
 fn read(path: &Path) -> Result<Bench> {
-    use std::io::Read;
-    let mut text = String::new();
-    let file = std::fs::File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    file.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("{} cannot be read", path.display()))?;
-    let bench = Bench::parse(&text).map_err(|bad| anyhow::anyhow!("{}:{bad}", path.display()))?;
+    let bench = Bench::parse(&given::text(path)?).map_err(|bad| anyhow::anyhow!("{}:{bad}", path.display()))?;
     for (what, text) in
         [("target", Some(&bench.target)), ("host", Some(&bench.host)), ("middle", bench.middle.as_ref())]
     {

@@ -12,7 +12,7 @@ use super::super::asked::Asked;
 use super::super::reply::kind;
 use super::records::query;
 use super::{Shown, View, choice, field, is_form, need, plain, raw, refused};
-use crate::commands::dry_run;
+use crate::commands::{dry_run, plans};
 use crate::render;
 use crate::render::answer::Answer;
 
@@ -37,12 +37,12 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<Plan> {
     if is_file && !files(lab).iter().any(|file| file.as_os_str() == name) {
         return Err(refused(404, format!("'{name}' is in none of the folders that --plans names")));
     }
-    linerate_plan::find(name).map_err(|error| refused(404, error.to_string()))
+    plans::find(name).map_err(|error| refused(404, error.to_string()))
 }
 
 /// What a plan of this name and text is called here: as built in, or by its file.
 pub(super) fn of_source(lab: &Lab, name: &str, source: &str) -> Option<String> {
-    let is_same = |found: &str| linerate_plan::find(found).is_ok_and(|plan| plan.source == source);
+    let is_same = |found: &str| plans::find(found).is_ok_and(|plan| plan.source == source);
     let built_in = linerate_plan::builtin_names().filter(|other| *other == name).map(str::to_owned);
     let files = files(lab).into_iter().map(|file| file.display().to_string());
     built_in.chain(files).find(|found| is_same(found))
