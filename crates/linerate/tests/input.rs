@@ -4,6 +4,7 @@
 mod machines;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -345,6 +346,33 @@ fn keys_that_are_none() {
     key(&path, &["is no key file", "64 hexadecimal digits", "--new-psk"]);
     fs::write(&path, "0123456789abcdef".repeat(4)).unwrap();
     key(&path, &["the target (tcp:127.0.0.1:1) cannot be reached", "Connection refused", "--listen"]);
+}
+
+#[test]
+fn files_without_an_end_are_not_waited_for() {
+    let bench = Bench::bare("endless");
+    let pipe = bench.folder.path("pipe.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for file in [pipe.as_str(), "/dev/zero"] {
+        for words in [
+            &["predict", "--table", file][..],
+            &["predict", "--machine", file],
+            &["run", file, "--target", "local"],
+            &["plans", file],
+            &["run", "tcp", "--target", "tcp:127.0.0.1:1", "--psk-file", file],
+            &["report", "verify", file],
+            &["target", "local", "registers", "--definitions", file],
+        ] {
+            check(&bench, words, &[file, "regular file"]);
+        }
+        check(&bench, &["records", "list", "--store", file], &[file]);
+    }
+    // What a shell hands over has an end, or is the user's to end.
+    let mut command = bench.linerate(&["plans", "/dev/stdin"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"format = 'linerate.plan/1'\nworkload = 'tcp-rr'\n").unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
 }
 
 #[test]

@@ -44,6 +44,30 @@ pub struct Prediction {
     pub refusal: Option<Refusal>,
 }
 
+impl Prediction {
+    /// Whether its rows tell it, or it was never more than bounds.
+    pub fn tells(&self) -> bool {
+        matches!(self.refusal, None | Some(Refusal::Unmeasured))
+    }
+
+    /// Whether what was measured afterwards, Mbit/s, is inside the interval.
+    pub fn holds(&self, mbps: f64) -> bool {
+        (self.interval.0..=self.interval.1).contains(&mbps)
+    }
+
+    /// By how much the median and the null miss what was measured afterwards, Mbit/s.
+    pub fn errors(&self, mbps: f64) -> (f64, f64) {
+        ((self.median - mbps).abs(), (self.null.mbps - mbps).abs())
+    }
+}
+
+/// How much nearer the medians are than the null, by their errors: 1 is right, 0 no better, less is worse. `None` where the
+/// null is right, and where nothing was predicted.
+pub fn skill(errors: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (ours, nulls) = errors.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (nulls > 0.0).then(|| 1.0 - ours / nulls)
+}
+
 /// The figure without the change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
@@ -68,6 +92,20 @@ pub enum Refusal {
     UnknownBefore(String),
     /// Everything that was offered in the rows arrived: no row says where the machine's limit is.
     NoLimitMet,
+}
+
+impl Refusal {
+    /// For programs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Refusal::FewSets(_) => "few-sets",
+            Refusal::Wide(_) => "wide",
+            Refusal::Unmeasured => "unmeasured",
+            Refusal::StreamLoses(_) => "stream-loses",
+            Refusal::UnknownBefore(_) => "unknown-before",
+            Refusal::NoLimitMet => "no-limit-met",
+        }
+    }
 }
 
 /// Predicts each of `asked`.
@@ -282,6 +320,15 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn skill_is_how_much_nearer_than_the_null() {
+        assert_eq!(skill([(0.0, 5.0), (0.0, 3.0)].into_iter()), Some(1.0));
+        assert_eq!(skill([(4.0, 5.0), (4.0, 3.0)].into_iter()), Some(0.0));
+        assert_eq!(skill([(16.0, 8.0)].into_iter()), Some(-1.0));
+        assert_eq!(skill([(1.0, 0.0)].into_iter()), None);
+        assert_eq!(skill(std::iter::empty()), None);
+    }
 
     #[test]
     fn ranks_of_equal_values_are_their_mean() {

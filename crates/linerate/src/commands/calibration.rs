@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Nic;
 use linerate_machine::units::OfferedLoad;
@@ -47,7 +47,7 @@ pub(super) struct Calibration {
     /// Each load, and what it came to.
     pub(super) configurations: Vec<Configuration>,
     /// The load of the newest record.
-    pub(super) newest: Key,
+    newest: Key,
     /// Records of other options or settings than the newest's, which say nothing of this machine.
     pub(super) left_out: usize,
     /// What the newest record knows of the machine.
@@ -88,9 +88,20 @@ impl Calibration {
         })
     }
 
-    /// The newest record's configuration.
-    pub(super) fn base(&self) -> Option<&Configuration> {
-        self.configurations.iter().find(|one| one.key == self.newest)
+    /// The newest record's load on its machine, with what is set of either.
+    pub(super) fn asked(&self, id: String, sets: Vec<Set>) -> Result<Row> {
+        let newest = self.configurations.iter().find(|one| one.key == self.newest);
+        let (of_load, of_machine) = of_load_and_machine(sets);
+        Ok(Row {
+            id,
+            load: changed(newest.context("the newest record has no throughput")?, &of_load)?,
+            set: of_machine,
+        })
+    }
+
+    /// As a fit takes it.
+    pub(super) fn measured(self) -> Vec<(Row, Measured)> {
+        self.configurations.into_iter().map(|one| (one.row, one.measured)).collect()
     }
 
     /// Any machine, as far as the records know it.
@@ -318,8 +329,13 @@ fn bucket_mbps(nic: &Nic) -> Option<f64> {
     is_bucket.then_some(bps / 1e6)
 }
 
+/// Options of the load, and axes of the machine.
+pub(super) fn of_load_and_machine(sets: Vec<Set>) -> (Vec<Set>, Vec<Set>) {
+    sets.into_iter().partition(|set| matches!(set.axis.as_str(), "rate" | "message_size"))
+}
+
 /// The load with another rate, or another size.
-pub(super) fn changed(of: &Configuration, sets: &[Set]) -> Result<Load> {
+fn changed(of: &Configuration, sets: &[Set]) -> Result<Load> {
     let mut load = of.row.load;
     let udp = matches!(load.workload, Workload::UdpRx | Workload::UdpTx);
     if sets.is_empty() {

@@ -5,13 +5,12 @@ use linerate_machine::end::Direction;
 use linerate_model::fit::{Effort, fit};
 use linerate_model::predict::predict;
 use linerate_model::setting::Set;
-use linerate_model::table::Row;
 use linerate_results::findings::Try;
 use linerate_results::record::Record;
 use linerate_results::select::Filter;
 use linerate_results::store::Store;
 
-use super::calibration::{Calibration, changed};
+use super::calibration::Calibration;
 use crate::render::predict::Guess;
 
 /// Less than `predict` takes: whoever asks what limits a record does not wait for a figure beside the answer.
@@ -19,52 +18,39 @@ const EFFORT: Effort = Effort { sets: 120, generations: 150, frames: 400, seed: 
 /// Of more configurations a fit takes longer than the rest of the answer.
 const MOST_ROWS: usize = 40;
 
-/// What a suggestion is to a model.
-enum Asked {
-    Load(Set),
-    Machine(Set),
-}
-
 /// Predicts what this suggestion of the record's would come to; `None` where nothing tells.
 pub(super) fn guess(store: &Store, record: &Record, suggestion: &Try) -> Option<Guess> {
-    let asked = asked(record, suggestion)?;
+    let set = asked(record, suggestion)?;
     let filter = Filter { campaign: Some(record.campaign.clone()), ..Filter::default() };
     let all = store.select_in_brief(&filter).ok()?;
-    let calibration = Calibration::of(&all, record)?;
-    let base = calibration.base().filter(|_| calibration.configurations.len() <= MOST_ROWS)?;
-    let (load, set) = match asked {
-        Asked::Load(set) => (changed(base, &[set]).ok()?, Vec::new()),
-        Asked::Machine(set) => (base.row.load, vec![set]),
-    };
+    let calibration = Calibration::of(&all, record).filter(|one| one.configurations.len() <= MOST_ROWS)?;
+    let row = calibration.asked(format!("{}={}", suggestion.name, suggestion.value), vec![set]).ok()?;
     let machine = calibration.any();
-    let row = Row { id: format!("{}={}", suggestion.name, suggestion.value), load, set };
     row.resolve(&machine.settings).ok()?;
-    let measured: Vec<_> = calibration.configurations.into_iter().map(|one| (one.row, one.measured)).collect();
+    let measured = calibration.measured();
     let ensemble = fit(&machine, &measured, EFFORT).ok()?;
     let prediction = predict(&machine, &ensemble, &measured, &[row], EFFORT).pop()?;
     (prediction.refusal.is_none() && prediction.null.measured).then_some(Guess { prediction })
 }
 
-/// Of throughput and loss: of times a model says nothing.
-fn asked(record: &Record, suggestion: &Try) -> Option<Asked> {
-    let set = |axis: &str, value: &str| Set { axis: axis.to_owned(), value: value.to_owned() };
-    let receives = record.direction == Direction::Rx;
-    let value = suggestion.value.as_str();
+/// What a suggestion is to a model. Of throughput and loss: of times it says nothing.
+fn asked(record: &Record, suggestion: &Try) -> Option<Set> {
     if !matches!(suggestion.metric, "throughput" | "loss") {
         return None;
     }
-    let machine = |axis| Some(Asked::Machine(set(axis, value)));
-    match suggestion.name.as_str() {
-        "message_size" | "rate" => Some(Asked::Load(set(&suggestion.name, value))),
-        "target.ring.rx" => machine("rings.rx"),
-        "target.ring.tx" => machine("rings.tx"),
-        "target.pause.tx" => machine("pause"),
-        "target.coalesce.rx_usecs" => machine("coalesce.usecs"),
-        "target.mtu" => machine("mtu"),
-        "target.rx_checksum" if receives && value == "on" => Some(Asked::Machine(set("checksum", "mac"))),
-        "target.tx_checksum" if !receives && value == "on" => Some(Asked::Machine(set("checksum", "mac"))),
-        _ => None,
-    }
+    let receives = record.direction == Direction::Rx;
+    let (axis, value) = match (suggestion.name.as_str(), suggestion.value.as_str()) {
+        (name @ ("message_size" | "rate"), value) => (name, value),
+        ("target.ring.rx", value) => ("rings.rx", value),
+        ("target.ring.tx", value) => ("rings.tx", value),
+        ("target.pause.tx", value) => ("pause", value),
+        ("target.coalesce.rx_usecs", value) => ("coalesce.usecs", value),
+        ("target.mtu", value) => ("mtu", value),
+        ("target.rx_checksum", "on") if receives => ("checksum", "mac"),
+        ("target.tx_checksum", "on") if !receives => ("checksum", "mac"),
+        _ => return None,
+    };
+    Some(Set { axis: axis.to_owned(), value: value.to_owned() })
 }
 
 #[cfg(test)]

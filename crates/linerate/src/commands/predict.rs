@@ -3,21 +3,21 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use linerate_model::cost::{Load, Workload};
-use linerate_model::fit::{Effort, Ensemble, NotReproduced, fit, unfitted};
+use linerate_model::fit::{Effort, fit, unfitted};
 use linerate_model::machine::Machine;
-use linerate_model::predict::{Prediction, Refusal, predict as predicted};
+use linerate_model::predict::{Prediction, predict as predicted};
 use linerate_model::setting::Set;
 use linerate_model::table::{Row, Table};
 
-use super::calibration::{Calibration, Configuration, changed, configurations};
+use super::calibration::{Calibration, Configuration, configurations, of_load_and_machine};
 use super::selection::records;
 use super::{open_store, width};
 use crate::cli::{PredictArgs, SharedArgs};
 use crate::given;
 use crate::output::out;
-use crate::render::predict::{Checked, Predicted};
+use crate::render::predict::{Found, Predicted};
 
 /// Octets of payload that a segment has on an MTU of 1500, with timestamps.
 const SEGMENT: f64 = 1448.0;
@@ -31,33 +31,27 @@ pub(crate) fn predict(arguments: &PredictArgs, shared: &SharedArgs) -> Result<Ex
         None => of_records(arguments, shared, &mut beside)?,
     };
     let effort = Effort::default();
-    let found: Result<Ensemble, NotReproduced> = match table.measured.is_empty() {
-        true => Ok(unfitted(&table.machine, effort)),
-        false => fit(&table.machine, &table.measured, effort),
-    };
-    let shown = match found {
-        Err(error) => Predicted::not_reproduced(&table, error),
-        Ok(ensemble) => {
-            let predictions = predicted(&table.machine, &ensemble, &table.measured, &table.asked, effort);
-            Predicted::of(&table, &ensemble, predictions, beside.checked)
-        }
-    }
-    .beside(beside.left_out);
+    let (machine, measured) = (&table.machine, table.measured.as_slice());
+    let found = if measured.is_empty() { Ok(unfitted(machine, effort)) } else { fit(machine, measured, effort) };
+    let found = found.map(|ensemble| {
+        let predictions = predicted(machine, &ensemble, measured, &table.asked, effort);
+        Found { ensemble, predictions, checked: beside.checked }
+    });
+    let tells = found.as_ref().is_ok_and(|found| found.predictions.iter().all(Prediction::tells));
+    let shown = Predicted { table: &table, left_out: beside.left_out, found };
     match arguments.output {
         output if output.json => out!("{}", shown.json()),
         output if output.markdown => out!("{}", shown.markdown()),
         _ => out!("{}", shown.text(width())),
     }
-    let tells = |prediction: &Prediction| matches!(&prediction.refusal, None | Some(Refusal::Unmeasured));
-    let all = shown.predictions().is_some_and(|all| all.iter().all(tells));
-    Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if tells { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// What records say beside the rows.
 #[derive(Default)]
 struct Beside {
-    /// What came of each row that is asked for; none, or as many as there are rows.
-    checked: Vec<Checked>,
+    /// What was measured of each row that is asked for, Mbit/s; none, or as many as there are rows.
+    checked: Vec<f64>,
     /// Records that say nothing of this machine.
     left_out: usize,
 }
@@ -132,31 +126,28 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
         let next = "measure a udp-stream, or a tcp-stream that loses nothing";
         bail!("of these records none is a stream in one direction with a throughput that can be modelled; {next}");
     };
-    let base = calibration.base().context("the newest record has no throughput")?;
     let machine = match &arguments.machine {
         Some(name) => machine(name)?,
         None => calibration.any(),
     };
     let machine = with_now(machine, &arguments.now)?;
-    let (of_load, of_machine): (Vec<Set>, Vec<Set>) = axes("--set", &arguments.set)?
-        .into_iter()
-        .partition(|set| matches!(set.axis.as_str(), "rate" | "message_size"));
+    let sets = axes("--set", &arguments.set)?;
     let asked = match &arguments.check {
-        None => vec![Row { id: arguments.set.join(" "), load: changed(base, &of_load)?, set: of_machine }],
+        None => vec![calibration.asked(arguments.set.join(" "), sets)?],
         Some(words) => {
+            let (of_load, of_machine) = of_load_and_machine(sets);
             let found: Vec<Configuration> = configurations(&records(&store, words)?.iter().collect::<Vec<_>>());
             let of_load: Vec<Configuration> = found.into_iter().filter(|one| one.key.is_of(&of_load)).collect();
             if of_load.is_empty() {
                 let next = "leave rate and message_size out of --set to check each at its own load";
                 bail!("no record of {words} is a stream of that load; {next}");
             }
-            beside.checked = of_load.iter().map(|one| Checked { mbps: one.measured.mbps }).collect();
+            beside.checked = of_load.iter().map(|one| one.measured.mbps).collect();
             let row = |one: Configuration| Row { id: one.key.words(), set: of_machine.clone(), ..one.row };
             of_load.into_iter().map(row).collect()
         }
     };
     check_sets(&machine, &asked)?;
     beside.left_out = calibration.left_out;
-    let measured = calibration.configurations.into_iter().map(|one| (one.row, one.measured)).collect();
-    Ok(Table { machine, measured, asked })
+    Ok(Table { machine, measured: calibration.measured(), asked })
 }

@@ -38,35 +38,39 @@ const LINES: usize = 6;
 /// The medians of campaigns from the oldest to the newest, with the changes marked.
 #[cfg(feature = "web")]
 fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
-    let mut campaigns: Vec<&str> =
-        series.iter().flat_map(|one| &one.moments).map(|moment| moment.campaign.as_str()).collect();
+    let moments = || series.iter().flat_map(|one| &one.moments);
+    let mut campaigns: Vec<(&str, &str)> =
+        moments().map(|moment| (moment.campaign.as_str(), moment.started_at.as_str())).collect();
     campaigns.sort_unstable();
-    campaigns.dedup();
+    campaigns.dedup_by_key(|(campaign, _)| *campaign);
     if campaigns.len() < 2 {
         return None;
     }
-    let place = |campaign: &str| campaigns.partition_point(|&other| other < campaign) as f64 + 1.0;
-    let scale = metric.unit.scale();
-    let title =
-        if metric.unit.name().is_empty() { "median".to_owned() } else { format!("median, {}", metric.unit.name()) };
-    let mut table = linerate_chart::Table::new(["campaign", "started", "configuration", title.as_str()]);
-    let mut panel = Panel::new(Axis::linear(metric.title.clone(), metric.unit.name()).without_zero());
+    let place = |campaign: &str| campaigns.partition_point(|(other, _)| *other < campaign);
+    let (scale, unit) = (metric.unit.scale(), metric.unit.name());
+    let mut head = vec!["campaign".to_owned(), "started".to_owned()];
+    let mut rows: Vec<Vec<linerate_chart::Cell>> =
+        campaigns.iter().map(|(campaign, started)| vec![(*campaign).into(), (*started).into()]).collect();
+    let mut panel = Panel::new(Axis::linear(metric.title.clone(), unit).without_zero());
     for (number, one) in series.iter().take(LINES).enumerate() {
+        let name = if one.configuration.is_empty() { "median" } else { &one.configuration };
+        head.push(if unit.is_empty() { name.to_owned() } else { format!("{name}, {unit}") });
+        rows.iter_mut().for_each(|row| row.push("-".into()));
         let mut points = Vec::new();
         for moment in &one.moments {
-            let value = moment.median * scale;
-            points.push((place(&moment.campaign), Some(value)));
-            let words = [&moment.campaign, &moment.started_at, &one.configuration];
-            let cells = words.map(|word| linerate_chart::Cell::from(word.as_str()));
-            table = table.row(cells.into_iter().chain([linerate_chart::Cell::number(figure(value, 4), value)]));
+            let (at, value) = (place(&moment.campaign), moment.median * scale);
+            points.push((at as f64 + 1.0, Some(value)));
+            rows[at][number + 2] = linerate_chart::Cell::number(figure(value, 4), value);
         }
         let name = if one.configuration.is_empty() { "all" } else { &one.configuration };
         panel = panel.series(ChartSeries::new(name, Marks::line(points), number));
         for change in &one.changes {
             let what = format!("{} {}", judged(metric, change), size(metric, change));
-            panel = panel.reference(Reference::X(place(&change.campaign), what));
+            panel = panel.reference(Reference::X(place(&change.campaign) as f64 + 1.0, what));
         }
     }
+    rows.retain(|row| row.iter().any(|cell| cell.value.is_some()));
+    let table = rows.into_iter().fold(linerate_chart::Table::new(head), linerate_chart::Table::row);
     let left_out = series.len().saturating_sub(LINES);
     let changes: usize = series.iter().map(|one| one.changes.len()).sum();
     let found = match changes {

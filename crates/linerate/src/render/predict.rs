@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_model::cost::Load;
 use linerate_model::fit::{Ensemble, NotReproduced};
 use linerate_model::flow::Resource;
-use linerate_model::predict::{Prediction, Refusal};
+use linerate_model::predict::{Prediction, Refusal, skill};
 use linerate_model::setting::Set;
 use linerate_model::table::Table as Rows;
 use serde_json::{Value, json};
@@ -19,31 +19,6 @@ use super::table_model::{Cell, Table};
 /// What stands under every prediction.
 const ASSUMPTIONS: &str = "Taken for granted: the machine is as its file says, within its bounds; a stream loses nothing, for \
                            recovery from loss is not modelled; and nothing else changes with what is set.";
-
-/// What was measured of what was predicted.
-#[derive(Clone, Copy)]
-pub(crate) struct Checked {
-    /// Throughput, Mbit/s.
-    pub(crate) mbps: f64,
-}
-
-impl Checked {
-    fn is_inside(self, prediction: &Prediction) -> bool {
-        (prediction.interval.0..=prediction.interval.1).contains(&self.mbps)
-    }
-
-    /// By how much the median and the null miss it, Mbit/s.
-    fn errors(self, prediction: &Prediction) -> (f64, f64) {
-        ((prediction.median - self.mbps).abs(), (prediction.null.mbps - self.mbps).abs())
-    }
-}
-
-/// How much nearer the medians are than the null: 1 is right, 0 no better, less is worse. `None` where the null is right, and
-/// where nothing was predicted.
-fn skill(errors: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
-    let (ours, nulls) = errors.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    (nulls > 0.0).then(|| 1.0 - ours / nulls)
-}
 
 /// What a model says of one suggestion, where it says something.
 pub(crate) struct Guess {
@@ -67,15 +42,14 @@ impl Guess {
 
     /// Once it was measured, Mbit/s.
     pub(crate) fn did(&self, mbps: f64) -> String {
-        let (one, prediction) = (Checked { mbps }, &self.prediction);
-        let (low, high) = prediction.interval;
-        let (ours, nulls) = one.errors(prediction);
+        let (low, high) = self.prediction.interval;
+        let (ours, nulls) = self.prediction.errors(mbps);
         format!(
             "The model had said {} to {} Mbit/s: {} is {}. Its middle is off by {} Mbit/s; no change at all would be by {}.",
             figure(low, 3),
             figure(high, 3),
             figure(mbps, 3),
-            if one.is_inside(prediction) { "inside" } else { "outside" },
+            if self.prediction.holds(mbps) { "inside" } else { "outside" },
             figure(ours, 2),
             figure(nulls, 2)
         )
@@ -88,55 +62,22 @@ impl Guess {
 }
 
 /// A table's predictions.
-pub(crate) struct Predicted {
-    machine: String,
-    about: String,
-    rows: usize,
-    left_out: usize,
-    found: Result<Found, NotReproduced>,
+pub(crate) struct Predicted<'a> {
+    pub(crate) table: &'a Rows,
+    /// Records that say nothing of the machine.
+    pub(crate) left_out: usize,
+    pub(crate) found: Result<Found, NotReproduced>,
 }
 
-struct Found {
-    sets: usize,
-    error: f64,
-    predictions: Vec<Prediction>,
-    /// None, or one for each prediction.
-    checked: Vec<Checked>,
+/// What the sets say.
+pub(crate) struct Found {
+    pub(crate) ensemble: Ensemble,
+    pub(crate) predictions: Vec<Prediction>,
+    /// What was measured of each prediction, Mbit/s; or none.
+    pub(crate) checked: Vec<f64>,
 }
 
-impl Predicted {
-    /// What the sets say.
-    pub(crate) fn of(
-        table: &Rows,
-        ensemble: &Ensemble,
-        predictions: Vec<Prediction>,
-        checked: Vec<Checked>,
-    ) -> Predicted {
-        let found = Found { sets: ensemble.sets.len(), error: ensemble.error, predictions, checked };
-        Predicted { found: Ok(found), ..Predicted::empty(table) }
-    }
-
-    /// No set reproduces the rows.
-    pub(crate) fn not_reproduced(table: &Rows, error: NotReproduced) -> Predicted {
-        Predicted { found: Err(error), ..Predicted::empty(table) }
-    }
-
-    fn empty(table: &Rows) -> Predicted {
-        let (machine, about) = (table.machine.name.clone(), table.machine.about.clone());
-        let found = Err(NotReproduced { best: f64::INFINITY, row: String::new() });
-        Predicted { machine, about, rows: table.measured.len(), left_out: 0, found }
-    }
-
-    /// The same where so many records say nothing of the machine.
-    pub(crate) fn beside(self, left_out: usize) -> Predicted {
-        Predicted { left_out, ..self }
-    }
-
-    /// The predictions, where any set reproduces the rows.
-    pub(crate) fn predictions(&self) -> Option<&[Prediction]> {
-        self.found.as_ref().ok().map(|found| found.predictions.as_slice())
-    }
-
+impl Predicted<'_> {
     /// For a terminal of this width.
     pub(crate) fn text(&self, width: Option<u16>) -> String {
         forms::text(&self.pieces(), width)
@@ -149,33 +90,33 @@ impl Predicted {
 
     /// One object; throughput in bits per second of payload.
     pub(crate) fn json(&self) -> String {
-        let (sets, error, predictions) = match &self.found {
-            Ok(found) => (found.sets, Some(found.error), found.predictions.iter().map(one_json).collect()),
-            Err(_) => (0, None, Vec::new()),
-        };
         let found = self.found.as_ref().ok();
-        let checked = found.into_iter().flat_map(|found| found.judged()).map(|(one, prediction)| {
-            let (ours, nulls) = one.errors(prediction);
+        let predictions: Vec<Value> = found.iter().flat_map(|found| &found.predictions).map(one_json).collect();
+        let checked = found.iter().flat_map(|found| found.judged()).map(|(mbps, prediction)| {
+            let (ours, nulls) = prediction.errors(mbps);
             json!({
-                "row": prediction.row.id, "throughput_bps": one.mbps * 1e6, "inside": one.is_inside(prediction),
+                "row": prediction.row.id, "throughput_bps": mbps * 1e6, "inside": prediction.holds(mbps),
                 "error_bps": prediction.refusal.is_none().then_some(ours * 1e6), "null_error_bps": nulls * 1e6,
             })
         });
         let checked: Vec<Value> = checked.collect();
         json::line(&json!({
-            "format": "linerate.prediction/1", "machine": self.machine, "rows": self.rows, "left_out": self.left_out, "sets": sets,
-            "fit_error": error, "predictions": predictions, "checked": checked, "skill": found.and_then(Found::skill),
+            "format": "linerate.prediction/1", "machine": self.table.machine.name, "rows": self.table.measured.len(),
+            "left_out": self.left_out, "sets": found.map_or(0, |found| found.ensemble.sets.len()),
+            "fit_error": found.map(|found| found.ensemble.error), "predictions": predictions, "checked": checked,
+            "skill": found.and_then(Found::skill),
         }))
     }
 
     fn pieces(&self) -> Vec<Piece> {
-        let mut pieces = vec![Piece::Heading(format!("{}: {}", self.machine, self.about))];
+        let Rows { machine, measured, .. } = self.table;
+        let mut pieces = vec![Piece::Heading(format!("{}: {}", machine.name, machine.about))];
         let found = match &self.found {
             Ok(found) => found,
             Err(NotReproduced { best, row }) => {
                 let rows = format!(
                     "of {} rows the best parameter set misses '{row}' by {} times its noise",
-                    self.rows,
+                    measured.len(),
                     figure(*best, 2)
                 );
                 let next = "Give the rows' noise as it is (repeats tell), leave out what has another cause, or widen the machine's bounds";
@@ -183,7 +124,7 @@ impl Predicted {
                 return pieces;
             }
         };
-        let mut lines = vec![found.fitted(self.rows)];
+        let mut lines = vec![found.fitted(measured.len())];
         if self.left_out > 0 {
             let what = "of other options or settings than the newest's";
             lines.push(format!("Left out: {} {what}.", counted(self.left_out, "record")));
@@ -206,8 +147,8 @@ impl Found {
             return "Nothing was measured: these are the bounds that the machine's file leaves, and no predictions."
                 .to_owned();
         }
-        let share = figure(self.error * 100.0, 2);
-        let sets = self.sets;
+        let share = figure(self.ensemble.error * 100.0, 2);
+        let sets = self.ensemble.sets.len();
         format!(
             "{sets} parameter sets reproduce the {rows} rows within twice their noise; their middle misses a row by {share} %."
         )
@@ -232,25 +173,29 @@ impl Found {
     }
 
     /// What was measured of each prediction.
-    fn judged(&self) -> impl Iterator<Item = (Checked, &Prediction)> {
+    fn judged(&self) -> impl Iterator<Item = (f64, &Prediction)> {
         self.checked.iter().copied().zip(&self.predictions)
     }
 
+    /// The same of those that are none of the refused.
+    fn predicted(&self) -> impl Iterator<Item = (f64, &Prediction)> {
+        self.judged().filter(|(_, prediction)| prediction.refusal.is_none())
+    }
+
     fn skill(&self) -> Option<f64> {
-        let predicted = self.judged().filter(|(_, prediction)| prediction.refusal.is_none());
-        skill(predicted.map(|(one, prediction)| one.errors(prediction)))
+        skill(self.predicted().map(|(mbps, prediction)| prediction.errors(mbps)))
     }
 
     fn measured(&self) -> Piece {
         let names = ["row", "measured\nMbit/s", "median off by\nMbit/s", "no change, by\nMbit/s", "80 % of sets"];
-        let rows = self.judged().map(|(one, prediction)| {
-            let (ours, nulls) = one.errors(prediction);
+        let rows = self.judged().map(|(mbps, prediction)| {
+            let (ours, nulls) = prediction.errors(mbps);
             vec![
                 Cell::long(&prediction.row.id),
-                Cell::number(one.mbps, 3),
+                Cell::number(mbps, 3),
                 if prediction.refusal.is_some() { Cell::default() } else { Cell::number(ours, 2) },
                 Cell::number(nulls, 2),
-                Cell::text(if one.is_inside(prediction) { "inside" } else { "outside" }),
+                Cell::text(if prediction.holds(mbps) { "inside" } else { "outside" }),
             ]
         });
         Piece::Table(Table::new(names, rows).filled())
@@ -258,9 +203,8 @@ impl Found {
 
     /// How the predictions did, in a sentence.
     fn did(&self) -> String {
-        let predicted: Vec<_> = self.judged().filter(|(_, prediction)| prediction.refusal.is_none()).collect();
-        let inside = predicted.iter().filter(|(one, prediction)| one.is_inside(prediction)).count();
-        let places = format!("{inside} of {} are inside the interval", counted(predicted.len(), "prediction"));
+        let inside = self.predicted().filter(|(mbps, prediction)| prediction.holds(*mbps)).count();
+        let places = format!("{inside} of {} are inside the interval", counted(self.predicted().count(), "prediction"));
         match self.skill() {
             Some(skill) => format!("{places}; skill {}: 1 is right, 0 is no better than no change.", figure(skill, 2)),
             None => format!("{places}; no change at all would have been right as well."),
@@ -346,15 +290,6 @@ fn described(load: &Load) -> String {
 
 fn one_json(prediction: &Prediction) -> Value {
     let load = &prediction.row.load;
-    let refused = match &prediction.refusal {
-        None => Value::Null,
-        Some(Refusal::Unmeasured) => "unmeasured".into(),
-        Some(Refusal::FewSets(_)) => "few-sets".into(),
-        Some(Refusal::Wide(_)) => "wide".into(),
-        Some(Refusal::StreamLoses(_)) => "stream-loses".into(),
-        Some(Refusal::UnknownBefore(_)) => "unknown-before".into(),
-        Some(Refusal::NoLimitMet) => "no-limit-met".into(),
-    };
     let set: serde_json::Map<String, Value> =
         prediction.row.set.iter().map(|set| (set.axis.clone(), set.value.clone().into())).collect();
     json!({
@@ -363,7 +298,7 @@ fn one_json(prediction: &Prediction) -> Value {
         "median_bps": prediction.refusal.is_none().then_some(prediction.median * 1e6),
         "low_bps": prediction.interval.0 * 1e6, "high_bps": prediction.interval.1 * 1e6,
         "null_bps": prediction.null.mbps * 1e6, "null_measured": prediction.null.measured,
-        "limit": prediction.limit.name(), "refused": refused,
+        "limit": prediction.limit.name(), "refused": prediction.refusal.as_ref().map(Refusal::name),
         "widest": prediction.widest.map(|(parameter, share)| json!({"parameter": parameter.name(), "share": share})),
         "trial": prediction.trial.map(|(load, share)| {
             json!({"workload": load.workload.name(), "payload_octets": load.payload, "share": share})
@@ -378,18 +313,23 @@ mod tests {
 
     use super::*;
 
-    fn shown(name: &str) -> Predicted {
+    fn found(table: &Rows) -> Predicted<'_> {
         let effort = Effort { frames: 300, ..Effort::default() };
-        let table = Rows::shipped(name).expect("it comes along");
         let ensemble = fit(&table.machine, &table.measured, effort).expect("its rows are reproduced");
         let predictions = predict(&table.machine, &ensemble, &table.measured, &table.asked, effort);
-        let checked = predictions.iter().map(|_| Checked { mbps: 200.0 }).collect();
-        Predicted::of(&table, &ensemble, predictions, checked)
+        let checked = vec![200.0; predictions.len()];
+        Predicted { table, left_out: 0, found: Ok(Found { ensemble, predictions, checked }) }
+    }
+
+    fn shown(name: &str) -> [String; 2] {
+        let table = Rows::shipped(name).expect("it comes along");
+        let found = found(&table);
+        [found.text(None), found.json()]
     }
 
     #[test]
     fn a_prediction_has_what_it_would_be_without_and_what_would_tell_more() {
-        let text = shown("004").text(None);
+        let [text, json] = shown("004");
         for part in [
             "reproduce the 2 rows within twice their noise",
             "no-fixup-faster-memory",
@@ -400,7 +340,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "no '{part}' in: {text}");
         }
-        let object: Value = serde_json::from_str(&shown("004").json()).unwrap();
+        let object: Value = serde_json::from_str(&json).unwrap();
         for prediction in object["predictions"].as_array().unwrap() {
             if !prediction["refused"].is_null() {
                 continue;
@@ -413,7 +353,7 @@ mod tests {
 
     #[test]
     fn what_nobody_said_is_refused_and_not_guessed() {
-        let object: Value = serde_json::from_str(&shown("003").json()).unwrap();
+        let object: Value = serde_json::from_str(&shown("003")[1]).unwrap();
         for prediction in object["predictions"].as_array().unwrap() {
             if prediction["set"].get("checksum").is_some() {
                 assert_eq!(prediction["refused"], "unknown-before");
@@ -423,18 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn skill_is_how_much_nearer_than_the_null() {
-        assert_eq!(skill([(0.0, 5.0), (0.0, 3.0)].into_iter()), Some(1.0));
-        assert_eq!(skill([(4.0, 5.0), (4.0, 3.0)].into_iter()), Some(0.0));
-        assert_eq!(skill([(16.0, 8.0)].into_iter()), Some(-1.0));
-        assert_eq!(skill([(1.0, 0.0)].into_iter()), None);
-        assert_eq!(skill(std::iter::empty()), None);
-    }
-
-    #[test]
     fn rows_that_no_set_reproduces_are_said_with_what_to_do() {
         let table = Rows::shipped("004").unwrap();
-        let text = Predicted::not_reproduced(&table, NotReproduced { best: 3.4, row: "arge.0".to_owned() }).text(None);
+        let found = Err(NotReproduced { best: 3.4, row: "arge.0".to_owned() });
+        let text = Predicted { table: &table, left_out: 0, found }.text(None);
         assert!(text.contains("Not identifiable") && text.contains("misses 'arge.0' by 3.4 times its noise"), "{text}");
     }
 }

@@ -221,7 +221,7 @@ fn screens(end: End, state: &State) -> Menu<Action> {
     menu.item(
         "Machine",
         Some(format!("{}, {}", end.name(), machine(end, state))),
-        "the other one",
+        "changes to the other machine",
         Action::Go(Place::Screens(end.other())),
     );
     for screen in Screen::listed() {

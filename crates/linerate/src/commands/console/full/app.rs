@@ -179,9 +179,14 @@ impl App {
                 }
             }
             Event::Ended(how) => {
-                if let Some(Page { kind: Kind::Command { runs, .. }, .. }) = &mut self.page {
+                if let Some(Page { kind: Kind::Command { runs, status }, .. }) = &mut self.page {
                     *runs = false;
+                    // Of a campaign the end is what matters; a list or an explanation is read from its beginning.
+                    let from_top = how.is_none() && **status == Status::default();
                     self.append(how.unwrap_or_else(|| "Done.".to_owned()));
+                    if from_top {
+                        self.page.iter_mut().for_each(|page| page.top = 0);
+                    }
                 }
             }
             Event::Services(states, sentence) => {

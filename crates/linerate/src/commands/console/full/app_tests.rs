@@ -97,6 +97,22 @@ fn a_test_asks_and_becomes_a_command() {
 }
 
 #[test]
+fn a_list_is_read_from_its_beginning_and_a_campaign_at_its_end() {
+    let of_campaign =
+        CampaignEvent::Booting { end: End::Target, level: "6.12".to_owned(), elapsed_s: 1.0, at_most_s: 9.0 };
+    for (event, top) in [(None, 0), (Some(of_campaign), 61 + 2 - 20)] {
+        let mut app = app(80, 24);
+        let effects = keys(&mut app, "15\n1\n");
+        let [Effect::Command(words)] = &effects[..] else { panic!("{effects:?}") };
+        app.begin(words, "linerate …");
+        event.into_iter().for_each(|event| drop(app.handle(Event::Campaign(Box::new(event)))));
+        (0..61).for_each(|at| drop(app.handle(Event::Output(format!("line {at}")))));
+        app.handle(Event::Ended(None));
+        assert_eq!(app.page.as_ref().unwrap().top, top);
+    }
+}
+
+#[test]
 fn a_screen_is_looked_at_again() {
     let mut app = app(60, 20);
     let of = |count: u64| View {

@@ -69,8 +69,11 @@ fn menu_lines(app: &App, area: Rect, room: usize, buffer: &mut Buffer) -> (Strin
         line(buffer, area, y as u16 + 1, row, width, style);
     }
     let help = menu.items.get(selected).map_or(menu.way_out, |item| item.help.as_str());
-    let more =
-        if rows.len() > room { format!(" ({} of {})", selected + 1, menu.items.len() + 1) } else { String::new() };
+    let below = if top + room < rows.len() { ", more below" } else { "" };
+    let more = match rows.len() > room {
+        true => format!(" ({} of {}{below})", selected + 1, menu.items.len() + 1),
+        false => String::new(),
+    };
     (menu.title + &more, help.to_owned())
 }
 

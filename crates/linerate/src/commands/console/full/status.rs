@@ -10,7 +10,7 @@ use crate::measure::events::CampaignEvent;
 use crate::render::brief;
 
 /// How it stands.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Status {
     trial: String,
     passed: String,
