@@ -94,7 +94,7 @@ fn plans_and_endpoints_that_are_not_there() {
     let run = |plan: &str, target: &str, parts: &[&str]| check(&bench, &["run", plan, "--target", target], parts);
     run("tpc", "local", &["there is no plan 'tpc'", "tcp"]);
     run("./nowhere.toml", "local", &["nowhere.toml"]);
-    run("/", "local", &["plan file /: Is a directory"]);
+    run("/", "local", &["plan file /: it is a folder"]);
     run("tcp", "netns:nowhere", &["the target (netns:nowhere)", "cannot be reached", "ip netns list"]);
     run("tcp", "netns:/dev/null", &["the target (netns:/dev/null)", "cannot be reached"]);
     run("tcp", "tcp:127.0.0.1:1", &["the target (tcp:127.0.0.1:1)", "key", "--psk-file"]);

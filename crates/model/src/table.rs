@@ -89,6 +89,14 @@ pub enum BadTable {
     /// Two rows have one name.
     #[error("two rows are called '{0}'; give each its own id")]
     Twice(String),
+    /// A word that nobody would type.
+    #[error("{what} has {count} characters; give it 1 to {MOST_WORD}")]
+    Word {
+        /// Which.
+        what: &'static str,
+        /// How long it is.
+        count: usize,
+    },
     /// Nothing is asked for.
     #[error("nothing is asked for: add a [[predict]] with id, workload, payload and set")]
     NothingAsked,
@@ -99,6 +107,9 @@ pub enum BadTable {
 
 /// Rows of a table. With so many a fit takes some minutes.
 pub const MOST_ROWS: usize = 200;
+
+/// Characters of an id, an axis or a value.
+const MOST_WORD: usize = 80;
 
 /// The least and the most of a number of a row, and its unit.
 type Limits = (f64, f64, &'static str);
@@ -158,6 +169,7 @@ impl Table {
         if ids.len() > MOST_ROWS {
             return Err(BadTable::TooMany(ids.len()));
         }
+        ids.iter().try_for_each(|id| word("a row's id", id))?;
         ids.sort_unstable();
         if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(BadTable::Twice(pair[0].clone()));
@@ -187,6 +199,11 @@ impl Table {
     }
 }
 
+fn word(what: &'static str, text: &str) -> Result<(), BadTable> {
+    let count = text.chars().count();
+    (1..=MOST_WORD).contains(&count).then_some(()).ok_or(BadTable::Word { what, count })
+}
+
 impl Line {
     fn number(&self, what: &'static str, Number(value): Number, (low, high, unit): Limits) -> Result<f64, BadTable> {
         let wants = || BadTable::Number { row: self.id.clone(), what, low, high, unit };
@@ -200,7 +217,8 @@ impl Line {
             toml::Value::String(text) => text,
             other => other.to_string(),
         };
-        let set = self.set.into_iter().map(|(axis, value)| Set { axis, value: text(value) }).collect();
+        let set: Vec<Set> = self.set.into_iter().map(|(axis, value)| Set { axis, value: text(value) }).collect();
+        set.iter().try_for_each(|set| word("an axis", &set.axis).and(word("an axis's value", &set.value)))?;
         let row = Row { id: self.id, load: Load { workload: self.workload, payload, offered_mbps }, set };
         row.resolve(settings).map_err(|error| BadTable::Set { row: row.id.clone(), error })?;
         Ok(row)

@@ -59,6 +59,8 @@ fn a_table_with_what_cannot_be() {
     check_changed("throughput = 130", "throughput = 16.25\nunit = \"MB/s\"", "unknown field `unit`");
     check_changed("throughput = 130", "throughput = 130\nthroughput = 131", "line 8: duplicate key");
     check_changed("id = \"asked\"", "id = \"one\"", "two rows are called 'one'");
+    check_changed("id = \"asked\"", "id = \"\"", "a row's id has 0 characters; give it 1 to 80");
+    check_changed("\"never\"", &format!("\"{}\"", "x".repeat(3000)), "an axis's value has 3000 characters");
     check_changed("workload = \"bridge\"", "workload = \"bridges\"", "unknown variant `bridges`");
     check_changed("machine = \"ap135\"", "machine = \"ap136\"", "no machine is called 'ap136'; there are any, ");
     check_changed(

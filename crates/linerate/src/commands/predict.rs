@@ -63,7 +63,7 @@ fn of_file(name: &str) -> Result<Table> {
     let names = || Table::names().collect::<Vec<_>>().join(", ");
     let text =
         given::text(name.as_ref()).map_err(|error| anyhow!("{error}; the tables that come along are {}", names()))?;
-    Table::parse(&text).map_err(|error| anyhow!("{name}: {error}"))
+    Table::parse(&text).map_err(|error| anyhow!("{name}: {error}; docs/predict.md has the form of a table"))
 }
 
 fn machine(name: &str) -> Result<Machine> {
@@ -73,7 +73,7 @@ fn machine(name: &str) -> Result<Machine> {
     let names = || Machine::names().collect::<Vec<_>>().join(", ");
     let text =
         given::text(name.as_ref()).map_err(|error| anyhow!("{error}; the machines that come along are {}", names()))?;
-    Machine::parse(&text).map_err(|error| anyhow!("{name}: {error}"))
+    Machine::parse(&text).map_err(|error| anyhow!("{name}: {error}; docs/predict.md has the form of a machine's file"))
 }
 
 /// The machine with what is given of it.

@@ -50,7 +50,7 @@ fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
     let (scale, unit) = (metric.unit.scale(), metric.unit.name());
     let mut head = vec!["campaign".to_owned(), "started".to_owned()];
     let mut rows: Vec<Vec<linerate_chart::Cell>> =
-        campaigns.iter().map(|(campaign, started)| vec![(*campaign).into(), (*started).into()]).collect();
+        campaigns.iter().map(|(campaign, started_at)| vec![(*campaign).into(), started(started_at).into()]).collect();
     let mut panel = Panel::new(Axis::linear(metric.title.clone(), unit).without_zero());
     for (number, one) in series.iter().take(LINES).enumerate() {
         let name = if one.configuration.is_empty() { "median" } else { &one.configuration };
@@ -139,11 +139,10 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
     let changes = series.iter().flat_map(|one| one.changes.iter().map(move |change| (one, change)));
     let rows: Vec<Vec<Cell>> = changes
         .map(|(one, change)| {
-            let started = change.started_at.get(..19).unwrap_or(&change.started_at).replace('T', " ");
             vec![
                 named(&one.configuration),
                 Cell::long(&change.campaign),
-                Cell::long(started),
+                Cell::long(started(&change.started_at)),
                 value(change.before),
                 value(change.after),
                 Cell::numbers(size(metric, change)),
@@ -164,6 +163,11 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
 
 fn named(configuration: &str) -> Cell {
     Cell::long(if configuration.is_empty() { "all" } else { configuration })
+}
+
+/// To the second, without what every time ends with.
+fn started(at: &str) -> String {
+    at.get(..19).unwrap_or(at).replace('T', " ")
 }
 
 fn judged(metric: &Metric, change: &ChangePoint) -> &'static str {
