@@ -199,7 +199,8 @@ impl Store {
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
-    /// The records that are wanted, for a filter of lists. What stands around them is few things beside many records.
+    /// The records whose levels are wanted, for a filter of lists that has the rest of the selection itself. What stands around
+    /// records is few things beside many.
     pub fn among(&self, wanted: &Selection) -> Result<Among, StoreError> {
         let (clauses, values) = wanted.clauses();
         let mut arounds = Arounds::of(self);

@@ -164,7 +164,9 @@ fn observations_are_selected() {
         let found: Vec<u32> = observed.iter().map(|one| one.index).collect();
         assert_eq!(found, want, "{wanted:?}");
         let newest: Vec<&String> = observed.iter().rev().map(|one| &one.id).collect();
-        let filter = Filter { among: Some(store.among(&wanted).unwrap()), ..Filter::default() };
+        let Selection { campaign, record, since_ms, until_ms, .. } = wanted.clone();
+        let among = Some(store.among(&wanted).unwrap());
+        let filter = Filter { campaign, record, among, since_ms, until_ms, ..Filter::default() };
         assert_eq!(store.identifiers(&filter).unwrap().iter().rev().collect::<Vec<_>>(), newest, "{wanted:?}");
         let two = store.identifiers(&Filter { limit: Some(2), ..filter }).unwrap();
         assert_eq!(two.iter().rev().collect::<Vec<_>>(), newest[..newest.len().min(2)], "{wanted:?}");
@@ -299,12 +301,12 @@ fn many_may_make_and_write_a_store_at_the_same_time() {
 fn campaigns_that_ran_at_once_have_their_own_points() {
     let mut store = Store::in_memory().unwrap();
     for index in 0..10 {
-        let mut record = sample::udp(index, Direction::Rx, 100, f64::from(index));
+        let mut record = sample::udp(index, Direction::Rx, 100, 90.0 + f64::from(index));
         record.campaign = format!("{:026}", 1 + index % 2);
         store.insert(&record).unwrap();
     }
     let metric = crate::figure::Metric::find("throughput").unwrap();
-    for (campaign, want) in [(1, &[0.0, 2.0, 4.0, 6.0, 8.0][..]), (2, &[1.0, 3.0, 5.0, 7.0, 9.0]), (3, &[])] {
+    for (campaign, want) in [(1, &[90.0, 92.0, 94.0, 96.0, 98.0][..]), (2, &[91.0, 93.0, 95.0, 97.0, 99.0]), (3, &[])] {
         let wanted = Selection { campaign: Some(format!("{campaign:026}")), ..Selection::default() };
         let found = store.points(metric, &wanted, 9).unwrap();
         assert_eq!(found.iter().map(|point| point.value / 1e6).collect::<Vec<_>>(), want, "{campaign}");
