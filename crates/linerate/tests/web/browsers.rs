@@ -298,7 +298,7 @@ pub fn what_happens_is_seen_soon_in_eight_tabs() {
     let within = ages.iter().filter(|age| **age <= SOON_MS).count();
     println!("from an agent's word to the picture: most {most:.0} ms; {within} of {} within {SOON_MS} ms", ages.len());
     // A busy machine takes longer; a page that waits for something takes seconds.
-    assert!(ages.len() >= 3 && most < 5.0 * SOON_MS, "{ages:?}");
+    assert!(ages.len() >= 2 && most < 5.0 * SOON_MS, "{ages:?}");
     // Whoever slept has missed nothing 2 s after waking.
     let here = passed(&browser);
     browser.go_to(&tabs[1]);
