@@ -21,7 +21,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{ExpectedTime, find};
+    use crate::{ExpectedTime, named};
 
     #[test]
     fn the_demo_fits_its_minute() {
