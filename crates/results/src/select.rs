@@ -19,8 +19,8 @@ pub struct Filter {
     pub campaign: Option<String>,
     /// The record's identifier.
     pub record: Option<String>,
-    /// Only those among these.
-    pub among: Option<Among>,
+    /// Only those among these identifiers.
+    pub among: Option<Vec<String>>,
     /// What traffic.
     pub workload: Option<Workload>,
     /// Made at this time or later, milliseconds since 1970: read from the record's identifier.
@@ -33,26 +33,6 @@ pub struct Filter {
     pub offset: u32,
     /// In which order they count; by default the newest first.
     pub sort: Option<(Sort, Order)>,
-}
-
-/// Records that are told by what stands around them, as [`crate::store::Store::among`] finds them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Among {
-    /// By their identifiers.
-    Records(Vec<String>),
-    /// By the numbers of what was asked and of the machines in the table of figures: of many records, whoever reads them in an
-    /// order soon meets one.
-    Around(Vec<(i64, i64)>),
-}
-
-impl Among {
-    /// There is none.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Among::Records(ids) => ids.is_empty(),
-            Among::Around(pairs) => pairs.is_empty(),
-        }
-    }
 }
 
 /// By what records can be sorted.
@@ -88,25 +68,17 @@ impl Sort {
     }
 }
 
-const AROUND: &str =
-    "(SELECT asked || ' ' || machines FROM figures WHERE record = records.id) IN (SELECT value FROM json_each(?))";
-
 impl Filter {
     /// The clauses behind `FROM records`, newest record first, and what stands for their `?N`.
     pub(crate) fn clauses(&self) -> (String, Vec<Value>) {
-        let among = self.among.as_ref().map(|among| match among {
-            Among::Records(ids) => ("id IN (SELECT value FROM json_each(?))", serde_json::json!(ids).to_string()),
-            Among::Around(pairs) => {
-                let pairs: Vec<String> = pairs.iter().map(|(asked, machines)| format!("{asked} {machines}")).collect();
-                (AROUND, serde_json::json!(pairs).to_string())
-            }
-        });
-        let (among, values) = among.map_or(("", None), |(condition, values)| (condition, Some(values)));
         let conditions = [
             ("plan = ?", self.plan.clone()),
             ("campaign = ?", self.campaign.clone()),
             ("id = ?", self.record.clone()),
-            (among, values),
+            (
+                "id IN (SELECT value FROM json_each(?))",
+                self.among.as_ref().map(|ids| serde_json::json!(ids).to_string()),
+            ),
             ("workload = ?", self.workload.map(|workload| workload.name().to_owned())),
             ("id >= ?", self.since_ms.map(id::first_of)),
             ("id < ?", self.until_ms.map(id::first_of)),

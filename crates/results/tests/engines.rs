@@ -8,7 +8,7 @@ use linerate_machine::end::Direction;
 use linerate_results::figure::{METRICS, Metric};
 use linerate_results::record::Record;
 use linerate_results::sample;
-use linerate_results::select::{Among, Filter, Selection};
+use linerate_results::select::{Filter, Selection};
 use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::pace::SplitMix64;
 use linerate_trial::spec::Workload;
@@ -94,9 +94,8 @@ fn answers(store: &Store, ids: &[String]) -> Vec<String> {
         Filter { limit: Some(3), ..none() },
         Filter { plan: Some("ünï".to_owned()), ..none() },
         Filter { campaign: Some("01CAMPAIGN".to_owned()), workload: Some(Workload::UdpStream), ..none() },
-        Filter { among: Some(Among::Records(ids.iter().step_by(3).cloned().collect())), limit: Some(5), ..none() },
-        Filter { among: Some(Among::Records(Vec::new())), ..none() },
-        Filter { among: Some(Among::Around(vec![(1, 2), (3, 2)])), limit: Some(5), ..none() },
+        Filter { among: Some(ids.iter().step_by(3).cloned().collect()), limit: Some(5), ..none() },
+        Filter { among: Some(Default::default()), ..none() },
         Filter { since_ms: Some(1_795_230_003_000), until_ms: Some(1_795_230_020_000), ..none() },
         Filter { plan: Some("x' OR 1=1 --".to_owned()), ..none() },
     ] {

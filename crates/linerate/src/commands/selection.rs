@@ -80,11 +80,16 @@ pub(super) fn observations(store: &Store, words: &str, selection: &Selection) ->
 
 /// The same as a filter of lists.
 pub(crate) fn filter(store: &Store, words: &str) -> Result<Filter> {
+    filter_of_newest(store, words, usize::MAX)
+}
+
+/// The same, for a list that shows the newest `most` of them and no others.
+pub(crate) fn filter_of_newest(store: &Store, words: &str, most: usize) -> Result<Filter> {
     let wanted = selection(store, words)?;
     let among = match wanted.levels.as_slice() {
         [] => None,
         _ => {
-            let found = store.among(&wanted)?;
+            let found = store.wanted(&wanted, most)?;
             if found.is_empty() {
                 why_none(store, words, &wanted)?;
             }

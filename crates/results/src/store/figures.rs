@@ -13,7 +13,7 @@ use super::{SCHEMA, Store, StoreError, dictionary, read, said, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Asked, Facts, Observation, TrialContext};
 use crate::record::{NullSide, Record, digest};
-use crate::select::{Among, Selection};
+use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
 const DERIVATION: u32 = 4;
@@ -21,7 +21,7 @@ const DERIVATION: u32 = 4;
 const COLUMNS: &str = "record, digest, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
 
 /// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
-fn tables() -> [String; 4] {
+fn tables() -> [String; 3] {
     let metrics: String = METRICS.iter().map(|metric| format!(", \"{}\" REAL", metric.name)).collect();
     [
         format!(
@@ -30,13 +30,9 @@ fn tables() -> [String; 4] {
              doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
         ),
         "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
-        BY_AROUND.to_owned(),
         "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
     ]
 }
-
-/// By what stands around records. A store of before gets it when it is opened; one that cannot be written does without.
-const BY_AROUND: &str = "CREATE INDEX IF NOT EXISTS figures_by_around ON figures (asked, machines)";
 
 /// One point of a history: a figure of one trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +47,6 @@ pub struct Point {
     pub value: f64,
 }
 
-/// Where one of so many records is wanted, it is soon met in any order.
-const MANY: i64 = 50;
 /// So many rows are read at once: a server sends all of an answer.
 const AT_ONCE: usize = 20_000;
 
@@ -76,8 +70,6 @@ pub struct Seen<'a> {
 /// Makes what is derived from the records, in a store that has none or that of another version of linerate.
 pub(super) fn make_current(database: &Database) -> Result<(), SqlError> {
     if are_current(database)? {
-        // Without it all is the same, and slower.
-        drop(database.batch(BY_AROUND));
         return Ok(());
     }
     database.transaction(|| {
@@ -199,31 +191,31 @@ impl Store {
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
-    /// The records whose levels are wanted, for a filter of lists that has the rest of the selection itself. What stands around
-    /// records is few things beside many.
-    pub fn among(&self, wanted: &Selection) -> Result<Among, StoreError> {
-        let (clauses, values) = wanted.clauses();
+    /// The identifiers of the records that are wanted, the newest first; of many, the first `most`, and no more is read than those take.
+    pub fn wanted(&self, wanted: &Selection, most: usize) -> Result<Vec<String>, StoreError> {
         let mut arounds = Arounds::of(self);
-        let mut all = 0;
-        let sql = format!("SELECT asked, machines, count(*) FROM figures{clauses} GROUP BY asked, machines");
-        let pairs = self.rows(&sql, values.clone(), |row| {
-            let (asked, machines, count) = (row.get(0)?, row.get(1)?, row.get::<i64>(2)?);
-            all += count;
-            Ok(((asked, machines), count, wanted.wants(&arounds.get(asked, machines)?)))
-        })?;
-        let pairs: Vec<((i64, i64), i64)> =
-            pairs.into_iter().filter_map(|(pair, count, is_wanted)| is_wanted.then_some((pair, count))).collect();
-        if pairs.iter().map(|(_, count)| count).sum::<i64>() * MANY >= all && !pairs.is_empty() {
-            return Ok(Among::Around(pairs.into_iter().map(|(pair, _)| pair).collect()));
+        let (mut found, mut before) = (Vec::new(), None::<String>);
+        while found.len() < most {
+            let (mut clauses, mut values) = wanted.clauses();
+            if let Some(before) = before {
+                let word = if values.is_empty() { "WHERE" } else { "AND" };
+                values.push(text(&before));
+                clauses += &format!(" {word} record < ?{}", values.len());
+            }
+            let sql =
+                format!("SELECT record, asked, machines FROM figures{clauses} ORDER BY record DESC LIMIT {AT_ONCE}");
+            let read = self.rows(&sql, values, |row| {
+                let around = arounds.get(row.get(1)?, row.get(2)?)?;
+                Ok((row.get::<String>(0)?, wanted.wants(&around)))
+            })?;
+            before = read.last().map(|(id, _)| id.clone());
+            found.extend(read.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(id, _)| id));
+            if before.is_none() {
+                break;
+            }
         }
-        let mut found = Vec::new();
-        let (and, next) = (if values.is_empty() { "WHERE" } else { "AND" }, values.len() + 1);
-        let sql = format!("SELECT record FROM figures{clauses} {and} asked = ?{next} AND machines = ?{}", next + 1);
-        for ((asked, machines), _) in pairs {
-            let values = values.iter().cloned().chain([asked, machines].map(Value::Integer)).collect();
-            found.extend(self.ids(&sql, values)?);
-        }
-        Ok(Among::Records(found))
+        found.truncate(most);
+        Ok(found)
     }
 
     /// The figures of all records so many times more, as of earlier campaigns: for examples of long histories, which read nothing else.
@@ -324,52 +316,32 @@ impl Store {
         wanted: &Selection,
         arounds: &mut Arounds<'_>,
     ) -> Result<Vec<Point>, SqlError> {
+        let (sql, values) = points_query(metric, wanted);
         let campaign: Option<Arc<str>> = wanted.campaign.as_deref().map(Arc::from);
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, SqlError> {
-            let Some(value) = row.get::<Option<f64>>(4)? else { return Ok(None) };
             let around = arounds.get(row.get(2)?, row.get(3)?)?;
-            if row.get::<Option<String>>(5)?.as_deref() == Some(NullSide::B.name()) || !wanted.wants(&around) {
+            if !wanted.wants(&around) {
                 return Ok(None);
             }
             let campaign = campaign.clone().map_or_else(|| row.get(0), Ok)?;
-            Ok(Some(Point { campaign, started_at: row.get(1)?, around, value }))
+            Ok(Some(Point { campaign, started_at: row.get(1)?, around, value: row.get(4)? }))
         };
-        let columns = points_columns(metric);
-        if let Some((first, last, count)) = self.stretch(wanted)? {
-            let sql =
-                format!("SELECT {columns} FROM figures WHERE record >= ?1 AND record <= ?2 ORDER BY record LIMIT ?3");
-            let values = vec![text(&first), text(&last), Value::Integer(count + 1)];
-            let found = self.database.rows(&sql, values, &mut read)?;
-            if found.len() as i64 == count {
-                return Ok(found.into_iter().flatten().collect());
-            }
-        }
-        let (clauses, values) = wanted.clauses();
-        let sql = format!("SELECT {columns} FROM figures{clauses} ORDER BY record");
         Ok(self.database.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
-    }
-
-    /// The first and the last record of a whole campaign, and how many it has. Where no other ran meanwhile there are none between
-    /// that are not its own, and to read them as they stand takes half the time of looking each up.
-    fn stretch(&self, wanted: &Selection) -> Result<Option<(String, String, i64)>, SqlError> {
-        let Selection { campaign: Some(campaign), record: None, since_ms: None, until_ms: None, .. } = wanted else {
-            return Ok(None);
-        };
-        let span = |row: &Row<'_>| {
-            let (ends, count) = (row.get::<Option<String>>(0)?.zip(row.get::<Option<String>>(1)?), row.get(2)?);
-            Ok(ends.map(|(first, last)| (first, last, count)))
-        };
-        Ok(self.database.first(STRETCH, vec![text(campaign)], span)?.flatten())
     }
 }
 
 pub(super) const NEWEST: &str = "SELECT max(campaign) FROM figures";
 pub(super) const BEFORE: &str = "SELECT max(campaign) FROM figures WHERE campaign < ?1";
 
-pub(super) const STRETCH: &str = "SELECT min(record), max(record), count(*) FROM figures WHERE campaign = ?1";
-
-fn points_columns(metric: &Metric) -> String {
-    format!("campaign, started_at, asked, machines, \"{}\", null_side", metric.name)
+pub(super) fn points_query(metric: &Metric, wanted: &Selection) -> (String, Vec<Value>) {
+    let (clauses, values) = wanted.clauses();
+    let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, &metric.name);
+    let sql = format!(
+        "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
+         AND null_side IS DISTINCT FROM '{}' ORDER BY record",
+        NullSide::B.name()
+    );
+    (sql, values)
 }
 
 /// What stands around records, each part read once.

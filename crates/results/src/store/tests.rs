@@ -164,12 +164,9 @@ fn observations_are_selected() {
         let found: Vec<u32> = observed.iter().map(|one| one.index).collect();
         assert_eq!(found, want, "{wanted:?}");
         let newest: Vec<&String> = observed.iter().rev().map(|one| &one.id).collect();
-        let Selection { campaign, record, since_ms, until_ms, .. } = wanted.clone();
-        let among = Some(store.among(&wanted).unwrap());
-        let filter = Filter { campaign, record, among, since_ms, until_ms, ..Filter::default() };
-        assert_eq!(store.identifiers(&filter).unwrap().iter().rev().collect::<Vec<_>>(), newest, "{wanted:?}");
-        let two = store.identifiers(&Filter { limit: Some(2), ..filter }).unwrap();
-        assert_eq!(two.iter().rev().collect::<Vec<_>>(), newest[..newest.len().min(2)], "{wanted:?}");
+        assert_eq!(store.wanted(&wanted, usize::MAX).unwrap().iter().collect::<Vec<_>>(), newest, "{wanted:?}");
+        let two = store.wanted(&wanted, 2).unwrap();
+        assert_eq!(two.iter().collect::<Vec<_>>(), newest[..newest.len().min(2)], "{wanted:?}");
         let metric = crate::figure::Metric::find("throughput").unwrap();
         let points = want.iter().filter(|index| **index != 5).count();
         assert_eq!(
@@ -297,22 +294,6 @@ fn many_may_make_and_write_a_store_at_the_same_time() {
     assert_eq!(Store::open(&path).unwrap().list(&Filter::default()).unwrap().len() as u32, writers * each);
 }
 
-#[test]
-fn campaigns_that_ran_at_once_have_their_own_points() {
-    let mut store = Store::in_memory().unwrap();
-    for index in 0..10 {
-        let mut record = sample::udp(index, Direction::Rx, 100, 90.0 + f64::from(index));
-        record.campaign = format!("{:026}", 1 + index % 2);
-        store.insert(&record).unwrap();
-    }
-    let metric = crate::figure::Metric::find("throughput").unwrap();
-    for (campaign, want) in [(1, &[90.0, 92.0, 94.0, 96.0, 98.0][..]), (2, &[91.0, 93.0, 95.0, 97.0, 99.0]), (3, &[])] {
-        let wanted = Selection { campaign: Some(format!("{campaign:026}")), ..Selection::default() };
-        let found = store.points(metric, &wanted, 9).unwrap();
-        assert_eq!(found.iter().map(|point| point.value / 1e6).collect::<Vec<_>>(), want, "{campaign}");
-    }
-}
-
 /// A store whose figures are those of some records, again and again: so many campaigns of a hundred trials.
 fn of_campaigns(folder: &Folder, campaigns: u32) -> Store {
     let mut store = Store::open(&folder.0.join("records.db")).unwrap();
@@ -340,7 +321,9 @@ fn a_history_reads_no_more_than_the_last_campaigns() {
     assert_eq!(read(3), all[all.len() - 300..]);
     assert_eq!(read(0), []);
     // By the index, whatever is asked.
-    for sql in [figures::NEWEST, figures::BEFORE, figures::STRETCH] {
+    let (query, _) =
+        figures::points_query(metric, &Selection { campaign: Some(String::new()), ..Selection::default() });
+    for sql in [figures::NEWEST, figures::BEFORE, &query] {
         let explained = format!("EXPLAIN QUERY PLAN {sql}");
         let mut statement = sqlite(&store).prepare(&explained).unwrap();
         if statement.parameter_count() > 0 {

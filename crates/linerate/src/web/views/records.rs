@@ -119,8 +119,11 @@ fn filter(store: &Store, asked: &Asked) -> Result<(Filter, u32)> {
             Some((*sort, order))
         }
     };
+    // What narrows a list further, or turns it round, needs all that the words pick.
+    let by_words_alone = ["plan", "workload", "since", "sort"].iter().all(|name| asked.value(name).is_none());
+    let most = if by_words_alone { limit as usize * (page as usize + 1) } else { usize::MAX };
     let picked = match asked.value("q") {
-        Some(words) => selection::filter(store, words)?,
+        Some(words) => selection::filter_of_newest(store, words, most)?,
         None => Filter::default(),
     };
     let since_ms = asked.value("since").map(selection::unix_ms).transpose()?;
