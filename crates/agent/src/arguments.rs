@@ -177,7 +177,10 @@ mod tests {
         check("", "give one of");
         check("--stdio --listen 127.0.0.1:0", "give one of");
         check("--listen 127.0.0.1:0", "demands a key");
-        check("--listen localhost:7777 --psk-file key", "'localhost:7777' is no address with a port; write 10.0.0.1:7777");
+        check(
+            "--listen localhost:7777 --psk-file key",
+            "'localhost:7777' is no address with a port; write 10.0.0.1:7777",
+        );
         check("--listen", "see linerate-agent --help");
         check("--nonsense", "see linerate-agent --help");
         check("word", "see linerate-agent --help");

@@ -219,13 +219,18 @@ impl CryptoResolver for Suite {
     }
 
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        if *choice == CipherChoice::ChaChaPoly { DefaultResolver.resolve_cipher(&CipherChoice::ChaChaPoly) } else { None }
+        if *choice == CipherChoice::ChaChaPoly {
+            DefaultResolver.resolve_cipher(&CipherChoice::ChaChaPoly)
+        } else {
+            None
+        }
     }
 }
 
 fn builder(psk: &Psk) -> Builder<'_> {
     let pattern = PATTERN.parse().expect("snow's features include this pattern");
-    let builder = Builder::with_resolver(pattern, Box::new(Suite)).prologue(PROLOGUE).and_then(|builder| builder.psk(0, &psk.0));
+    let builder =
+        Builder::with_resolver(pattern, Box::new(Suite)).prologue(PROLOGUE).and_then(|builder| builder.psk(0, &psk.0));
     builder.expect("prologue and key are set once each")
 }
 

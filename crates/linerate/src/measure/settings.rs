@@ -246,15 +246,12 @@ impl Settings {
         not_put_back(pair.client(end), restore(pair.client(end), &[], false))
     }
 
-    /// Puts everything back, on all machines at the same time. A sentence for each that could not be.
+    /// Puts everything back, on all machines at the same time, and waits for that: also what a trial changed that nobody asked for,
+    /// as a port that has to be silent. A sentence for each that could not be.
     pub(crate) fn end(self, pair: &Pair) -> Vec<String> {
-        let is_changed = |party: Party| {
-            let mut seats = Seat::ALL.into_iter().filter(|seat| seat.party() == party);
-            seats.any(|seat| !self.applied[seat as usize].is_empty())
-        };
-        let seats = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget];
-        let changed = seats.into_iter().filter(|seat| is_changed(seat.party()));
-        let clients: Vec<&Client> = changed.filter_map(|seat| seat.client(pair)).collect();
+        let machines = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget];
+        let clients: Vec<&Client> =
+            machines.into_iter().filter_map(|seat| seat.client(pair)).filter(|client| can(client)).collect();
         let asked: Vec<Pending> = clients.iter().map(|client| ask_restore(client, &[], false)).collect();
         clients.into_iter().zip(asked).flat_map(|(client, pending)| not_put_back(client, told(pending))).collect()
     }

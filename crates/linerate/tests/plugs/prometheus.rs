@@ -273,16 +273,16 @@ fn prometheus_scrapes_and_the_dashboard_has_data() {
     assert_eq!((ran.stdout + &ran.stderr).lines().collect::<Vec<_>>(), [complaint]);
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut settings = format!(
+    let settings = format!(
         "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n- job_name: linerate\n  authorization: \
          {{credentials_file: {file}}}\n  static_configs: [{{targets: ['{}']}}]\n",
         server.host()
     );
-    let mut all = queries(DASHBOARD);
+    let all = queries(DASHBOARD);
     #[cfg(feature = "nats")]
     let working = Working::start(&bench);
     #[cfg(feature = "nats")]
-    if let Some(working) = &working {
+    let (settings, all) = working.iter().fold((settings, all), |(mut settings, mut all), working| {
         let token = bench.folder.path("worker.token");
         settings += &format!(
             "- job_name: workers\n  authorization: {{credentials_file: {token}}}\n  static_configs: [{{targets: \
@@ -293,7 +293,8 @@ fn prometheus_scrapes_and_the_dashboard_has_data() {
         fs::write(bench.folder.path("metrics"), working.metrics("")).unwrap();
         let ran = Running::start(checked()).wait(LONG);
         assert_eq!(ran.stdout + &ran.stderr, "", "a worker's are well named");
-    }
+        (settings, all)
+    });
     let config = bench.folder.path("prometheus.yml");
     fs::write(&config, &settings).unwrap();
     let mut command = Command::new(&prometheus);

@@ -67,16 +67,15 @@ pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen
 }
 
 /// Whether `auto` is to be what jumps over the queueing discipline and takes a CPU whole: where nobody has put one there,
-/// where a CPU is left for everything else, and where what was not sent is known.
+/// where a CPU is left for everything else, and at a veth: of other drivers nothing tells what their ring had no room for, and
+/// one that sends no frames of XDP at all (ndo_xdp_xmit, which fec lacks) frees them without a word.
 fn is_live_best(spec: &Spec, open: &Open, link: &FrameLink) -> bool {
     let senders = leaving(spec, open).count();
     let cpus = allowed_cpus().map_or(1, |cpus| cpus.len());
-    // Of most drivers nothing counts what their ring had no room for, and a load without a limit always fills it.
-    let is_unlimited = spec.rate == OfferedLoad::Unlimited;
-    let tells_unsent = link.port.is_veth() || !is_unlimited;
     // A load without a limit takes a CPU whole by any way.
-    let has_cpu = senders < cpus || (senders == 1 && is_unlimited);
-    NotLive::of(spec).is_none() && has_cpu && !is_shaped(link) && tells_unsent && spec.socket_buffer.is_none()
+    let has_cpu = senders < cpus || (senders == 1 && spec.rate == OfferedLoad::Unlimited);
+    let is_plain = !is_shaped(link) && spec.socket_buffer.is_none();
+    NotLive::of(spec).is_none() && has_cpu && link.port.is_veth() && is_plain
 }
 
 /// Whether `auto` is to be an AF_XDP socket: for so many frames that a packet socket may be too slow, and where nobody has put a
