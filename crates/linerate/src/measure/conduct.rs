@@ -16,7 +16,7 @@ use linerate_results::join::Route;
 use linerate_trial::doubt::Doubted;
 use linerate_trial::line::Line;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Ip, Spec};
+use linerate_trial::spec::{Ip, Spec, Workload};
 
 use super::carrier::{self, Down};
 use super::error::{TrialError, of_connecting, of_control};
@@ -141,6 +141,9 @@ fn run(
             Prepare { spec, end, hello, answer, local, foreign, registers, interface, stop_at_loss, silent_s };
         pair.client(end).send(Request::Prepare(Box::new(prepare)))
     };
+    if conducted.spec.workload == Workload::Frames {
+        settings.silence();
+    }
     let prepared = [prepare(End::Target, route.target), prepare(End::Host, route.host)];
     let mut ready = wait_both(prepared)?.map(|reply| match reply {
         Reply::Prepared { ports, mac, silenced, .. } => Ready { ports, mac, silenced },

@@ -29,6 +29,8 @@ const CHANGE_TIME: Duration = Duration::from_secs(45);
 #[derive(Default)]
 pub(crate) struct Settings {
     applied: [Vec<Applied>; Seat::ALL.len()],
+    /// A trial of frames was prepared: ends keep their ports silent for the next of them.
+    has_silenced: bool,
 }
 
 /// Where settings are: on an end or, of the machine between the two, at one of its interfaces. What is of no interface is
@@ -246,12 +248,21 @@ impl Settings {
         not_put_back(pair.client(end), restore(pair.client(end), &[], false))
     }
 
-    /// Puts everything back, on all machines at the same time, and waits for that: also what a trial changed that nobody asked for,
-    /// as a port that has to be silent. A sentence for each that could not be.
+    /// Notes that both ends are asked to keep their ports silent.
+    pub(super) fn silence(&mut self) {
+        self.has_silenced = true;
+    }
+
+    /// Puts everything back, on all machines at the same time, and waits for that: also what kept ports silent. A sentence for each
+    /// that could not be.
     pub(crate) fn end(self, pair: &Pair) -> Vec<String> {
-        let machines = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget];
-        let clients: Vec<&Client> =
-            machines.into_iter().filter_map(|seat| seat.client(pair)).filter(|client| can(client)).collect();
+        let is_changed = |party: Party| {
+            let mut seats = Seat::ALL.into_iter().filter(|seat| seat.party() == party);
+            seats.any(|seat| !self.applied[seat as usize].is_empty()) || (self.has_silenced && party != Party::Middle)
+        };
+        let seats = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget];
+        let changed = seats.into_iter().filter(|seat| is_changed(seat.party()));
+        let clients: Vec<&Client> = changed.filter_map(|seat| seat.client(pair)).filter(|client| can(client)).collect();
         let asked: Vec<Pending> = clients.iter().map(|client| ask_restore(client, &[], false)).collect();
         clients.into_iter().zip(asked).flat_map(|(client, pending)| not_put_back(client, told(pending))).collect()
     }
