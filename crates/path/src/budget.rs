@@ -384,7 +384,7 @@ impl Findings {
             None => {}
             Some(between) => {
                 if between.shares_with_sender || between.shares_with_receiver {
-                    found.limit_middle_s_neighbours(between);
+                    found.limit_neighbours_of_middle(between);
                 }
                 if between.shares_with_sender {
                     found.take_off_veth(On::Ends, On::Middle, sender);

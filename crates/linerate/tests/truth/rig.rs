@@ -25,6 +25,10 @@ pub struct Rig {
     _alone: MutexGuard<'static, ()>,
 }
 
+fn endpoint(netns: PathBuf) -> String {
+    format!("netns:{}", netns.display())
+}
+
 impl Rig {
     /// `None`, and a sentence, where this machine cannot make labs as it is.
     pub fn up(test: &str, shape: &Shape) -> Option<Rig> {
@@ -49,11 +53,16 @@ impl Rig {
     /// Runs a plan and returns its records, each of which has figures.
     #[track_caller]
     pub fn run(&self, plan: &str, options: &[(&str, &str)], more: &[&str]) -> Vec<Record> {
-        let endpoint = |path: PathBuf| format!("netns:{}", path.display());
+        self.run_with(&endpoint(self.lab.target_netns()), plan, options, more)
+    }
+
+    /// The same with a target of another endpoint.
+    #[track_caller]
+    pub fn run_with(&self, target: &str, plan: &str, options: &[(&str, &str)], more: &[&str]) -> Vec<Record> {
         // timeout(1) of coreutils: a test that hangs tells nobody why.
         let mut command = Command::new("timeout");
         command.args(["90", env!("CARGO_BIN_EXE_linerate"), "run", plan, "--json", "--quiet"]);
-        command.args(["--target", &endpoint(self.lab.target_netns()), "--host", &endpoint(self.lab.host_netns())]);
+        command.args(["--target", target, "--host", &endpoint(self.lab.host_netns())]);
         command.arg("--store").arg(self.store.join("records.sqlite"));
         for (name, value) in options {
             command.args(["--set", &format!("{name}={value}")]);

@@ -47,6 +47,18 @@ fn sent(socket: &Socket) -> usize {
     count
 }
 
+/// What keeps the ports of both ends silent.
+fn sysctls(rig: &Rig) -> [Vec<String>; 2] {
+    let read = || -> io::Result<Vec<String>> {
+        let of = |file: &str| std::fs::read_to_string(format!("/proc/sys/net/{file}"));
+        ["ipv4/neigh/eth0/mcast_solicit", "ipv4/neigh/eth0/ucast_solicit", "ipv4/conf/eth0/arp_ignore"]
+            .into_iter()
+            .map(of)
+            .collect()
+    };
+    [rig.lab.in_target(read).unwrap(), rig.lab.in_host(read).unwrap()]
+}
+
 #[test]
 fn a_port_is_silent_while_frames_are_counted_and_speaks_afterwards() {
     let Some(rig) = Rig::up("silence", &Shape::unshaped()) else { return };
@@ -54,16 +66,7 @@ fn a_port_is_silent_while_frames_are_counted_and_speaks_afterwards() {
         let watch = || packet::watch(&ALL);
         if end == End::Target { rig.lab.in_target(watch) } else { rig.lab.in_host(watch) }.unwrap()
     };
-    let sysctls = || {
-        let read = || -> io::Result<Vec<String>> {
-            let of = |file: &str| std::fs::read_to_string(format!("/proc/sys/net/{file}"));
-            ["ipv4/neigh/eth0/mcast_solicit", "ipv4/neigh/eth0/ucast_solicit", "ipv4/conf/eth0/arp_ignore"]
-                .into_iter()
-                .map(of)
-                .collect()
-        };
-        [rig.lab.in_target(read).unwrap(), rig.lab.in_host(read).unwrap()]
-    };
+    let sysctls = || sysctls(&rig);
     let before = sysctls();
     let [target, host] = End::BOTH.map(watch);
     let settings = std::thread::scope(|scope| {
@@ -100,4 +103,16 @@ fn what_the_user_set_stands() {
     assert_eq!(of.len(), 1, "{of:?}");
     assert_eq!(of[0].read_back.as_deref(), Some("2"));
     assert!(!record.doubts.iter().any(|doubt| format!("{doubt:?}").contains("SettingNotTaken")), "{:?}", record.doubts);
+}
+
+/// As at a slow board: the agent learns of the conversation's end long after the program is gone, which cannot end it either.
+#[test]
+fn a_port_speaks_again_before_the_program_ends() {
+    let Some(rig) = Rig::up("silence_ends", &Shape::unshaped()) else { return };
+    let agent =
+        format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), rig.lab.target_netns().display());
+    let before = sysctls(&rig);
+    let late = format!("exec:setsid --wait sh -c '(cat; sleep 3) | {agent}'");
+    rig.run_with(&late, "frames", &[("duration", "200ms"), ("rate", "1kpps")], &[]);
+    assert_eq!(sysctls(&rig), before);
 }

@@ -263,7 +263,7 @@ pub fn what_happens_is_seen_soon_in_eight_tabs() {
     let (target, host) = (bench.target(), bench.host());
     let server = Server::start(&bench, &["--machine", &target, "--machine", &host, "--allow-run"]);
     signed_in(&browser, &server);
-    let asleep = Duration::from_secs(number("LINERATE_WEB_ASLEEP").unwrap_or(5).max(4));
+    let asleep = Duration::from_secs(number("LINERATE_WEB_ASLEEP").unwrap_or(8).max(4));
     let trial = asleep.as_secs() + 11;
     // Started as a person does.
     browser.open_url(&format!("http://{}/plan/udp-stream", server.host()));
@@ -298,7 +298,7 @@ pub fn what_happens_is_seen_soon_in_eight_tabs() {
     let within = ages.iter().filter(|age| **age <= SOON_MS).count();
     println!("from an agent's word to the picture: most {most:.0} ms; {within} of {} within {SOON_MS} ms", ages.len());
     // A busy machine takes longer; a page that waits for something takes seconds.
-    assert!(ages.len() >= 2 && most < 5.0 * SOON_MS, "{ages:?}");
+    assert!(ages.len() >= 3 && most < 5.0 * SOON_MS, "{ages:?}");
     // Whoever slept has missed nothing 2 s after waking.
     let here = passed(&browser);
     browser.go_to(&tabs[1]);

@@ -65,7 +65,7 @@ impl Findings {
     }
 
     /// The same of a middle that shares its kernel: what it forwarded and let out did not wait, nor did what it never forwarded.
-    pub(super) fn limit_middle_s_neighbours(&mut self, between: Between<'_>) {
+    pub(super) fn limit_neighbours_of_middle(&mut self, between: Between<'_>) {
         let Some((left, _)) = frames_at(between.output, Stage::DriverTxRing) else { return };
         let of = |seen: &Seen<'_>| seen.forwarded().iter().map(|(_, packets)| packets).sum::<u64>();
         let forwarded = of(between.output).max(of(between.input));

@@ -260,6 +260,18 @@ fn losses() -> Vec<FaultCase> {
             r.host.counters.add(Stage::SenderStack, "Ip6 OutTransmits", 2);
             r.target.counters.add(Stage::ReceiverStack, "Ip6 InReceives", 10);
         }),
+        case(
+            "frames with IPv6 in them, of which a filter behind the link takes some",
+            "unaccounted",
+            &[],
+            udp(Rx, 1, 0.93),
+            |r| {
+                r.workload = Workload::Frames;
+                let lost = lose(r, 30);
+                between_links(r, 172, 0);
+                r.target.counters.add(Stage::ReceiverStack, "Ip6 InReceives", 172 - lost);
+            },
+        ),
         case("a firewall at the receiver", "unaccounted", &[], udp(Rx, 300, 200.0), |r| {
             lose(r, 17_000);
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
@@ -716,6 +728,18 @@ fn in_time() -> Vec<FaultCase> {
                 r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 3_477);
                 let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.75) };
                 r.events = vec![event(0.8, Some(0.6), None, stall)];
+            },
+        ),
+        case(
+            "lost acknowledgements of what TCP then takes for lost",
+            "acknowledgements",
+            &["unaccounted"],
+            tcp(Rx, 0.9),
+            |r| {
+                acknowledged(r, [20, 11]);
+                between_links(r, 23, 0);
+                (r.losses, r.unaccounted) = (vec![of_segments(Rx, 135, 135)], Some(135));
+                r.loss_budget = Some(Vec::new());
             },
         ),
         case("acknowledgements that are lost on the way", "acknowledgements", &[], tcp(Rx, 0.9), |r| {
