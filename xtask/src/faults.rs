@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use linerate_lab::{Privilege, privilege};
 
 use crate::at_once::at_once;
-use crate::program::{cargo, is_installed, must, root};
+use crate::program::{is_installed, linerate};
 use case::Case;
 use judge::Judged;
 
@@ -66,12 +66,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
     }
     let program = match &asked.program {
         Some(program) => program.clone(),
-        None => {
-            // With the features of the whole workspace, as the tests have it: nothing is built twice.
-            let program = ["--bin", "linerate", "--features", "linerate/authentication,linerate/postgres"];
-            must(cargo(&["build", "--quiet", "--workspace"]).args(program))?;
-            root().join("target/debug/linerate")
-        }
+        None => linerate()?,
     };
     let program = program.canonicalize().map_err(|error| format!("{}: {error}", program.display()))?;
     let numbers: Vec<u64> = if asked.only.is_empty() { (1..=asked.cases).collect() } else { asked.only.clone() };

@@ -23,6 +23,15 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     program(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
 }
 
+/// With what the workspace's tests are built. What only few need is tested, too.
+pub(crate) const TESTED: &str = "--features=linerate/authentication,linerate/postgres";
+
+/// Builds `linerate` as the tests have it, so that nothing is built twice, and says where it is.
+pub(crate) fn linerate() -> Result<PathBuf, String> {
+    must(&mut cargo(&["build", "--quiet", "--workspace", "--bin=linerate", TESTED]))?;
+    Ok(root().join("target/debug/linerate"))
+}
+
 /// Says what runs, runs it, and is content with status 0 only.
 pub(crate) fn must(command: &mut Command) -> Result<(), String> {
     let line = line_of(command);

@@ -23,6 +23,8 @@ pub struct Axis {
 pub enum Scale {
     /// In proportion.
     Linear,
+    /// In proportion, of what there are only whole ones of, such as trials: no tick stands between two of them.
+    Whole,
     /// By the logarithm; a value at or below zero has no place, and a note says how many have none.
     Log,
     /// Percentiles, from 0 to 100, by the logarithm of what is above them: 90, 99 and 99.9 are as far apart. 100 is the
@@ -48,6 +50,11 @@ impl Axis {
     pub fn linear(quantity: impl Into<String>, unit: impl Into<String>) -> Axis {
         let (quantity, unit) = (quantity.into(), unit.into());
         Axis { quantity, unit, layer: String::new(), scale: Scale::Linear, range: Range::Shared, zero: true }
+    }
+
+    /// A linear axis of whole numbers, with no room for zero but where a value is there.
+    pub fn whole(quantity: impl Into<String>) -> Axis {
+        Axis { scale: Scale::Whole, zero: false, ..Axis::linear(quantity, "") }
     }
 
     /// A logarithmic axis.

@@ -184,8 +184,8 @@ impl Places {
             (low, high) = (0.0, 1.0);
         }
         match &axis.scale {
-            Scale::Linear if axis.zero => (low, high) = (low.min(0.0), high.max(0.0)),
-            Scale::Linear | Scale::Log => {}
+            Scale::Linear | Scale::Whole if axis.zero => (low, high) = (low.min(0.0), high.max(0.0)),
+            Scale::Linear | Scale::Whole | Scale::Log => {}
             // As far as the next nine.
             Scale::Percentile => (low, high) = (low.min(0.0), (high - 1e-9).ceil().max(1.0)),
             Scale::Categories(names) => (low, high) = (low.min(-0.5), high.max(names.len().max(1) as f64 - 0.5)),
@@ -208,8 +208,8 @@ impl Places {
     /// With its ends at ticks.
     fn round(&mut self, about: usize) {
         match self.scale {
-            Scale::Linear => {
-                let step = ticks::step(self.high - self.low, about);
+            Scale::Linear | Scale::Whole => {
+                let step = self.step(about);
                 (self.low, self.high) =
                     ((self.low / step + 1e-6).floor() * step, (self.high / step - 1e-6).ceil() * step);
             }
@@ -229,11 +229,17 @@ impl Places {
         }
     }
 
+    /// Between ticks of values in proportion, of which there are about so many.
+    fn step(&self, about: usize) -> f64 {
+        let step = ticks::step(self.high - self.low, about);
+        if self.scale == Scale::Whole { step.max(1.0) } else { step }
+    }
+
     /// The value as the scale has it; infinite where it is the maximum of percentiles.
     fn transformed(&self, value: f64) -> Option<f64> {
         let value = finite(value)?;
         match self.scale {
-            Scale::Linear | Scale::Categories(_) => Some(value),
+            Scale::Linear | Scale::Whole | Scale::Categories(_) => Some(value),
             Scale::Log => (value > 0.0).then(|| value.log10()),
             Scale::Percentile => (0.0..=100.0).contains(&value).then(|| -(1.0 - value / 100.0).log10()),
         }
@@ -259,7 +265,7 @@ impl Places {
     pub(crate) fn value(&self, place: f64) -> f64 {
         let at = self.low + place * (self.high - self.low);
         match self.scale {
-            Scale::Linear | Scale::Categories(_) => at,
+            Scale::Linear | Scale::Whole | Scale::Categories(_) => at,
             Scale::Log => 10f64.powf(at),
             Scale::Percentile => 100.0 * (1.0 - 10f64.powf(-at)),
         }
@@ -268,14 +274,16 @@ impl Places {
     /// Ticks, about as many as there is room for.
     pub(crate) fn ticks(&self, about: usize) -> Vec<Tick> {
         let labelled: Vec<(f64, String)> = match &self.scale {
-            Scale::Linear => {
-                let (values, step) = ticks::linear(self.low, self.high, about);
+            Scale::Linear | Scale::Whole => {
+                let step = self.step(about);
+                let values = ticks::linear(self.low, self.high, step);
                 values.into_iter().map(|value| (value, number::tick(value, step))).collect()
             }
             Scale::Log => {
                 let mut values = ticks::log(self.low, self.high, about);
                 if values.len() < 2 {
-                    values = ticks::linear(10f64.powf(self.low), 10f64.powf(self.high), about).0;
+                    let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
+                    values = ticks::linear(low, high, ticks::step(high - low, about));
                 }
                 values.into_iter().map(|value| (value, number::value(value))).collect()
             }
@@ -305,7 +313,7 @@ impl Places {
 
     /// Whether values are in proportion to their places.
     pub(crate) fn is_linear(&self) -> bool {
-        self.scale == Scale::Linear
+        matches!(self.scale, Scale::Linear | Scale::Whole)
     }
 }
 
@@ -329,6 +337,8 @@ mod tests {
             &[941.2, 942.1],
             &["941.2", "941.4", "941.6", "941.8", "942.0", "942.2"],
         );
+        check(&Axis::whole(""), &[1.0, 3.0], &["1", "2", "3"]);
+        check(&Axis::whole(""), &[1.0], &["0", "1", "2"]);
         check(&Axis::log("", ""), &[0.0, 3.0, 870.0], &["2", "10", "100", "1,000"][1..]);
         check(&Axis::percentile(""), &[0.0, 50.0, 99.9], &["0", "50", "90", "99", "99.9"]);
         check(&Axis::percentile(""), &[0.0, 50.0, 99.0, 100.0], &["0", "50", "90", "99", "max"]);

@@ -1,14 +1,13 @@
 //! Where an axis has its ticks: 1, 2 or 5 of a power of ten.
 
-/// Ticks within a range at a step of 1, 2 or 5 times a power of ten, about as many as asked for; and the step.
-pub(crate) fn linear(low: f64, high: f64, about: usize) -> (Vec<f64>, f64) {
-    let step = step(high - low, about);
+/// Ticks within a range, at multiples of the step.
+pub(crate) fn linear(low: f64, high: f64, step: f64) -> Vec<f64> {
     let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
     let count = (last - first).clamp(0.0, 50.0) as usize;
-    ((0..=count).map(|at| (first + at as f64) * step).collect(), step)
+    (0..=count).map(|at| (first + at as f64) * step).collect()
 }
 
-/// The step at which a span has at most this many parts.
+/// The step, 1, 2 or 5 times a power of ten, at which a span has at most this many parts.
 pub(crate) fn step(span: f64, parts: usize) -> f64 {
     let least = span / parts.max(1) as f64;
     let power = 10f64.powf(least.log10().floor());
@@ -52,9 +51,10 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(linear(0.0, 1000.0, 5), (vec![0.0, 200.0, 400.0, 600.0, 800.0, 1000.0], 200.0));
-        assert_eq!(linear(-1.0, 1.0, 4).0, [-1.0, -0.5, 0.0, 0.5, 1.0]);
-        assert_eq!(linear(0.13, 0.57, 5).0, [0.2, 0.30000000000000004, 0.4, 0.5]);
+        let linear = |low: f64, high: f64, about| linear(low, high, step(high - low, about));
+        assert_eq!(linear(0.0, 1000.0, 5), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
+        assert_eq!(linear(-1.0, 1.0, 4), [-1.0, -0.5, 0.0, 0.5, 1.0]);
+        assert_eq!(linear(0.13, 0.57, 5), [0.2, 0.30000000000000004, 0.4, 0.5]);
         assert_eq!(log(0.0, 3.0, 6), [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(log(-3.0, -2.0, 6), [0.001, 0.002, 0.005, 0.01]);
         assert_eq!(log(-9.0, 9.0, 5), [1e-8, 1e-4, 1.0, 1e4, 1e8]);

@@ -34,6 +34,7 @@ mod interrupt_storm;
 mod link_damage;
 mod link_down;
 mod link_speed;
+mod live_frames;
 mod lossy_path;
 mod middle_cpu;
 mod middle_drops;
@@ -168,6 +169,7 @@ pub const RULES: &[Rule] = &[
     cpu_quota::RULE,
     link_down::RULE,
     neighbour_changed::RULE,
+    live_frames::RULE,
     outage::DIED,
     outage::RULE,
     mtu_mismatch::RULE,
@@ -345,7 +347,8 @@ mod tests {
                 .map_err(|error| error.to_string()),
             None => {
                 let set = |workload| Spec::new(workload).set(&suggestion.name, &suggestion.value);
-                set(Workload::TcpStream).or(set(Workload::UdpStream)).map_err(|error| error.to_string())
+                let set = set(Workload::TcpStream).or(set(Workload::UdpStream)).or(set(Workload::Frames));
+                set.map_err(|error| error.to_string())
             }
         }
     }

@@ -18,7 +18,7 @@ use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
 use serde_json::Value;
 
 use super::machines::Machine;
-use crate::program::{cargo, is_installed, must, program, root};
+use crate::program::{is_installed, linerate, program};
 
 /// What is measured: plan, more words, and what each record must have in `result`.
 const RUNS: [(&str, &[&str], &[&str]); 4] = [
@@ -51,11 +51,11 @@ impl Smoke {
             Privilege::Root => {}
             Privilege::None { why } => return Err(format!("no network namespaces can be made: {why}")),
         }
-        must(&mut cargo(&["build", "--package=linerate"]))?;
+        let linerate = linerate()?;
         let lab = Lab::up(&Shape::unshaped()).map_err(|error| error.to_string())?;
         let folder = std::env::temp_dir().join(format!("linerate-smoke-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Smoke { lab, linerate: root().join("target/debug/linerate"), folder })
+        Ok(Smoke { lab, linerate, folder })
     }
 
     /// Sees that this agent works.

@@ -8,14 +8,11 @@ mod together;
 use std::ffi::OsString;
 
 use crate::at_once::cpus;
-use crate::program::{cargo, line_of, must};
+use crate::program::{TESTED, cargo, line_of, must};
 use crate::{setup, tidy};
 
 use programs::TestProgram;
 use together::Tested;
-
-/// What is built only for those who ask for it has tests, too.
-const ALL: &str = "--features=linerate/authentication,linerate/postgres";
 
 /// How many more test programs run at once than there are CPUs. Much of their time they wait for a network's or a peer's.
 const MORE_THAN_CPUS: usize = 1;
@@ -57,7 +54,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         must(&mut cargo(&["fmt", "--all", "--check"]))?;
         tidy::run(std::iter::empty())?;
     }
-    let mut all = cargo(&["test", "--workspace", ALL]);
+    let mut all = cargo(&["test", "--workspace", TESTED]);
     let line = line_of(&all);
     let programs = programs::build(&mut all)?;
     let is_missing = |name: &&str| !programs.iter().any(|program| program.name() == **name);

@@ -11,9 +11,6 @@ use super::plot::across;
 
 const SAMPLE: f64 = 30.0;
 const ROW: f64 = 18.0;
-/// A name is at most this wide; the table has all of it.
-const NAME: f64 = 320.0;
-
 /// Draws a piece of a mark at a place.
 type Sample<'a> = dyn Fn(&mut Page, f64, f64) + 'a;
 
@@ -21,8 +18,9 @@ type Sample<'a> = dyn Fn(&mut Page, f64, f64) + 'a;
 pub(super) fn drawn(page: &mut Page, chart: &Chart, top: f64) -> f64 {
     let (mut x, mut y) = (EDGE, top);
     let mut entry = |page: &mut Page, name: &str, samples: &[&Sample<'_>]| {
-        let name = text::shortened(name, NAME, width(SIZE));
         let before = samples.len() as f64 * (SAMPLE + 6.0);
+        // A long name has a row for itself; what is longer the table has.
+        let name = text::shortened(name, WIDTH - 2.0 * EDGE - before, width(SIZE));
         let wide = before + text::pixels(&name, SIZE) + 18.0;
         if x > EDGE && x + wide > WIDTH - EDGE {
             (x, y) = (EDGE, y + ROW);

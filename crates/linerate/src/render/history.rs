@@ -82,7 +82,7 @@ fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
         if left_out > 0 { format!("; {left_out} configurations more stand in the table only") } else { String::new() };
     let sentence = format!("{found} among {} campaigns{more}.", campaigns.len());
     let title = format!("{}, medians of campaigns", metric.title);
-    Some(Chart::new(title, sentence, table).x(Axis::linear("campaign", "").without_zero()).panel(panel))
+    Some(Chart::new(title, sentence, table).x(Axis::whole("campaign")).panel(panel))
 }
 
 /// Ready to paste.

@@ -417,6 +417,6 @@ fn chart(one: &Searched) -> Chart {
         if early == 0 { String::new() } else { format!("; {early} ended early, decided by what they had lost") }
     );
     Chart::new(format!("What was tried, {}", words(one)), sentence, numbers)
-        .x(Axis::linear("trial", "").without_zero())
+        .x(Axis::whole("trial"))
         .panel(panel)
 }

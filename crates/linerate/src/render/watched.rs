@@ -208,7 +208,7 @@ fn narrowing((words, all): &(String, Vec<Narrowed>)) -> Option<Chart> {
         .series(Series::new("95 % interval", Marks::Band(spans), 0))
         .series(Series::new("median", Marks::line(medians), 0));
     let title = format!("How {} narrows: {words}", metric.title);
-    Some(Chart::new(title, sentence, table).x(Axis::linear("repeats", "").without_zero()).panel(panel))
+    Some(Chart::new(title, sentence, table).x(Axis::whole("repeats")).panel(panel))
 }
 
 fn ended(watched: &Watched) -> Vec<Piece> {

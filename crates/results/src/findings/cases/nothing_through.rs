@@ -4,6 +4,8 @@ use linerate_machine::end::Direction::{Rx, Tx};
 use linerate_machine::end::End;
 use linerate_machine::probe::{Protocol, Refusal};
 use linerate_path::stage::Stage;
+use linerate_trial::api::{ApiUse, SenderApi};
+use linerate_trial::spec::Workload;
 
 use super::{FaultCase, case, lose, nic, udp};
 use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
@@ -44,5 +46,14 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.examination = Some(Examination { seconds: 1.3, steps: vec![step], cause: Some(0) });
             },
         ),
+        case("frames of a program at a driver that sends none of them", "live-frames", &[], udp(Tx, 1, 0.0), |r| {
+            r.workload = Workload::Frames;
+            let sent = r.result.as_ref().and_then(|figures| figures.flow.packets_sent).expect("a stream of datagrams");
+            lose(r, sent);
+            r.result.as_mut().expect("figures").flow.sender_api =
+                Some(ApiUse { name: SenderApi::LiveFrames.name().to_owned(), ..ApiUse::default() });
+            r.target.counters.add(Stage::DriverTxRing, "link tx_packets", 2);
+            r.host.counters.add(Stage::DriverRxRing, "link rx_packets", 2);
+        }),
     ]
 }
