@@ -4,7 +4,7 @@
 use linerate_results::expect::Expectation;
 use linerate_results::figure::{METRICS, Metric};
 use linerate_results::record::{NullSide, Record};
-use linerate_results::stats::median;
+use linerate_stats::median;
 use linerate_trial::options;
 
 use super::{Changes, Plan, PlannedTrial};

@@ -19,8 +19,8 @@ pub use matching::{counted, null_sides, split};
 
 use crate::figure::{About, Difference, METRICS, Metric};
 use crate::observation::Observation;
-use crate::stats::shift::{Method, Shift};
-use crate::stats::{ALPHA, holm, median};
+use linerate_stats::shift::{Method, Shift};
+use linerate_stats::{ALPHA, holm, median};
 use matching::{Configuration, Which};
 use verdict::{Sides, Verdict};
 

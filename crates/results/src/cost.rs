@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use crate::profile::Category;
 use crate::record::Record;
-use crate::stats::cost::{Cost, Estimate};
-use crate::stats::median;
+use linerate_stats::cost::{Cost, Estimate};
+use linerate_stats::median;
 
 /// One configuration, but for its sizes, at one end.
 #[derive(Clone, Debug, Serialize)]

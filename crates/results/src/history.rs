@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::observation::{Asked, TrialContext};
-use crate::stats::change::changes;
-use crate::stats::median;
 use crate::store::Point;
+use linerate_stats::change::changes;
+use linerate_stats::median;
 
 /// One configuration over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -29,7 +29,6 @@ pub mod record;
 pub mod sample;
 pub mod search;
 pub mod select;
-pub mod stats;
 pub mod store;
 pub mod tally;
 pub mod time_budget;

@@ -27,9 +27,9 @@ use crate::id;
 use crate::middle::{Middle, Port};
 use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
-use crate::stats::noise::Noise;
 use crate::store::{Campaign, Store, StoreError};
 use crate::time_budget::{Limit, TimeLine};
+use linerate_stats::noise::Noise;
 
 /// When the examples were "measured": 2026-11-21 03:00:00 UTC.
 const START_MS: u64 = 1_795_230_000_000;

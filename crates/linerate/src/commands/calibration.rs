@@ -16,7 +16,7 @@ use linerate_model::table::{Measured, Row};
 use linerate_path::budget::LossLine;
 use linerate_path::stage::Stage;
 use linerate_results::record::Record;
-use linerate_results::stats::median;
+use linerate_stats::median;
 use linerate_trial::spec::{self, Ip, Spec};
 
 /// Runs of the same that differ by less are not told apart: where there are no repeats, or they agree better.

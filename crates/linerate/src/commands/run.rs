@@ -11,8 +11,8 @@ use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, CompareOptions};
 use linerate_results::observation::Observation;
 use linerate_results::record::{NullSide, Record};
-use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_results::store::Store;
+use linerate_stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_trial::pace::SplitMix64;
 use linerate_trial::tool::Tool;
 

@@ -8,7 +8,7 @@
 use linerate_machine::end::End;
 use linerate_plan::Precision;
 use linerate_results::record::Record;
-use linerate_results::stats::sequential::{LEAST_MAX, MOST_MAX};
+use linerate_stats::sequential::{LEAST_MAX, MOST_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::live::Interval;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use linerate_results::figure::Metric;
 use linerate_results::record::{NullSide, Record};
-use linerate_results::stats::median;
-use linerate_results::stats::sequential::Sequential;
+use linerate_stats::median;
+use linerate_stats::sequential::Sequential;
 use linerate_trial::spec::Workload;
 
 use linerate_plan::{PlannedTrial, Precision};

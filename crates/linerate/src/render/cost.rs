@@ -2,7 +2,7 @@
 //! Knows no records, and fits nothing.
 
 use linerate_results::cost::{PacketCost, Size};
-use linerate_results::stats::cost::{Cost, Estimate};
+use linerate_stats::cost::{Cost, Estimate};
 
 use super::csv;
 use super::forms::{self, Piece};

@@ -5,7 +5,7 @@
 use linerate_chart::{Axis, Chart, Marks, Panel, Reference, Series as ChartSeries};
 use linerate_results::figure::{Difference, Metric};
 use linerate_results::history::{ChangePoint, Series};
-use linerate_results::stats::median;
+use linerate_stats::median;
 
 #[cfg(feature = "web")]
 use super::answer::Answer;

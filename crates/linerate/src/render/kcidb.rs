@@ -8,8 +8,8 @@ use linerate_machine::printable::in_line;
 use linerate_results::expect::Expectation;
 use linerate_results::figure::{METRICS, Metric, Unit};
 use linerate_results::record::{NullSide, Record};
-use linerate_results::stats::median;
-use linerate_results::stats::sequential::Sequential;
+use linerate_stats::median;
+use linerate_stats::sequential::Sequential;
 use serde_json::{Map, Value, json};
 
 use super::report::Carried;

@@ -4,7 +4,7 @@
 use linerate_chart::{Axis, Cell, Chart, Marks, Panel, Series, Table, terminal};
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Record};
-use linerate_results::stats::median;
+use linerate_stats::median;
 use linerate_trial::spec::Workload;
 
 use super::number::{count, figure};

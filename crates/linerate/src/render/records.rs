@@ -7,7 +7,7 @@ use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
 use linerate_results::figure::{About, FIGURES, Figure, Layer, Source, Unit};
 use linerate_results::record::{NullSide, Record};
-use linerate_results::stats::median;
+use linerate_stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
 

@@ -416,7 +416,5 @@ fn chart(one: &Searched) -> Chart {
         figure(one.measured_s(), 3),
         if early == 0 { String::new() } else { format!("; {early} ended early, decided by what they had lost") }
     );
-    Chart::new(format!("What was tried, {}", words(one)), sentence, numbers)
-        .x(Axis::whole("trial"))
-        .panel(panel)
+    Chart::new(format!("What was tried, {}", words(one)), sentence, numbers).x(Axis::whole("trial")).panel(panel)
 }

@@ -7,7 +7,7 @@ use linerate_machine::end::Direction;
 use linerate_path::stage::Stage;
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Machine, Record};
-use linerate_results::stats::median;
+use linerate_stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
 

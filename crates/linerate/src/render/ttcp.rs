@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use linerate_machine::end::{Direction, End};
 use linerate_results::figure::Digits;
 use linerate_results::record::{Directions, FlowFigures, Machine, Record};
-use linerate_results::stats::median;
+use linerate_stats::median;
 
 use super::forms::{self, Piece};
 use super::table_model::{Cell, Table, Value};

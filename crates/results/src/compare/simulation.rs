@@ -3,8 +3,8 @@
 
 use super::verdict::{Round, Sides, Verdict, verdict};
 use crate::figure::Metric;
-use crate::stats::ALPHA;
-use crate::stats::noise::Noise;
+use linerate_stats::ALPHA;
+use linerate_stats::noise::Noise;
 
 const ROUNDS: usize = 2000;
 
@@ -144,7 +144,7 @@ fn as_many_repeats_as_it_asks_for_are_enough() {
             enough += usize::from(verdict(metric, &again, &shift, shift.p, ALPHA, None) == Verdict::Better);
         }
     }
-    let typical = crate::stats::median(&needs).unwrap();
+    let typical = linerate_stats::median(&needs).unwrap();
     println!("seed {seed}: {enough} of {asked} were found with as many more as it asked for, typically {typical}");
     // Normal theory: 2 (2.8 × 3 % / 3 %)² = 16 each for a shift of 3 %, 35 for the margin of 2 %.
     assert!((5.0..=40.0).contains(&typical), "{typical}");

@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use crate::figure::{Difference, Metric};
-use crate::stats::shift::{Method, Shift, between, within_pairs};
-use crate::stats::{ALPHA, median};
+use linerate_stats::shift::{Method, Shift, between, within_pairs};
+use linerate_stats::{ALPHA, median};
 
 /// What came of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_results::expect::Expectation;
 use linerate_results::record::{NullSide, Record};
-use linerate_results::stats::median;
+use linerate_stats::median;
 
 use super::groups::levels;
 use super::{Carried, Report};

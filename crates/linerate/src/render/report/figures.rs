@@ -11,7 +11,7 @@ use linerate_results::compare::{Comparison, Judged};
 use linerate_results::figure::Metric;
 use linerate_results::figure::Source;
 use linerate_results::record::Record;
-use linerate_results::stats::median;
+use linerate_stats::median;
 use linerate_trial::spec::Workload;
 
 use super::Material;

@@ -5,7 +5,7 @@ use linerate_machine::end::Direction;
 use linerate_machine::text::nearest;
 use linerate_results::figure::{METRICS, Metric};
 use linerate_results::observation::Observation;
-use linerate_results::stats::median;
+use linerate_stats::median;
 use linerate_trial::spec::Workload;
 
 use crate::render::number::{count, figure};

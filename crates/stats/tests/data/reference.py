@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes reference.json beside this file: what SciPy says of samples that the tests of `stats` judge too.
 
-    pip install scipy==1.17.1 && python3 crates/results/tests/data/reference.py
+    pip install scipy==1.17.1 && python3 crates/stats/tests/data/reference.py
 
 p values are SciPy's: mannwhitneyu(method="exact") where there are no ties, else permutation_test over every
 permutation; wilcoxon(method="exact"), or every sign by hand where there are ties; beyond 60 values the asymptotic
@@ -87,7 +87,7 @@ def skewed(n, by=1.0): return (rng.lognormal(0, 0.8, n) * by).round(6)
 def whole(n, at): return rng.poisson(at, n).astype(float)
 
 reference = {
-    "made_by": f"crates/results/tests/data/reference.py with SciPy {scipy.__version__}",
+    "made_by": f"crates/stats/tests/data/reference.py with SciPy {scipy.__version__}",
     "two_samples": [
         two("three against three", normal(3), normal(3, 5)),
         two("five against five", normal(5), normal(5, 1)),

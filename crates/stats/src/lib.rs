@@ -1,6 +1,8 @@
 //! Statistics of repeated measurements: tests that assume no normal noise, intervals, and how many repeats it takes.
 //! Knows no records and no metrics; numbers come in, numbers go out, and a seed is an argument.
 
+#![forbid(unsafe_code)]
+
 pub mod change;
 pub mod cost;
 mod null;
@@ -10,8 +12,9 @@ mod select;
 pub mod sequential;
 pub mod shift;
 
+/// Noise for tests and example records.
 #[cfg(any(test, feature = "sample"))]
-pub(crate) mod noise;
+pub mod noise;
 
 use statrs::distribution::{ContinuousCDF, Normal};
 

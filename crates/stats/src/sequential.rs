@@ -1,7 +1,7 @@
 //! The median of repeats that go on until its interval is narrow enough, honest under looking after each repeat.
 //! Knows numbers only; when to stop is the caller's business.
 
-use super::median_interval_of;
+use crate::median_interval_of;
 
 /// What all looks together may miss the median by.
 const ALPHA: f64 = 0.05;
@@ -74,12 +74,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::stats::median;
-    use crate::stats::noise::Noise;
+    use crate::median;
+    use crate::noise::Noise;
 
     #[test]
     fn ranks_as_scipy_has_them() {
-        let reference: Value = serde_json::from_str(include_str!("../../tests/data/sequential.json")).unwrap();
+        let reference: Value = serde_json::from_str(include_str!("../tests/data/sequential.json")).unwrap();
         let cases = reference["ranks"].as_object().unwrap();
         assert!(cases.len() >= 4);
         for (max, ranks) in cases {

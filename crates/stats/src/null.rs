@@ -1,7 +1,7 @@
 //! How rank statistics are spread when both sides are alike: exactly for small samples, else nearly normal.
 //! Knows ranks and counts, not what was measured.
 
-use super::normal_cdf;
+use crate::normal_cdf;
 
 /// Samples of both sides together, or pairs, up to which the distribution is exact. Beyond, the normal
 /// approximation's error at 5 % is in the third digit of p.

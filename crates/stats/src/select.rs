@@ -57,7 +57,7 @@ fn double(ordered: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::noise::Noise;
+    use crate::noise::Noise;
 
     #[test]
     fn as_if_all_pairs_were_sorted() {

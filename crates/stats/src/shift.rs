@@ -1,8 +1,8 @@
 //! How far one sample lies from another: Hodges and Lehmann's shift, its 95 % interval, and an exact test.
 //! Knows no units and no direction of better.
 
-use super::null::{EXACT, Null, doubled_ranks, nearly_normal};
-use super::{POWER, TAIL, normal_cdf, normal_upper, select};
+use crate::null::{EXACT, Null, doubled_ranks, nearly_normal};
+use crate::{POWER, TAIL, normal_cdf, normal_upper, select};
 
 /// How far a candidate lies above a baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes cost.json beside this file: what SciPy says of the fits that the tests of `stats::cost` make too.
 
-    pip install scipy==1.17.1 && python3 crates/results/tests/data/cost.py
+    pip install scipy==1.17.1 && python3 crates/stats/tests/data/cost.py
 
 curve_fit with sigma proportional to the mean cost of each size, and absolute_sigma=False; intervals by Student's t; the
 prediction's variance is that of the line and that of one trial, whose error is a share of its cost.
@@ -30,7 +30,7 @@ def case(name, sizes, repeats, packet, byte, noise):
             "at_1000": around(value, np.sqrt(at @ covariance @ at + scatter * value**2))}
 
 reference = {
-    "made_by": f"crates/results/tests/data/cost.py with SciPy {scipy.__version__}",
+    "made_by": f"crates/stats/tests/data/cost.py with SciPy {scipy.__version__}",
     "cases": [
         case("five sizes, five times", [64, 256, 512, 1024, 1472], 5, 4.1, 0.0009, 0.02),
         case("three sizes, three times", [64, 512, 1472], 3, 60.0, 0.011, 0.03),

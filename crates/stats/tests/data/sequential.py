@@ -3,7 +3,7 @@
 the code's: what each look may spend is SciPy's logarithm, and the chance to miss for the first time at a look is counted
 in whole paths of the coin, as Python's integers; without earlier looks it is SciPy's binomial distribution.
 
-    pip install scipy==1.17.1 && python3 crates/results/tests/data/sequential.py
+    pip install scipy==1.17.1 && python3 crates/stats/tests/data/sequential.py
 """
 import json, pathlib
 from fractions import Fraction

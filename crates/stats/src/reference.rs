@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::shift::{Shift, between, within_pairs};
-use super::{holm, normal_cdf, normal_upper};
+use crate::shift::{Shift, between, within_pairs};
+use crate::{holm, normal_cdf, normal_upper};
 
 fn reference() -> Value {
-    serde_json::from_str(include_str!("../../tests/data/reference.json")).unwrap()
+    serde_json::from_str(include_str!("../tests/data/reference.json")).unwrap()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {

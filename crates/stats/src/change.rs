@@ -1,7 +1,7 @@
 //! Change points of a series: from where on it is another series.
 //! Knows no times and no metrics; a point is a place.
 
-use super::{ALPHA, median, shift};
+use crate::{ALPHA, median, shift};
 
 /// Fewer neighbours than these are a spike, and no change.
 pub const SHORTEST: usize = 4;
@@ -141,7 +141,7 @@ impl Fit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::noise::Noise;
+    use crate::noise::Noise;
 
     /// The places of the changes of a series that is 100, with this noise, and from each step on another.
     #[track_caller]

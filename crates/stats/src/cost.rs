@@ -193,7 +193,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::stats::noise::Noise;
+    use crate::noise::Noise;
 
     #[track_caller]
     fn near(name: &str, value: f64, want: &Value) {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn scipy_says_the_same() {
-        let reference: Value = serde_json::from_str(include_str!("../../tests/data/cost.json")).unwrap();
+        let reference: Value = serde_json::from_str(include_str!("../tests/data/cost.json")).unwrap();
         let cases = reference["cases"].as_array().unwrap();
         assert!(cases.len() >= 4);
         for case in cases {
