@@ -131,6 +131,11 @@ fn refused(status: u16, sentence: impl Into<String>) -> anyhow::Error {
     Refused { status, sentence: sentence.into() }.into()
 }
 
+/// Why it was not carried out, where a person reads it.
+fn refusal(error: &anyhow::Error) -> Markup {
+    html! { p class="refused" role="alert" { (plain(&format!("{error:#}"))) } }
+}
+
 /// What is not allowed names the flag that would allow it.
 fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
     if is_allowed {
@@ -147,13 +152,11 @@ pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
         Ok(Shown::Page(view)) => view,
         Err(error) => {
             let status = error.downcast_ref::<Refused>().map_or(400, |refused| refused.status);
-            let sentence = plain(&format!("{error:#}"));
             if asked.value("form").is_some() {
-                return Reply::said(status, &sentence);
+                return Reply::said(status, &plain(&format!("{error:#}")));
             }
             let title = if status == 404 { "Not found" } else { "This was not done" };
-            let above = html! { p class="refused" role="alert" { (sentence) } };
-            View { status, ..View::new(title, Answer::default()).above(above) }
+            View::new(title, Answer::default()).above(refusal(&error)).status(status)
         }
     };
     in_form(lab, asked, &view)

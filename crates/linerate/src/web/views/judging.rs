@@ -1,7 +1,7 @@
 //! Is the difference real, since when is it so, and a document of it.
 
 use anyhow::Result;
-use linerate_results::compare::CompareOptions;
+use linerate_results::compare::{CompareOptions, Comparison};
 use linerate_results::figure::METRICS;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
@@ -11,7 +11,7 @@ use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::{Reply, kind};
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, raw, refused};
+use super::{Shown, View, choice, field, is_form, raw, refusal, refused};
 use crate::commands::compare::{metric, percentage, sides};
 use crate::commands::history::series;
 use crate::commands::report::html_of;
@@ -35,7 +35,7 @@ pub(super) fn compare(lab: &Lab, asked: &Asked) -> Result<Shown> {
                 (field("Candidate", "candidate", words[1], "last"))
                 (metrics(asked.value("metric"), "those that are usual"))
                 (field("Margin", "margin", asked.value("margin"), "1%"))
-                (field("Compared on purpose", "on", asked.value("on"), "target.kernel"))
+                (field("On purpose (--on)", "on", asked.value("on"), "target.kernel"))
                 button type="submit" { "Compare" }
             }
         }
@@ -48,18 +48,15 @@ pub(super) fn compare(lab: &Lab, asked: &Asked) -> Result<Shown> {
         return View::new("Compare", Answer::default()).above(above).shown();
     };
     let store = lab.store()?;
-    let wish = CompareOptions {
-        compared: asked
-            .value("on")
-            .into_iter()
-            .flat_map(|names| names.split([',', ' ']))
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect(),
-        metrics: asked.value("metric").map(metric).transpose()?.into_iter().collect(),
-        margin: asked.value("margin").map(|text| percentage("the margin", text)).transpose()?,
+    let comparison = match compared(&store, asked, [baseline, candidate]) {
+        Ok(comparison) => comparison,
+        // Where a person asked, what was asked stands above to be mended.
+        Err(error) if asked.value("form").is_none() => {
+            let above = html! { (above([Some(baseline), Some(candidate)])) (refusal(&error)) };
+            return View::new("Compare", Answer::default()).above(above).status(400).shown();
+        }
+        Err(error) => return Err(error),
     };
-    let comparison = sides(&store, [baseline, candidate], wish, false)?;
     let shown = Compared { comparison: &comparison, names: [baseline.to_owned(), candidate.to_owned()], gates: &[] };
     if is_form(asked, "json") {
         return raw(kind::JSON, json(&shown));
@@ -80,6 +77,16 @@ pub(super) fn compare(lab: &Lab, asked: &Asked) -> Result<Shown> {
         }
     };
     View::new("Compare", answer).above(above).forms(&[("json", "JSON"), ("csv", "CSV")]).shown()
+}
+
+fn compared(store: &Store, asked: &Asked, names: [&str; 2]) -> Result<Comparison> {
+    let purposes = asked.value("on").into_iter().flat_map(|names| names.split([',', ' ']));
+    let wish = CompareOptions {
+        compared: purposes.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        metrics: asked.value("metric").map(metric).transpose()?.into_iter().collect(),
+        margin: asked.value("margin").map(|text| percentage("the margin", text)).transpose()?,
+    };
+    sides(store, names, wish, false)
 }
 
 /// The records of a side in brief, if they are few.
