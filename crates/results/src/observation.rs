@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use linerate_machine::change::Changed;
 use linerate_machine::end::End;
@@ -114,6 +114,11 @@ pub struct Asked {
 /// What is told of a configuration though it is as usual.
 const TOLD: [&str; 2] = ["workload", "direction"];
 
+/// What a workload's options are where nobody says so, by the workload's name.
+static USUAL: LazyLock<BTreeMap<&str, BTreeMap<&str, String>>> = LazyLock::new(|| {
+    Workload::ALL.iter().map(|one| (one.name(), Spec::new(*one).asked().into_iter().collect())).collect()
+});
+
 /// A name by which configurations are told apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Name<'a> {
@@ -141,12 +146,11 @@ impl Asked {
     /// nobody anything.
     pub(crate) fn named(&self, names: &[Name<'_>]) -> Arc<str> {
         let workload = self.get("workload").and_then(Workload::parse);
-        let usual: BTreeMap<&str, String> =
-            workload.map(|workload| Spec::new(workload).asked().into_iter().collect()).unwrap_or_default();
+        let usual = workload.and_then(|workload| USUAL.get(workload.name()));
         let level = |name: &Name<'_>| {
             let level = self.get(name.name)?;
             let is_told =
-                name.is_factor || TOLD.contains(&name.name) || usual.get(name.name).is_none_or(|u| u != level);
+                name.is_factor || TOLD.contains(&name.name) || usual.and_then(|usual| usual.get(name.name)).is_none_or(|usual| usual != level);
             is_told.then(|| format!("{}={level}", name.name))
         };
         names.iter().filter_map(level).collect::<Vec<_>>().join(" ").into()

@@ -183,6 +183,9 @@ pub(super) fn doubts(matched: &Matched<'_>) -> Vec<DoubtCount> {
 }
 
 fn broken(configuration: &Configuration<'_>, metric: &Metric, compared: &[String], effect: Effect) -> Vec<String> {
+    if configuration.is_alike {
+        return Vec::new();
+    }
     let (baseline, candidate) = (arounds(&configuration.baseline), arounds(&configuration.candidate));
     let mut sentences = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.effect == effect && (rule.figures)(metric.about)) {
