@@ -19,6 +19,7 @@ pub use matching::{counted, null_sides, split};
 
 use crate::figure::{About, Difference, METRICS, Metric};
 use crate::observation::Observation;
+use around::Broken;
 use linerate_stats::shift::{Method, Shift};
 use linerate_stats::{ALPHA, holm, median};
 use matching::{Configuration, Which};
@@ -134,25 +135,24 @@ pub struct Found {
 pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &CompareOptions) -> Comparison {
     let matched = matching::matched(baseline, candidate, &wish.compared);
     let differs = around::differs(&matched, &wish.compared);
-    let mut trials: Vec<(&Configuration, &'static Metric, Option<Sides>)> = Vec::new();
-    for configuration in &matched.both {
+    let broken: Vec<Vec<Broken>> = matched.both.iter().map(|one| around::broken(one, &wish.compared)).collect();
+    let mut trials: Vec<Trial<'_>> = Vec::new();
+    for (configuration, broken) in matched.both.iter().zip(&broken) {
         for metric in metrics(configuration, &wish.metrics) {
-            let reason = around::incomparable(configuration, metric, &wish.compared);
-            trials.push((configuration, metric, reason.is_none().then(|| configuration.sides(metric))));
+            trials.push(Trial { configuration, broken, metric, sides: configuration.sides(metric) });
         }
     }
-    let family = trials.iter().filter(|(_, _, sides)| sides.as_ref().is_some_and(Sides::could_tell)).count();
+    let family = trials.iter().filter(|trial| trial.could_tell()).count();
     let alpha = ALPHA / family.max(1) as f64;
-    let shifts: Vec<Option<Shift>> = trials.iter().map(|(_, _, sides)| sides.as_ref()?.shift(alpha)).collect();
+    let shifts: Vec<Option<Shift>> =
+        trials.iter().map(|trial| trial.why_not().is_none().then(|| trial.sides.shift(alpha))?).collect();
     let corrected = corrected(&trials, &shifts);
-    let judged = trials.iter().zip(shifts).zip(corrected).map(|(((configuration, metric, sides), shift), p)| {
-        let all = configuration.sides(metric);
-        let verdict = match (sides, &shift) {
-            (None, _) => Verdict::NotComparable {
-                why: around::incomparable(configuration, metric, &wish.compared).unwrap_or_default(),
-            },
-            (Some(sides), Some(shift)) => verdict::verdict(metric, sides, shift, p, alpha, wish.margin),
-            (Some(_), None) => Verdict::CannotTell { more: None },
+    let judged = trials.iter().zip(shifts).zip(corrected).map(|((trial, shift), p)| {
+        let Trial { configuration, broken, metric, sides: all } = trial;
+        let verdict = match (trial.why_not(), &shift) {
+            (Some(why), _) => Verdict::NotComparable { why: why.clone() },
+            (None, Some(shift)) => verdict::verdict(metric, all, shift, p, alpha, wish.margin),
+            (None, None) => Verdict::CannotTell { more: None },
         };
         let base = median(&all.baseline);
         let of_side = |which, median| {
@@ -166,7 +166,7 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
             candidate: of_side(Which::Candidate, median(&all.candidate)),
             found: shift.map(|shift| found(metric, base, &shift, p, alpha)),
             verdict,
-            doubts: around::doubtful(configuration, metric, &wish.compared),
+            doubts: around::doubtful(configuration, broken, metric),
         }
     });
     let judged: Vec<Judged> = judged.collect();
@@ -271,11 +271,28 @@ fn metrics(configuration: &Configuration, wanted: &[&'static Metric]) -> Vec<&'s
         .collect()
 }
 
+/// A metric of a configuration, which is judged where its two figures mean the same.
+struct Trial<'a> {
+    configuration: &'a Configuration<'a>,
+    broken: &'a [Broken],
+    metric: &'static Metric,
+    sides: Sides,
+}
+
+impl Trial<'_> {
+    /// Why the two figures cannot be held against each other.
+    fn why_not(&self) -> Option<&String> {
+        around::incomparable(self.broken, self.metric)
+    }
+
+    fn could_tell(&self) -> bool {
+        self.why_not().is_none() && self.sides.could_tell()
+    }
+}
+
 /// Holm's p for each trial, among those that could come to a finding at all.
-fn corrected(trials: &[(&Configuration, &'static Metric, Option<Sides>)], shifts: &[Option<Shift>]) -> Vec<f64> {
-    let places: Vec<usize> = (0..trials.len())
-        .filter(|&at| trials[at].2.as_ref().is_some_and(Sides::could_tell) && shifts[at].is_some())
-        .collect();
+fn corrected(trials: &[Trial<'_>], shifts: &[Option<Shift>]) -> Vec<f64> {
+    let places: Vec<usize> = (0..trials.len()).filter(|&at| trials[at].could_tell() && shifts[at].is_some()).collect();
     let p: Vec<f64> = places.iter().map(|&at| shifts[at].map_or(1.0, |shift| shift.p)).collect();
     let mut corrected = vec![1.0; trials.len()];
     for (at, p) in places.into_iter().zip(holm(&p)) {

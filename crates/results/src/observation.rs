@@ -149,8 +149,9 @@ impl Asked {
         let usual = workload.and_then(|workload| USUAL.get(workload.name()));
         let level = |name: &Name<'_>| {
             let level = self.get(name.name)?;
-            let is_told =
-                name.is_factor || TOLD.contains(&name.name) || usual.and_then(|usual| usual.get(name.name)).is_none_or(|usual| usual != level);
+            let is_told = name.is_factor
+                || TOLD.contains(&name.name)
+                || usual.and_then(|usual| usual.get(name.name)).is_none_or(|usual| usual != level);
             is_told.then(|| format!("{}={level}", name.name))
         };
         names.iter().filter_map(level).collect::<Vec<_>>().join(" ").into()

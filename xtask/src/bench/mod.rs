@@ -26,6 +26,7 @@ use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
 use serde_json::Value;
 
 use crate::measured::write_part;
+use crate::packages::FEATURES;
 use crate::program::{cargo, must, root};
 
 /// Runs the benchmark of this name.
@@ -110,7 +111,8 @@ impl Bench {
 
     /// The same with a link of this shape.
     fn shaped(shape: &Shape) -> Result<Bench, String> {
-        must(&mut cargo(&["build", "--release", "--package", "linerate"]))?;
+        // As people have it, and as other benches build it.
+        must(&mut cargo(&["build", "--release", "--package", "linerate", "--features", FEATURES]))?;
         match privilege() {
             Privilege::None { why } => return Err(why),
             Privilege::UserNamespace => enter_user_namespace().map_err(|error| error.to_string())?,

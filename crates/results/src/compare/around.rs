@@ -65,7 +65,7 @@ const BY_PACKETS: Figures = |about| matches!(about, About::CpuByPackets(_));
 const TRAFFIC: Figures = |about| !about.is_cpu();
 const DELAY: Figures = |about| about == About::Delay;
 
-const RULES: [Rule; 26] = [
+static RULES: [Rule; 26] = [
     rule("workload", "the workload", ALL, Effect::Incomparable),
     rule("direction", "the direction", ALL, Effect::Incomparable),
     rule("latency_of", "what was timed", DELAY, Effect::Incomparable),
@@ -149,14 +149,55 @@ fn is_on_purpose(name: &str, compared: &[String]) -> bool {
     })
 }
 
+/// A rule that the two sides of a configuration break.
+pub(super) struct Broken {
+    rule: &'static Rule,
+    fact: String,
+    sentence: String,
+}
+
+/// All of them, whatever figure they are about. What is compared on purpose breaks none.
+pub(super) fn broken(configuration: &Configuration<'_>, compared: &[String]) -> Vec<Broken> {
+    if configuration.is_alike {
+        return Vec::new();
+    }
+    let (baseline, candidate) = (arounds(&configuration.baseline), arounds(&configuration.candidate));
+    let of_rule = |rule: &'static Rule| facts_of(rule, About::Rate).into_iter().map(move |fact| (rule, fact));
+    let told = |(rule, fact): (&'static Rule, String)| {
+        let (a, b) = (values(&baseline, &fact), values(&candidate, &fact));
+        let end = fact.split_once('.').map(|(end, _)| end).filter(|end| *end != "used");
+        let whose = end.map_or(String::new(), |end| format!(" ({end})"));
+        let words = rule.words;
+        // What is unknown on one side is in the table of differences.
+        let sentence = if a != b && !a.is_empty() && !b.is_empty() {
+            format!("{words}{whose} is {} against {}", joined(&a), joined(&b))
+        } else if a.len() > 1 && rule.effect == Effect::Doubtful {
+            format!("{words}{whose} changed while it was measured: {}", joined(&a))
+        } else {
+            return None;
+        };
+        Some(Broken { rule, fact, sentence })
+    };
+    RULES.iter().flat_map(of_rule).filter(|(_, fact)| !is_on_purpose(fact, compared)).filter_map(told).collect()
+}
+
+/// The sentences of those that have this effect on the metric's figure.
+fn sentences<'a>(broken: &'a [Broken], metric: &Metric, effect: Effect) -> impl Iterator<Item = &'a String> {
+    let about = metric.about;
+    let concerns = move |one: &&Broken| {
+        one.rule.effect == effect && (one.rule.figures)(about) && facts_of(one.rule, about).contains(&one.fact)
+    };
+    broken.iter().filter(concerns).map(|one| &one.sentence)
+}
+
 /// Why the metric's two figures mean different things, if they do.
-pub(super) fn incomparable(configuration: &Configuration<'_>, metric: &Metric, compared: &[String]) -> Option<String> {
-    broken(configuration, metric, compared, Effect::Incomparable).into_iter().next()
+pub(super) fn incomparable<'a>(broken: &'a [Broken], metric: &Metric) -> Option<&'a String> {
+    sentences(broken, metric, Effect::Incomparable).next()
 }
 
 /// Why the metric's difference may have another cause than what is compared, and the records' doubts of it.
-pub(super) fn doubtful(configuration: &Configuration<'_>, metric: &Metric, compared: &[String]) -> Vec<String> {
-    let mut doubts = broken(configuration, metric, compared, Effect::Doubtful);
+pub(super) fn doubtful(configuration: &Configuration<'_>, broken: &[Broken], metric: &Metric) -> Vec<String> {
+    let mut doubts: Vec<String> = sentences(broken, metric, Effect::Doubtful).cloned().collect();
     let sides = [&configuration.baseline, &configuration.candidate];
     let kinds: BTreeSet<&str> =
         sides.iter().flat_map(|side| side.iter().flat_map(|one| one.doubts.split(','))).collect();
@@ -180,32 +221,6 @@ pub(super) fn doubts(matched: &Matched<'_>) -> Vec<DoubtCount> {
     let count =
         |(kind, [baseline, candidate]): (&str, [usize; 2])| DoubtCount { kind: kind.to_owned(), baseline, candidate };
     counts.into_iter().map(count).collect()
-}
-
-fn broken(configuration: &Configuration<'_>, metric: &Metric, compared: &[String], effect: Effect) -> Vec<String> {
-    if configuration.is_alike {
-        return Vec::new();
-    }
-    let (baseline, candidate) = (arounds(&configuration.baseline), arounds(&configuration.candidate));
-    let mut sentences = Vec::new();
-    for rule in RULES.iter().filter(|rule| rule.effect == effect && (rule.figures)(metric.about)) {
-        for fact in facts_of(rule, metric.about) {
-            if is_on_purpose(&fact, compared) {
-                continue;
-            }
-            let (a, b) = (values(&baseline, &fact), values(&candidate, &fact));
-            let end = fact.split_once('.').map(|(end, _)| end).filter(|end| *end != "used");
-            let whose = end.map_or(String::new(), |end| format!(" ({end})"));
-            let words = rule.words;
-            // What is unknown on one side is in the table of differences.
-            if a != b && !a.is_empty() && !b.is_empty() {
-                sentences.push(format!("{words}{whose} is {} against {}", joined(&a), joined(&b)));
-            } else if a.len() > 1 && effect == Effect::Doubtful {
-                sentences.push(format!("{words}{whose} changed while it was measured: {}", joined(&a)));
-            }
-        }
-    }
-    sentences
 }
 
 /// The rule's fact on the machines that the figure depends on.
