@@ -46,7 +46,7 @@ const MARGIN: &str = "1%";
 /// Measures all three; returns the text and its tables.
 pub(super) fn run() -> Result<String, String> {
     let example =
-        ["build", "--release", "--package", "linerate-results", "--features", "sample", "--example", "stores"];
+        ["build", "--release", "--package", "linerate-results", "--features", "sample,postgres", "--example", "stores"];
     must(&mut cargo(&example))?;
     let bench = Bench::shaped(&Shape::modest_board())?;
     Ok([pages(&bench)?, clients(&bench)?, watched(&bench)?].join("\n"))
