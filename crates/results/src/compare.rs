@@ -12,6 +12,8 @@ pub mod verdict;
 use std::sync::Arc;
 
 use linerate_machine::end::End;
+use linerate_stats::shift::{Method, Shift};
+use linerate_stats::{ALPHA, holm, median};
 use serde::Serialize;
 
 pub use around::{Differs, DoubtCount};
@@ -20,8 +22,6 @@ pub use matching::{counted, null_sides, split};
 use crate::figure::{About, Difference, METRICS, Metric};
 use crate::observation::Observation;
 use around::Broken;
-use linerate_stats::shift::{Method, Shift};
-use linerate_stats::{ALPHA, holm, median};
 use matching::{Configuration, Which};
 use verdict::{Sides, Verdict};
 

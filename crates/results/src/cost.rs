@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
+use linerate_stats::cost::{Cost, Estimate};
+use linerate_stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
 use serde::Serialize;
 
 use crate::profile::Category;
 use crate::record::Record;
-use linerate_stats::cost::{Cost, Estimate};
-use linerate_stats::median;
 
 /// One configuration, but for its sizes, at one end.
 #[derive(Clone, Debug, Serialize)]

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use linerate_stats::change::changes;
+use linerate_stats::median;
 use serde::Serialize;
 
 use crate::observation::{Asked, TrialContext};
 use crate::store::Point;
-use linerate_stats::change::changes;
-use linerate_stats::median;
 
 /// One configuration over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -14,6 +14,7 @@ use linerate_machine::profile::{Function, Process, Profile, ProfileClock, Profil
 use linerate_path::budget::{Counted, DropCause, LossLine, Source};
 use linerate_path::stage::{Counters, Stage};
 use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
+use linerate_stats::noise::Noise;
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::event::{Event, Happening};
@@ -29,7 +30,6 @@ use crate::profile::{Category, CategoryTime, MachineProfile};
 use crate::record::*;
 use crate::store::{Campaign, Store, StoreError};
 use crate::time_budget::{Limit, TimeLine};
-use linerate_stats::noise::Noise;
 
 /// When the examples were "measured": 2026-11-21 03:00:00 UTC.
 const START_MS: u64 = 1_795_230_000_000;

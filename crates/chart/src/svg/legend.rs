@@ -11,6 +11,7 @@ use super::plot::across;
 
 const SAMPLE: f64 = 30.0;
 const ROW: f64 = 18.0;
+
 /// Draws a piece of a mark at a place.
 type Sample<'a> = dyn Fn(&mut Page, f64, f64) + 'a;
 

@@ -158,9 +158,6 @@ pub(super) struct Broken {
 
 /// All of them, whatever figure they are about. What is compared on purpose breaks none.
 pub(super) fn broken(configuration: &Configuration<'_>, compared: &[String]) -> Vec<Broken> {
-    if configuration.is_alike {
-        return Vec::new();
-    }
     let (baseline, candidate) = (arounds(&configuration.baseline), arounds(&configuration.candidate));
     let of_rule = |rule: &'static Rule| facts_of(rule, About::Rate).into_iter().map(move |fact| (rule, fact));
     let told = |(rule, fact): (&'static Rule, String)| {

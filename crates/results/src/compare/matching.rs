@@ -18,8 +18,6 @@ pub(super) struct Configuration<'a> {
     pub(super) candidate: Vec<&'a Observation>,
     /// The identifiers of both sides' records, for every metric that all of them have.
     ids: [Arc<[String]>; 2],
-    /// Around all of them, of both sides, everything is the same.
-    pub(super) is_alike: bool,
 }
 
 /// All configurations.
@@ -111,7 +109,6 @@ pub(super) fn matched<'a>(
                 baseline: Vec::new(),
                 candidate: Vec::new(),
                 ids: Default::default(),
-                is_alike: false,
             };
             let configuration = grouped.entry(Arc::clone(key)).or_insert_with(empty);
             if is_candidate { configuration.candidate.push(one) } else { configuration.baseline.push(one) }
@@ -127,8 +124,6 @@ pub(super) fn matched<'a>(
     }
     for one in &mut matched.both {
         one.ids = [&one.baseline, &one.candidate].map(|side| side.iter().map(|one| one.id.clone()).collect());
-        let around = [arounds(&one.baseline), arounds(&one.candidate)].concat();
-        one.is_alike = around.iter().all(|other| *other == around[0]);
     }
     // In the plan's order, which the order of measuring is not where that was left to chance.
     let place = |one: &Configuration<'_>| one.baseline[0].configuration.unwrap_or(one.baseline[0].index);

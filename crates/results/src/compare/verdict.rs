@@ -1,11 +1,11 @@
 //! The verdict: better, worse, the same within so much, or cannot tell and how many repeats it takes.
 //! Knows numbers of both sides and the metric's direction; what stands around them is judged elsewhere.
 
+use linerate_stats::shift::{Method, Shift, between, within_pairs};
+use linerate_stats::{ALPHA, median};
 use serde::Serialize;
 
 use crate::figure::{Difference, Metric};
-use linerate_stats::shift::{Method, Shift, between, within_pairs};
-use linerate_stats::{ALPHA, median};
 
 /// What came of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::spec::Workload;
 
-use super::{FaultCase, case, lose, nic, udp};
+use super::{FaultCase, between_links, case, lose, nic, udp};
 use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
 use crate::record::Record;
 
@@ -54,6 +54,14 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 Some(ApiUse { name: SenderApi::LiveFrames.name().to_owned(), ..ApiUse::default() });
             r.target.counters.add(Stage::DriverTxRing, "link tx_packets", 2);
             r.host.counters.add(Stage::DriverRxRing, "link rx_packets", 2);
+        }),
+        case("frames of a program that leave, and vanish behind the link", "lossy-path", &[], udp(Rx, 1, 0.0), |r| {
+            r.workload = Workload::Frames;
+            let sent = r.result.as_ref().and_then(|figures| figures.flow.packets_sent).expect("a stream of datagrams");
+            lose(r, sent);
+            r.result.as_mut().expect("figures").flow.sender_api =
+                Some(ApiUse { name: SenderApi::LiveFrames.name().to_owned(), ..ApiUse::default() });
+            between_links(r, sent, sent);
         }),
     ]
 }
