@@ -424,6 +424,7 @@ mod tests {
         check(&[], ticks, "throughput", "the same within");
         let agent: fn(&mut Record) = |r| r.target.environment.agent_version = Some("0.2.0".to_owned());
         check(&[], agent, "throughput", "the agent's version (target) is 0.1.0 against 0.2.0");
+        check(&[], agent, "throughput", "the same within");
         let size: fn(&mut Record) = |r| drop(r.asked.insert("message_size".to_owned(), "64".to_owned()));
         check(&[], size, "loss", "not comparable: the size of messages");
         check(&["message_size"], size, "throughput", "the same within");
