@@ -20,6 +20,8 @@ const MANY: f64 = 0.1;
 /// sets' differences have in them already: with all of it intervals are a third wider, and hold hidden truths more often than they
 /// say (docs/predict.md).
 const OWN_ERROR: f64 = 0.25;
+/// What is measured afterwards has noise of its own, drawn so many times for each set.
+const DRAWS: usize = 16;
 /// A parameter or a trial that goes with the prediction less than so is not named.
 const WORTH_NAMING: f64 = 0.3;
 
@@ -30,7 +32,7 @@ pub struct Prediction {
     pub row: Row,
     /// The sets' median.
     pub median: f64,
-    /// The interval that holds eight of ten sets, the fit's own error counted.
+    /// The interval that holds eight of ten measurements: the sets' differences, the fit's own error, and the noise that a row has.
     pub interval: (f64, f64),
     /// What it would be if the change did nothing: measured, or else as the sets have it.
     pub null: Null,
@@ -134,8 +136,10 @@ fn one(
     let mut random = SplitMix(effort.seed ^ 0xe44);
     // No more arrives than is offered, however wrong the fit.
     let most = row.load.offered_mbps.unwrap_or(f64::INFINITY);
-    let widen = |mbps: &f64| (mbps * (1.0 + OWN_ERROR * ensemble.error * random.normal())).clamp(0.0, most.max(*mbps));
-    let mut widened: Vec<f64> = figures.iter().map(widen).collect();
+    let noise = middle(&measured.iter().map(|(_, measured)| measured.noise).collect::<Vec<_>>());
+    let error = (OWN_ERROR * ensemble.error).hypot(noise);
+    let mut widen = |mbps: f64| (mbps * (1.0 + error * random.normal())).clamp(0.0, most.max(mbps));
+    let mut widened: Vec<f64> = figures.iter().flat_map(|&mbps| [mbps; DRAWS]).map(&mut widen).collect();
     widened.sort_by(f64::total_cmp);
     let at = |share: f64| widened[((widened.len() - 1) as f64 * share).round() as usize];
     let (median, interval) = (middle(&figures), (at(0.1), at(0.9)));

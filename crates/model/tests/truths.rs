@@ -1,4 +1,5 @@
-//! Machines whose every number is known here and hidden from the fit: does the interval hold the truth as often as it says?
+//! Machines whose every number is known here and hidden from the fit: does the interval hold what is measured of them afterwards as
+//! often as it says?
 //!
 //! `LINERATE_TRUTHS` says how many machines are drawn, and `LINERATE_SEED` which.
 
@@ -76,8 +77,12 @@ fn draw(name: &str, seed: u64, tally: &mut Tally) {
             return;
         }
     };
+    let mut noises: Vec<f64> = measured.iter().map(|(_, measured)| measured.noise).collect();
+    noises.sort_by(f64::total_cmp);
+    let noise = noises[noises.len() / 2];
     for one in predict(machine, &ensemble, &measured, &table.asked, EFFORT) {
-        let real = modelled(machine, &truth, &one.row, EFFORT.frames).mbps;
+        let truth = modelled(machine, &truth, &one.row, EFFORT.frames).mbps;
+        let real = (truth * (1.0 + noise * random.normal())).min(one.row.load.offered_mbps.unwrap_or(f64::INFINITY));
         let is_inside = (one.interval.0..=one.interval.1).contains(&real);
         match one.refusal {
             Some(linerate_model::predict::Refusal::Wide(_)) => {
