@@ -94,7 +94,7 @@ fn draw(name: &str, seed: u64, tally: &mut Tally) {
             None => {
                 tally.predicted += 1;
                 tally.inside += u32::from(is_inside);
-                tally.nearer += u32::from((one.median - real).abs() <= (one.null.mbps - real).abs());
+                tally.nearer += u32::from((one.median - truth).abs() <= (one.null.mbps - truth).abs());
             }
         }
     }
