@@ -42,7 +42,7 @@ pub(super) const GRACE_NS: i32 = 20_000_000;
 /// Looks at the clock before a page is given back unused, of a program whose frames do not wait for others of their
 /// batch: it is a fifth of the cost, and one call lasts an hour rather than minutes.
 const LOOKS: u32 = 16;
-/// So many frames that are not paced are made one after another with one look at the clock, which is a tenth of their cost: about a
+/// So many frames that are not paced are made one after another with one look at the clock, which is a sixth of their cost: about a
 /// microsecond's worth of the 64 that leave together.
 const GROUP: i32 = 8;
 
