@@ -63,10 +63,10 @@ pub(super) fn program(interface: u32, options: &GeneratorOptions, batch: u32, st
     a.load(W64, R7, R9, at(State::FRAMES));
     a.load(W64, R1, R9, at(State::MOST));
     a.jump_if(If::AtLeast, R7, R1, complete);
-    a.load(W64, R1, R9, at(State::STARTED));
     if options.pace.is_none() {
         // All but the first of a group bear the group's time.
         let read = a.label();
+        a.load(W64, R1, R9, at(State::STARTED));
         a.jump_if_number(If::Equal, R1, 0, read);
         a.load(W64, R8, R9, at(State::LAST));
         a.jump_if_number(If::AnyBitOf, R7, GROUP - 1, started);
