@@ -78,6 +78,19 @@ pub enum StoreError {
         "the store has a record {0} already, and a record is never changed; give the new one an identifier of its own"
     )]
     Exists(String),
+    /// Another record has the figures of the same trial.
+    #[error(
+        "record {id} has the figures of trial {trial} of campaign {campaign} already, from another process that carried the \
+         campaign on, so this trial's were not kept; end one of the two"
+    )]
+    Measured {
+        /// The identifier of that record.
+        id: String,
+        /// The campaign's identifier.
+        campaign: String,
+        /// The trial's number in it, from 0.
+        trial: u32,
+    },
     /// Two stores have two records of one identifier.
     #[error("the record {id} is another one in {}, and a record is never changed; one of the two stores was tampered with", path.display())]
     Differs {

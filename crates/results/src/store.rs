@@ -217,14 +217,19 @@ impl Store {
     }
 
     /// Writes a record, for ever. When this returns, it is on the disk.
+    ///
+    /// A trial of a campaign has figures once: a process that stood still until another one carried its campaign on, and goes on itself,
+    /// is told [`StoreError::Measured`], and writes nothing.
     pub fn insert(&mut self, record: &Record) -> Result<(), StoreError> {
         let json = written(record).map_err(|why| StoreError::BadRecord { id: record.id.clone(), why })?;
-        self.insert_text(record, &json).map_err(|error| {
-            if error.is_duplicate() {
-                return StoreError::Exists(record.id.clone());
+        match self.insert_text(record, &json) {
+            Ok(None) => Ok(()),
+            Ok(Some(id)) => {
+                Err(StoreError::Measured { id, campaign: record.campaign.clone(), trial: record.trial.index })
             }
-            self.said_writing(&record.campaign, error)
-        })
+            Err(error) if error.is_duplicate() => Err(StoreError::Exists(record.id.clone())),
+            Err(error) => Err(self.said_writing(&record.campaign, error)),
+        }
     }
 
     /// The record of this identifier.
@@ -299,10 +304,20 @@ impl Store {
         Ok(found)
     }
 
-    fn insert_text(&self, record: &Record, json: &str) -> Result<(), SqlError> {
+    /// The record that has the figures of the same trial already, if one does; then nothing is written.
+    fn insert_text(&self, record: &Record, json: &str) -> Result<Option<String>, SqlError> {
         self.database.transaction(|| {
+            if record.result.is_some() {
+                self.database.lock_campaign(&record.campaign)?;
+                let sql = "SELECT id FROM records WHERE campaign = ?1 AND trial_index = ?2 AND failed = 0 AND id <> ?3";
+                let values = vec![text(&record.campaign), Value::Integer(record.trial.index.into()), text(&record.id)];
+                if let Some(other) = self.database.first(sql, values, |row| row.get(0))? {
+                    return Ok(Some(other));
+                }
+            }
             self.database.insert("records", COLUMNS, row(&self.dictionary(json)?, record, json)?)?;
-            figures::insert(&self.database, record, json)
+            figures::insert(&self.database, record, json)?;
+            Ok(None)
         })
     }
 

@@ -205,6 +205,40 @@ fn many_write_to_a_new_server_at_once_and_a_crash_loses_nothing() {
     assert_eq!(indices, (0..48).collect());
 }
 
+/// Those who bring the same trial's figures at a time, as one that stood still and one that carried its campaign on: one has it.
+#[test]
+fn of_many_who_bring_a_trial_one_has_it() {
+    let Some(server) = Server::new("trials") else { return };
+    let file = std::env::temp_dir().join(format!("linerate-trials-{}", std::process::id()));
+    for path in [PathBuf::from(server.postgres.url()), file.clone()] {
+        let mut store = Store::open(&path).unwrap();
+        let record = sample::udp(0, Direction::Rx, 600, 400.0);
+        store.campaign_begin(&campaign(&record.campaign, "tcp")).unwrap();
+        let bring = &|writer: u8| {
+            let mut store = Store::open(&path).unwrap();
+            let mut kept = 0;
+            for trial in 0..20 {
+                let mut record = sample::udp(trial, Direction::Rx, 600, 400.0);
+                record.id = linerate_results::id::id(1_795_230_000_000 + u64::from(trial), [writer; 10]);
+                match store.insert(&record) {
+                    Ok(()) => kept += 1,
+                    Err(error) => assert!(matches!(error, StoreError::Measured { .. }), "{error}"),
+                }
+            }
+            kept
+        };
+        let kept: Vec<u32> = std::thread::scope(|scope| {
+            let all = [1, 2, 3, 4].map(|writer| scope.spawn(move || bring(writer)));
+            all.map(|one| one.join().unwrap()).to_vec()
+        });
+        assert_eq!(kept.iter().sum::<u32>(), 20, "{kept:?}");
+        assert_eq!(store.identifiers(&Filter::default()).unwrap().len(), 20);
+    }
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{end}", file.display()));
+    }
+}
+
 /// A push that is begun twice, as by hand beside a timer: each record is there once, and is one of either push.
 #[test]
 fn of_two_who_push_the_same_each_record_is_taken_once() {

@@ -279,7 +279,11 @@ fn trials(
             (None, None) => examined.of_deaths(pair, &spec, route, &record.events),
             (examination, _) => examination,
         };
-        store.insert(&record)?;
+        match store.insert(&record) {
+            // Whoever carried this campaign on while this process stood still may go on, too: that record stays.
+            Err(StoreError::Measured { id, .. }) => record = store.record(&id)?,
+            stored => stored?,
+        }
         let reached = narrowing.heard(&record);
         let ended = CampaignEvent::TrialEnded {
             place,

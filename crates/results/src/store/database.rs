@@ -145,6 +145,18 @@ impl Database {
         }
     }
 
+    /// In a transaction: no other one writes to this campaign until it ends. SQLite's writers exclude each other anyway.
+    pub(super) fn lock_campaign(&self, id: &str) -> Result<(), SqlError> {
+        match self {
+            Database::Sqlite(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(server) => {
+                let id = vec![Value::Text(id.to_owned())];
+                server.query("SELECT id FROM campaigns WHERE id = ?1 FOR UPDATE", id).map(drop)
+            }
+        }
+    }
+
     /// The text that the derived tables were made from.
     pub(super) fn mark_of_figures(&self) -> Result<Option<String>, SqlError> {
         let sql = match self {

@@ -91,6 +91,30 @@ fn a_record_is_never_changed() {
 }
 
 #[test]
+fn a_trial_has_figures_once() {
+    let mut store = Store::in_memory().unwrap();
+    let first = sample::udp(0, Direction::Rx, 600, 400.0);
+    let as_of = |id: u64, campaign: &str, record: &Record| Record {
+        id: crate::id::id(id, [3; 10]),
+        campaign: campaign.to_owned(),
+        ..record.clone()
+    };
+    // Tried twice without figures before.
+    let failed = sample::failed(0);
+    for at in 1..3 {
+        store.insert(&as_of(at, &first.campaign, &failed)).unwrap();
+    }
+    store.insert(&first).unwrap();
+    let again = store.insert(&as_of(3, &first.campaign, &first)).unwrap_err();
+    assert!(matches!(&again, StoreError::Measured { id, .. } if *id == first.id), "{again}");
+    // Nothing of it is there; another campaign's trial, and a failure afterwards, are no matter.
+    assert_eq!(store.records_of(&first.campaign).unwrap().len(), 3);
+    store.insert(&as_of(3, "other", &first)).unwrap();
+    store.insert(&as_of(4, &first.campaign, &failed)).unwrap();
+    assert_eq!(store.identifiers(&Filter::default()).unwrap().len(), 5);
+}
+
+#[test]
 fn what_could_not_be_read_again_is_refused() {
     let mut store = Store::in_memory().unwrap();
     let mut record = sample::udp(0, Direction::Rx, 600, 400.0);
