@@ -168,6 +168,7 @@ impl Store {
         let (clauses, values) = wanted.clauses();
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
+        arounds.read_all(&clauses, &values).map_err(|error| said(&self.path, error))?;
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, SqlError> {
             let around = arounds.get(row.get(10)?, row.get(11)?)?;
             if !wanted.wants(&around) {
@@ -347,28 +348,41 @@ pub(super) fn points_query(metric: &Metric, wanted: &Selection) -> (String, Vec<
 /// What stands around records, each part read once.
 pub(super) struct Arounds<'a> {
     database: &'a Database,
+    /// Read, and not looked at yet.
+    texts: HashMap<i64, String>,
     asked: HashMap<i64, Arc<Asked>>,
     machines: HashMap<i64, Arc<Facts>>,
 }
 
 impl Arounds<'_> {
     pub(super) fn of(store: &Store) -> Arounds<'_> {
-        Arounds { database: &store.database, asked: HashMap::new(), machines: HashMap::new() }
+        Arounds { database: &store.database, texts: HashMap::new(), asked: HashMap::new(), machines: HashMap::new() }
+    }
+
+    /// Reads what stands around all records of these clauses at once: a server takes longer for a question than for its answer.
+    fn read_all(&mut self, clauses: &str, values: &[Value]) -> Result<(), SqlError> {
+        let sql = format!(
+            "SELECT id, text FROM around WHERE id IN (SELECT asked FROM figures{clauses} UNION SELECT machines FROM figures{clauses})"
+        );
+        self.texts.extend(self.database.rows(&sql, values.to_vec(), |row| Ok((row.get(0)?, row.get(1)?)))?);
+        Ok(())
     }
 
     /// What was asked, by its number.
     pub(super) fn asked(&mut self, number: i64) -> Result<Arc<Asked>, SqlError> {
-        part(self.database, &mut self.asked, number, |text| serde_json::from_str(&text).unwrap_or_default())
+        let read = |text: String| serde_json::from_str(&text).unwrap_or_default();
+        part(self.database, &mut self.texts, &mut self.asked, number, read)
     }
 
     fn get(&mut self, asked: i64, machines: i64) -> Result<TrialContext, SqlError> {
-        let machines = part(self.database, &mut self.machines, machines, Facts::of_text)?;
+        let machines = part(self.database, &mut self.texts, &mut self.machines, machines, Facts::of_text)?;
         Ok(TrialContext { asked: self.asked(asked)?, machines })
     }
 }
 
 fn part<T>(
     database: &Database,
+    texts: &mut HashMap<i64, String>,
     known: &mut HashMap<i64, Arc<T>>,
     id: i64,
     of_text: impl FnOnce(String) -> T,
@@ -376,8 +390,10 @@ fn part<T>(
     if let Some(known) = known.get(&id) {
         return Ok(Arc::clone(known));
     }
-    let sql = "SELECT text FROM around WHERE id = ?1";
-    let text: Option<String> = database.first(sql, vec![Value::Integer(id)], |row| row.get(0))?;
+    let text = match texts.remove(&id) {
+        Some(text) => Some(text),
+        None => database.first("SELECT text FROM around WHERE id = ?1", vec![Value::Integer(id)], |row| row.get(0))?,
+    };
     let part = Arc::new(of_text(text.unwrap_or_default()));
     known.insert(id, Arc::clone(&part));
     Ok(part)
