@@ -322,7 +322,7 @@ fn a_history_on_a_server_reads_by_the_index() {
     assert_eq!(store.points(metric, &Selection::default(), 1000).unwrap(), points);
     let log = &log()[before..];
     let of_table: Vec<&str> = log.lines().filter(|line| line.contains(" on figures")).collect();
-    assert!(of_table.len() > campaigns.min(1000), "{log}");
+    assert!(of_table.len() > campaigns.min(1000) / 50, "{log}");
     let by_index = |line: &&str| line.contains("Index") && line.contains("figures_by_campaign");
     let others: Vec<&&str> = of_table.iter().filter(|line| !by_index(line) && !line.contains("Bitmap Heap")).collect();
     assert!(others.is_empty(), "{others:#?}");

@@ -278,7 +278,7 @@ impl Store {
     /// One metric of the records that are wanted, of the last `last` campaigns that have it, the oldest campaign first. Records
     /// without it are left out, and so is side b of A/A trials, as from every median.
     ///
-    /// Campaign by campaign from the newest on, by their index: what is older is not read, however much there is of it.
+    /// From the newest campaigns on, by their index: what is older is not read, however much there is of it.
     pub fn points(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, StoreError> {
         self.database.reading(|| self.points_read(metric, wanted, last)).map_err(|error| said(&self.path, error))
     }
@@ -286,60 +286,81 @@ impl Store {
     fn points_read(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, SqlError> {
         let mut arounds = Arounds::of(self);
         if wanted.record.is_some() {
-            return self.points_of_campaign(metric, wanted, &mut arounds);
+            return self.points_of(metric, wanted, None, &mut arounds);
         }
         let mut campaigns: Vec<Vec<Point>> = Vec::new();
         let mut next = match &wanted.campaign {
-            Some(campaign) => Some(campaign.clone()),
-            None => self.campaign_before(None)?,
+            Some(campaign) => Some([campaign.clone(), campaign.clone()]).filter(|_| last > 0),
+            None => self.campaigns_before(AFTER_ALL, last)?,
         };
-        while let Some(campaign) = next.filter(|_| campaigns.len() < last) {
-            next = if wanted.campaign.is_some() { None } else { self.campaign_before(Some(&campaign))? };
-            let of_one = Selection { campaign: Some(campaign), ..wanted.clone() };
-            let points = self.points_of_campaign(metric, &of_one, &mut arounds)?;
-            campaigns.extend(Some(points).filter(|points| !points.is_empty()));
+        while let Some(range) = next {
+            let points = self.points_of(metric, wanted, Some(&range), &mut arounds)?;
+            campaigns.extend(points.chunk_by(|one, other| one.campaign == other.campaign).rev().map(<[Point]>::to_vec));
+            let left = if wanted.campaign.is_some() { 0 } else { last - campaigns.len() };
+            next = self.campaigns_before(&range[0], left)?;
         }
         Ok(campaigns.into_iter().rev().flatten().collect())
     }
 
-    /// The newest campaign of all that have records, or of those before another one. Identifiers sort by time.
-    fn campaign_before(&self, later: Option<&str>) -> Result<Option<String>, SqlError> {
-        let (sql, values) = match later {
-            None => (NEWEST, Vec::new()),
-            Some(later) => (BEFORE, vec![text(later)]),
-        };
-        Ok(self.database.first(sql, values, |row| row.get::<Option<String>>(0))?.flatten())
+    /// The oldest and the newest of the last campaigns that have records, at most so many, of those before this one. Identifiers
+    /// sort by time.
+    fn campaigns_before(&self, later: &str, most: usize) -> Result<Option<[String; 2]>, SqlError> {
+        let values = vec![text(later), Value::Integer(most.min(CAMPAIGNS) as i64)];
+        let mut all = self.database.rows(BEFORE, values, |row| row.get::<String>(0))?.into_iter();
+        Ok(all.next().map(|newest| [all.next_back().unwrap_or_else(|| newest.clone()), newest]))
     }
 
-    fn points_of_campaign(
+    fn points_of(
         &self,
         metric: &Metric,
         wanted: &Selection,
+        campaigns: Option<&[String; 2]>,
         arounds: &mut Arounds<'_>,
     ) -> Result<Vec<Point>, SqlError> {
-        let (sql, values) = points_query(metric, wanted);
-        let campaign: Option<Arc<str>> = wanted.campaign.as_deref().map(Arc::from);
+        let (sql, values) = points_query(metric, wanted, campaigns);
+        let mut last: Option<Arc<str>> = None;
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, SqlError> {
             let around = arounds.get(row.get(2)?, row.get(3)?)?;
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let campaign = campaign.clone().map_or_else(|| row.get(0), Ok)?;
+            let name: Arc<str> = row.get(0)?;
+            let campaign = last.take_if(|last| **last == *name).unwrap_or(name);
+            last = Some(Arc::clone(&campaign));
             Ok(Some(Point { campaign, started_at: row.get(1)?, around, value: row.get(4)? }))
         };
         Ok(self.database.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 }
 
-pub(super) const NEWEST: &str = "SELECT max(campaign) FROM figures";
-pub(super) const BEFORE: &str = "SELECT max(campaign) FROM figures WHERE campaign < ?1";
+/// Behind every campaign.
+const AFTER_ALL: &str = "\u{10ffff}";
 
-pub(super) fn points_query(metric: &Metric, wanted: &Selection) -> (String, Vec<Value>) {
-    let (clauses, values) = wanted.clauses();
-    let (and, name) = (if clauses.is_empty() { "WHERE" } else { "AND" }, &metric.name);
+/// The last campaigns before one, each found by the index: a server takes longer for a question than for its answer.
+pub(super) const BEFORE: &str = "WITH RECURSIVE latest(campaign) AS (
+        SELECT max(campaign) FROM figures WHERE campaign < ?1
+        UNION ALL
+        SELECT (SELECT max(campaign) FROM figures WHERE campaign < latest.campaign) FROM latest WHERE campaign IS NOT NULL)
+    SELECT campaign FROM latest WHERE campaign IS NOT NULL LIMIT ?2";
+/// So many of them at a time.
+const CAMPAIGNS: usize = 50;
+
+/// Asks for one metric of what is wanted, from the first of two campaigns to the second.
+pub(super) fn points_query(
+    metric: &Metric,
+    wanted: &Selection,
+    campaigns: Option<&[String; 2]>,
+) -> (String, Vec<Value>) {
+    let (mut clauses, mut values) = wanted.clauses();
+    for (campaign, relation) in campaigns.into_iter().flatten().zip([">=", "<="]) {
+        let and = if values.is_empty() { "WHERE" } else { "AND" };
+        values.push(text(campaign));
+        clauses += &format!(" {and} campaign {relation} ?{}", values.len());
+    }
+    let (and, name) = (if values.is_empty() { "WHERE" } else { "AND" }, &metric.name);
     let sql = format!(
         "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
-         AND null_side IS DISTINCT FROM '{}' ORDER BY record",
+         AND null_side IS DISTINCT FROM '{}' ORDER BY campaign, record",
         NullSide::B.name()
     );
     (sql, values)

@@ -345,17 +345,16 @@ fn a_history_reads_no_more_than_the_last_campaigns() {
     assert_eq!(read(3), all[all.len() - 300..]);
     assert_eq!(read(0), []);
     // By the index, whatever is asked.
-    let (query, _) =
-        figures::points_query(metric, &Selection { campaign: Some(String::new()), ..Selection::default() });
-    for sql in [figures::NEWEST, figures::BEFORE, &query] {
-        let explained = format!("EXPLAIN QUERY PLAN {sql}");
-        let mut statement = sqlite(&store).prepare(&explained).unwrap();
-        if statement.parameter_count() > 0 {
-            statement.raw_bind_parameter(1, "x").unwrap();
+    let (query, _) = figures::points_query(metric, &Selection::default(), Some(&["x", "y"].map(str::to_owned)));
+    for (sql, lookups) in [(figures::BEFORE, 2), (&query, 1)] {
+        let mut statement = sqlite(&store).prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        for parameter in 1..=statement.parameter_count() {
+            statement.raw_bind_parameter(parameter, "x").unwrap();
         }
-        let mut rows = statement.raw_query();
-        let plan: String = rows.next().unwrap().unwrap().get(3).unwrap();
-        assert!(plan.contains("INDEX figures_by_campaign"), "{sql}: {plan}");
-        assert!(rows.next().unwrap().is_none(), "nothing is sorted: {sql}");
+        let plan: Vec<String> = statement.raw_query().mapped(|row| row.get(3)).collect::<Result<_, _>>().unwrap();
+        let of_table: Vec<&String> = plan.iter().filter(|line| line.contains(" figures")).collect();
+        let by_index = |line: &&String| line.starts_with("SEARCH") && line.contains("INDEX figures_by_campaign");
+        assert!(of_table.len() == lookups && of_table.iter().all(by_index), "{sql}: {plan:#?}");
+        assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE")), "nothing is sorted: {sql}: {plan:#?}");
     }
 }
