@@ -20,6 +20,8 @@ const MANY: f64 = 0.1;
 /// sets' differences have in them already: with all of it intervals are a third wider, and hold hidden truths more often than they
 /// say (docs/predict.md).
 const OWN_ERROR: f64 = 0.25;
+/// A load of which a larger share arrives met no limit.
+const ARRIVES: f64 = 0.97;
 /// What is measured afterwards has noise of its own, drawn so many times for each set.
 const DRAWS: usize = 16;
 /// A parameter or a trial that goes with the prediction less than so is not named.
@@ -136,8 +138,7 @@ fn one(
     let mut random = SplitMix(effort.seed ^ 0xe44);
     // No more arrives than is offered, however wrong the fit.
     let most = row.load.offered_mbps.unwrap_or(f64::INFINITY);
-    let noise = middle(&measured.iter().map(|(_, measured)| measured.noise).collect::<Vec<_>>());
-    let error = (OWN_ERROR * ensemble.error).hypot(noise);
+    let error = (OWN_ERROR * ensemble.error).hypot(noise(measured, row, middle(&figures)));
     let mut widen = |mbps: f64| (mbps * (1.0 + error * random.normal())).clamp(0.0, most.max(mbps));
     let mut widened: Vec<f64> = figures.iter().flat_map(|&mbps| [mbps; DRAWS]).map(&mut widen).collect();
     widened.sort_by(f64::total_cmp);
@@ -177,15 +178,28 @@ fn one(
     Prediction { row: row.clone(), median, interval, null, limit: most_often(&each), widest, trial, refusal }
 }
 
+/// The noise of a figure that is measured afterwards: the rows' median, or that of those rows that meet a limit, or do not, as this one
+/// does, where that is more. What arrives of a load below the limit is known to a part in a thousand, and what a limit lets through is
+/// not.
+fn noise(measured: &[(Row, Measured)], row: &Row, mbps: f64) -> f64 {
+    let meets = |row: &Row, mbps: f64| row.load.offered_mbps.is_none_or(|offered| mbps < ARRIVES * offered);
+    let of = |rows: &dyn Fn(&Row, f64) -> bool| {
+        let these = measured.iter().filter(|(row, measured)| rows(row, measured.mbps));
+        middle(&these.map(|(_, measured)| measured.noise).collect::<Vec<_>>())
+    };
+    let limited = meets(row, mbps);
+    of(&|_, _| true).max(of(&|row, mbps| meets(row, mbps) == limited))
+}
+
 /// Whether no row of this direction met a limit, and this one is of another machine, or of more than any of them offered.
 fn is_beyond(measured: &[(Row, Measured)], row: &Row) -> bool {
     let sends = row.load.workload.sends();
-    // A set without a limit would reproduce what is nearer to its offered load.
+    // What was lost says so itself; else, a set without a limit would reproduce what is nearer to its offered load.
     let limited = |(one, measured): &&(Row, Measured)| {
         let offered = one.load.offered_mbps.unwrap_or(f64::INFINITY);
         let is_bridge = [one.load.workload, row.load.workload].contains(&Workload::Bridge);
         (is_bridge || one.load.workload.sends() == sends)
-            && measured.mbps < offered - WITHIN * measured.noise * measured.mbps
+            && (measured.lost_at.is_some() || measured.mbps < offered - WITHIN * measured.noise * measured.mbps)
     };
     if measured.iter().any(|row| limited(&row)) {
         return false;
