@@ -63,22 +63,22 @@ impl Arrivals<'_> {
         timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id))
     }
 
-    /// Of what was lost in the measured part, the share between two moments and what a recovery takes.
+    /// Of what was lost in the measured part, the share from the slice in which a silence began to its end and what a recovery takes.
     fn lost_share(&self, from_s: f64, to_s: f64) -> Option<f64> {
         let (timeline, column) = self.losing?;
         let end_s = seconds(*timeline.ends_ns.last()?);
-        if to_s - from_s + 2.0 * RECOVERY_S > MOST_OF_IT * end_s {
-            return None;
-        }
         let (mut within, mut all) = (0.0, 0.0);
         for flow in self.of_timeline(timeline) {
             for (slice, lost) in flow.columns.0.get(&column)?.iter().enumerate() {
                 let at_s = seconds(*timeline.ends_ns.get(slice)?);
                 all += *lost as f64;
-                within += if (from_s - RECOVERY_S..=to_s + RECOVERY_S).contains(&at_s) { *lost as f64 } else { 0.0 };
+                within += if (from_s..=to_s + RECOVERY_S).contains(&at_s) { *lost as f64 } else { 0.0 };
             }
         }
-        (all > 0.0).then_some(within / all)
+        let share = (all > 0.0).then_some(within / all)?;
+        // Nearly all of a trial has most of its losses, whatever they are due to.
+        let is_most_of_it = to_s - from_s + RECOVERY_S > MOST_OF_IT * end_s;
+        (share < MOST_OF_THEM || !is_most_of_it).then_some(share)
     }
 }
 
@@ -116,7 +116,9 @@ const DEAD: f64 = 0.05;
 /// What falls into an outage is noticed so much later, or sent again, seconds.
 const RECOVERY_S: f64 = 0.3;
 /// Losses in more of the trial than this tell nothing by when they fell.
-const MOST_OF_IT: f64 = 0.6;
+const MOST_OF_IT: f64 = 0.5;
+/// Of what was lost: a smaller share in a silence shows that loss goes on outside of it.
+pub(crate) const MOST_OF_THEM: f64 = 0.5;
 /// Threads that waited for a CPU for this share of a silence made it.
 const STARVED: f64 = 0.3;
 /// A trial that has more stalls than this has something else.
@@ -396,18 +398,24 @@ mod tests {
         assert_eq!(share(&[(FlowColumn::Retransmitted, |_| 0)]), None, "nothing was lost");
         assert_eq!(share(&[(FlowColumn::Retransmitted, |slice| u64::from((10..23).contains(&slice)))]), Some(1.0));
         assert_eq!(share(&[(FlowColumn::Retransmitted, |slice| u64::from(slice >= 40))]), Some(0.0));
-        // Those that end from 0.2 s to 1.3 s: the silence, and 0.3 s before and after it.
-        assert_eq!(share(&[(FlowColumn::Retransmitted, |_| 2)]).map(|share| (share * 80.0).round()), Some(23.0));
+        // Those that end from 0.5 s to 1.3 s: the silence, the slice in which it began, and 0.3 s after it.
+        assert_eq!(share(&[(FlowColumn::Retransmitted, |_| 2)]).map(|share| (share * 80.0).round()), Some(17.0));
     }
 
     #[test]
     fn of_most_of_a_trial_nothing_is_told_by_when_it_was_lost() {
         let arrived: Vec<u64> = (0..80).map(|slice| if slice >= 40 { 0 } else { 9_000 }).collect();
         let (seen, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
-        sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![1; 80]);
-        let way = of_tcp(&seen, &sent);
-        let died = Happening::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share: None };
-        assert_eq!(silences(&way).into_iter().map(|event| event.what).collect::<Vec<_>>(), [died]);
+        let mut check = |lost: &dyn Fn(usize) -> u64, lost_share: Option<f64>| {
+            sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, (0..80).map(lost).collect());
+            let died = Happening::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share };
+            let events = silences(&of_tcp(&seen, &sent));
+            assert_eq!(events.into_iter().map(|event| event.what).collect::<Vec<_>>(), [died]);
+        };
+        check(&|_| 1, None);
+        check(&|slice| u64::from(slice >= 40), None);
+        // What was lost before tells that loss goes on outside of it.
+        check(&|slice| if slice == 50 { 1 } else { u64::from(slice < 3) }, Some(0.25));
     }
 
     #[test]

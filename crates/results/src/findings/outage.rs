@@ -6,6 +6,7 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
+use crate::events::MOST_OF_THEM;
 use crate::outage::carrier_changes;
 
 pub(super) const RULE: Rule = Rule {
@@ -76,7 +77,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .reduce(|sum, share| sum + share);
     let by_loss = match lost_share {
         _ if counted_elsewhere(case) => true,
-        Some(share) => share < MOST,
+        Some(share) => share < MOST_OF_THEM,
         // Requests wait for the timer of TCP one after the other.
         None => {
             times > 1
@@ -117,8 +118,6 @@ const EXPLAINS: [&str; 12] = [
     "outage",
     "contradiction",
 ];
-/// A smaller share of what was lost that fell into stalls shows that loss goes on outside of them.
-const MOST: f64 = 0.5;
 /// Of TCP's segments so many are not retransmitted because the way went.
 const MUCH: f64 = 0.05;
 /// Nor so many because it went for good: TCP sends next to nothing again then.
@@ -133,7 +132,7 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
     });
     // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.
     let by_loss = match shares.reduce(f64::max) {
-        Some(share) => share < MOST,
+        Some(share) => share < MOST_OF_THEM,
         None => case.retransmitted().is_some_and(|share| share >= SOME),
     };
     let at = tidy(first.at_s);
