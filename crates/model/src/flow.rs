@@ -125,11 +125,14 @@ impl Outcome {
         most.into_iter().chain(waits).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, stage)| stage)
     }
 
-    /// What limits: what is busy the longest, where anything is busy nearly always.
+    /// What limits: what is busy the longest, where anything is busy nearly always, or more was offered than arrived.
     pub fn limit(&self) -> Resource {
         const NEARLY_ALWAYS: f64 = 0.93;
+        const NEARLY_ALL: f64 = 0.98;
+        let all_arrived = self.delivered as f64 >= NEARLY_ALL * self.sent as f64;
         let busiest = self.busy.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        busiest.filter(|(_, share)| *share >= NEARLY_ALWAYS).map_or(Resource::Offered, |&(resource, _)| resource)
+        let limits = busiest.filter(|(_, share)| *share >= NEARLY_ALWAYS || !all_arrived);
+        limits.map_or(Resource::Offered, |&(resource, _)| resource)
     }
 
     fn lose(&mut self, stage: Stage) {

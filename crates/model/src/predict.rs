@@ -1,5 +1,6 @@
 //! What a change gives: the sets' predictions, what they agree about, and what would make them agree more.
 
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use crate::cost::{Load, Workload};
@@ -147,7 +148,11 @@ fn one(
     let null = null(machine, sets, measured, row, effort);
     let losing = each.iter().filter(|one| one.outcome.delivered < one.outcome.sent).count() as f64 / each.len() as f64;
     let half = (interval.1 - interval.0) / 2.0 / median.max(f64::MIN_POSITIVE);
-    let unknown = row.set.iter().find(|set| machine.assumed.contains(&set.axis));
+    let is_said = |axis: &String| {
+        let says = |(one, _): &(Row, Measured)| one.set.iter().any(|set| set.axis == *axis);
+        !machine.assumed.contains(axis) || measured.iter().all(says)
+    };
+    let unknown = row.set.iter().find(|set| !is_said(&set.axis));
     let refusal = if measured.is_empty() {
         Some(Refusal::Unmeasured)
     } else if let Some(set) = unknown {
@@ -218,14 +223,15 @@ fn is_known(machine: &Machine, resource: Resource) -> bool {
     resource == Resource::Link && !machine.unknown().contains(&Parameter::LinkRate)
 }
 
-/// The same load, or else another size of the same traffic, with as much of what is set as was measured; of another offered
-/// load, that no more of it is lost than of the nearest lower one; where there is none of these, the same load as the machine is.
+/// The same load with as much of what is set as was measured; of another offered load, that no more of it is lost than of the nearest
+/// lower one; where there is none of these, what the model has without the change.
 fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row: &Row, effort: Effort) -> Null {
-    let alike = measured.iter().filter(|(one, _)| {
-        let less = one.set.len() < row.set.len() || one.load != row.load;
-        less && is_as_much(&one.load, &row.load) && one.set.iter().all(|set| row.set.contains(set))
-    });
-    if let Some((_, measured)) = alike.max_by_key(|(one, _)| (one.load == row.load, one.set.len())) {
+    let alike = measured.iter().filter(|(one, _)| is_as_much(&one.load, &row.load));
+    let alike = alike.filter(|(one, _)| one.set.iter().all(|set| row.set.contains(set)));
+    // With most of what is set, and of those the nearest load.
+    let place = |one: &Row| (Reverse(one.set.len()), distance(&one.load, &row.load));
+    let nearest = alike.min_by(|(a, _), (b, _)| place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal));
+    if let Some((_, measured)) = nearest {
         return Null { mbps: measured.mbps, measured: true };
     }
     let share = |(one, measured): &(Row, Measured)| Some((one.load.offered_mbps?, measured.mbps));
@@ -236,7 +242,7 @@ fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row:
         let nearest = other_loads.filter_map(share).min_by(|a, b| {
             // Lower ones first, and of those the highest.
             let place = |offered: f64| (offered > asked, (asked - offered).abs());
-            place(a.0).partial_cmp(&place(b.0)).unwrap_or(std::cmp::Ordering::Equal)
+            place(a.0).partial_cmp(&place(b.0)).unwrap_or(Ordering::Equal)
         });
         if let Some((offered, mbps)) = nearest {
             return Null { mbps: mbps / offered * asked, measured: true };
@@ -247,13 +253,21 @@ fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row:
     Null { mbps: middle(&figures), measured: false }
 }
 
-/// Whether as much is offered the same way; a sender is never quite at the rate that it was asked for.
+/// A sender is never quite at the rate that it was asked for: loads that differ by less are the same.
+const SAME_LOAD: f64 = 0.005;
+
+/// Whether as much is offered the same way, in packets of the same size.
 fn is_as_much(one: &Load, other: &Load) -> bool {
-    let near = match (one.offered_mbps, other.offered_mbps) {
-        (Some(one), Some(other)) => (one / other - 1.0).abs() < 0.02,
-        (one, other) => one == other,
-    };
-    one.workload == other.workload && near
+    one.workload == other.workload && one.payload == other.payload && distance(one, other) < SAME_LOAD
+}
+
+/// By what share two offered loads differ.
+fn distance(one: &Load, other: &Load) -> f64 {
+    match (one.offered_mbps, other.offered_mbps) {
+        (Some(one), Some(other)) => (one / other - 1.0).abs(),
+        (one, other) if one == other => 0.0,
+        _ => f64::INFINITY,
+    }
 }
 
 fn most_often(each: &[Modelled]) -> Resource {

@@ -17,6 +17,7 @@ use linerate_path::budget::LossLine;
 use linerate_path::stage::Stage;
 use linerate_results::record::Record;
 use linerate_stats::median;
+use linerate_trial::line::Line;
 use linerate_trial::spec::{self, Ip, Spec};
 
 /// Runs of the same that differ by less are not told apart: where there are no repeats, or they agree better.
@@ -50,6 +51,10 @@ pub(super) struct Calibration {
     newest: Key,
     /// Records of other options or settings than the newest's, which say nothing of this machine.
     pub(super) left_out: usize,
+    /// What was asked for it.
+    asked: Spec,
+    /// The line that it was measured on.
+    line: Line,
     /// What the newest record knows of the machine.
     known: Known,
 }
@@ -83,6 +88,8 @@ impl Calibration {
         Some(Calibration {
             configurations: configurations(&used),
             newest: Key::of(newest)?,
+            asked: newest.asked_spec()?,
+            line: line(newest),
             left_out: usable - used.len(),
             known: Known::of(newest, &used),
         })
@@ -94,9 +101,33 @@ impl Calibration {
         let (of_load, of_machine) = of_load_and_machine(sets);
         Ok(Row {
             id,
-            load: changed(newest.context("the newest record has no throughput")?, &of_load)?,
+            load: self.changed(newest.context("the newest record has no throughput")?, &of_load)?,
             set: of_machine,
         })
+    }
+
+    /// The load with another rate, or another size.
+    fn changed(&self, of: &Configuration, sets: &[Set]) -> Result<Load> {
+        let mut load = of.row.load;
+        if sets.is_empty() {
+            return Ok(load);
+        }
+        let mut spec = self.asked.clone();
+        let words = |set: &Set| format!("--set {}={}", set.axis, set.value);
+        for set in sets {
+            spec.set(&set.axis, &set.value).map_err(|error| anyhow!("{}: {error}", words(set)))?;
+        }
+        if matches!(load.workload, Workload::UdpRx | Workload::UdpTx) {
+            load.payload = spec.message_octets().into();
+        }
+        spec.at_line(self.line).map_err(|error| anyhow!("--set rate: {error}"))?;
+        load.offered_mbps = of_all_streams(&spec).map(|bps| bps / 1e6);
+        Ok(load)
+    }
+
+    /// How the newest record says that the machine was set.
+    pub(super) fn said(&self) -> &[Set] {
+        &self.known.sets
     }
 
     /// As a fit takes it.
@@ -139,6 +170,8 @@ impl Key {
         flow.throughput_bps.filter(|bps| *bps > 0.0)?;
         let spec = record.asked_spec()?;
         let workload = workload(record)?;
+        let mut at_line = spec.clone();
+        at_line.at_line(line(record)).ok()?;
         let lossy = flow.tcp.as_ref().is_some_and(|tcp| {
             tcp.segments_sent.is_some_and(|sent| tcp.retransmissions as f64 > RETRANSMITTED * sent as f64)
         });
@@ -165,6 +198,18 @@ impl Key {
             _ => linerate_machine::units::parse_size(&set.value).ok() == Some(self.payload.into()),
         })
     }
+}
+
+/// The line between a record's ends, as their links tell of it.
+fn line(record: &Record) -> Line {
+    let nics = || [&record.target, &record.host].into_iter().filter_map(|machine| machine.environment.nic.as_ref());
+    let mbps = nics().filter_map(|nic| nic.speed_mbps).min();
+    Line { bits_per_s: mbps.map(|mbps| u64::from(mbps) * 1_000_000), mtu: nics().filter_map(|nic| nic.mtu).min() }
+}
+
+/// What all streams together offer, bits per second; `None`: as much as goes.
+fn of_all_streams(spec: &Spec) -> Option<f64> {
+    Some(spec.offered_bps()? * f64::from(spec.streams.max(1)))
 }
 
 /// Octets of payload of a full segment: what is asked for, or what the MTU leaves beside headers with timestamps.
@@ -220,8 +265,9 @@ fn configuration(key: Key, group: &[&Record]) -> Option<Configuration> {
     // What was offered is what the sender did send, where the partner is the sender; else what was asked.
     let workload = workload(group.first()?)?;
     let asked = of(|record| {
-        let spec = record.asked_spec()?;
-        spec.rate.bits_per_second(spec.message_octets().into())
+        let mut spec = record.asked_spec()?;
+        spec.at_line(line(record)).ok()?;
+        of_all_streams(&spec)
     });
     let sent = of(|record| record.result.as_ref()?.flow.achieved_load_bps);
     let offered = if workload == Workload::UdpRx { median(&sent).or(median(&asked)) } else { median(&asked) };
@@ -335,26 +381,4 @@ fn bucket_mbps(nic: &Nic) -> Option<f64> {
 /// Options of the load, and axes of the machine.
 pub(super) fn of_load_and_machine(sets: Vec<Set>) -> (Vec<Set>, Vec<Set>) {
     sets.into_iter().partition(|set| matches!(set.axis.as_str(), "rate" | "message_size"))
-}
-
-/// The load with another rate, or another size.
-fn changed(of: &Configuration, sets: &[Set]) -> Result<Load> {
-    let mut load = of.row.load;
-    let udp = matches!(load.workload, Workload::UdpRx | Workload::UdpTx);
-    if sets.is_empty() {
-        return Ok(load);
-    }
-    let mut spec = Spec::new(if udp { spec::Workload::UdpStream } else { spec::Workload::TcpStream });
-    spec.message_size = udp.then_some(of.key.payload);
-    if !of.key.rate.is_empty() {
-        spec.set("rate", &of.key.rate).map_err(|error| anyhow!("the record's rate: {error}"))?;
-    }
-    for set in sets {
-        spec.set(&set.axis, &set.value).map_err(|error| anyhow!("--set {}={}: {error}", set.axis, set.value))?;
-    }
-    if udp {
-        load.payload = spec.message_octets().into();
-    }
-    load.offered_mbps = spec.rate.bits_per_second(spec.message_octets().into()).map(|bps| bps / 1e6);
-    Ok(load)
 }

@@ -77,16 +77,20 @@ fn machine(name: &str) -> Result<Machine> {
 }
 
 /// The machine with what is given of it.
-fn with_now(machine: Machine, now: &[String]) -> Result<Machine> {
+fn with_now(machine: Machine, now: &[String], said: &[Set]) -> Result<Machine> {
     axes("--now", now)?.iter().try_fold(machine, |machine, set| match set.axis.as_str() {
         "mtu" => bail!("--now mtu={}: what was measured says its own payload", set.value),
+        axis if said.iter().any(|one| one.axis == axis && one.value != set.value) => {
+            let said = said.iter().find(|one| one.axis == axis).map_or("", |one| &one.value);
+            bail!("--now {axis}={}: the newest record says {axis}={said}; leave it out", set.value)
+        }
         _ => machine.saying(set).map_err(|error| anyhow!("--now {}={}: {error}", set.axis, set.value)),
     })
 }
 
 /// The usual loads on a machine of which nothing was measured.
 fn bounds(arguments: &PredictArgs) -> Result<Table> {
-    let machine = with_now(machine(arguments.machine.as_deref().unwrap_or("any"))?, &arguments.now)?;
+    let machine = with_now(machine(arguments.machine.as_deref().unwrap_or("any"))?, &arguments.now, &[])?;
     let set = axes("--set", &arguments.set)?;
     let loads =
         [(Workload::UdpRx, 1470.0), (Workload::UdpTx, 1470.0), (Workload::TcpRx, SEGMENT), (Workload::TcpTx, SEGMENT)];
@@ -105,7 +109,13 @@ fn axes(option: &str, words: &[String]) -> Result<Vec<Set>> {
         let Some((axis, value)) = word.split_once('=') else { bail!("{option} wants AXIS=VALUE, not '{word}'") };
         Ok(Set { axis: axis.to_owned(), value: value.to_owned() })
     };
-    words.iter().map(one).collect()
+    let sets = words.iter().map(one).collect::<Result<Vec<Set>>>()?;
+    for (at, set) in sets.iter().enumerate() {
+        if let Some(before) = sets[..at].iter().find(|before| before.axis == set.axis) {
+            bail!("{option} gives {0} twice, {1} and {2}; leave one of them out", set.axis, before.value, set.value);
+        }
+    }
+    Ok(sets)
 }
 
 fn check_sets(machine: &Machine, asked: &[Row]) -> Result<()> {
@@ -130,7 +140,7 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
         Some(name) => machine(name)?,
         None => calibration.any(),
     };
-    let machine = with_now(machine, &arguments.now)?;
+    let machine = with_now(machine, &arguments.now, calibration.said())?;
     let sets = axes("--set", &arguments.set)?;
     let asked = match &arguments.check {
         None => vec![calibration.asked(arguments.set.join(" "), sets)?],

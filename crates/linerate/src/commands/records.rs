@@ -80,7 +80,7 @@ fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<()> {
     }
     let copied = from.copy_to(to, &filter_of(from, arguments)?)?;
     let records = if copied.records == 1 { "record" } else { "records" };
-    out!("{} {records} copied to {}; {} were there already", copied.records, to.path().display(), copied.already);
+    out!("{} {records} copied to {}; {} were there already\n", copied.records, to.path().display(), copied.already);
     Ok(())
 }
 

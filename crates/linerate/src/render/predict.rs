@@ -103,7 +103,9 @@ impl Predicted<'_> {
         json::line(&json!({
             "format": "linerate.prediction/1", "machine": self.table.machine.name, "rows": self.table.measured.len(),
             "left_out": self.left_out, "sets": found.map_or(0, |found| found.ensemble.sets.len()),
-            "fit_error": found.map(|found| found.ensemble.error), "predictions": predictions, "checked": checked,
+            "fit_error": found.map(|found| found.ensemble.error),
+            "not_reproduced": self.found.as_ref().err().map(|not| json!({"row": not.row, "times_its_noise": not.best})),
+            "predictions": predictions, "checked": checked,
             "skill": found.and_then(Found::skill),
         }))
     }
@@ -115,8 +117,8 @@ impl Predicted<'_> {
             Ok(found) => found,
             Err(NotReproduced { best, row }) => {
                 let rows = format!(
-                    "of {} rows the best parameter set misses '{row}' by {} times its noise",
-                    measured.len(),
+                    "of {} the best parameter set misses '{row}' by {} times its noise",
+                    counted(measured.len(), "row"),
                     figure(*best, 2)
                 );
                 let next = "Give the rows' noise as it is (repeats tell), leave out what has another cause, or widen the machine's bounds";
@@ -150,12 +152,14 @@ impl Found {
         let share = figure(self.ensemble.error * 100.0, 2);
         let sets = self.ensemble.sets.len();
         format!(
-            "{sets} parameter sets reproduce the {rows} rows within twice their noise; their middle misses a row by {share} %."
+            "{sets} parameter sets reproduce {} within twice {} noise; their middle misses a row by {share} %.",
+            if rows == 1 { "the row".to_owned() } else { format!("the {rows} rows") },
+            if rows == 1 { "its" } else { "their" },
         )
     }
 
     fn table(&self) -> Piece {
-        let names = ["row", "set", "predicted\nMbit/s", "80 % of sets\nMbit/s", "without\nMbit/s", "limited by", ""];
+        let names = ["row", "set", "predicted\nMbit/s", "80 % interval\nMbit/s", "without\nMbit/s", "limited by", ""];
         let rows = self.predictions.iter().map(|prediction| {
             let refused = prediction.refusal.is_some();
             let (low, high) = prediction.interval;
@@ -187,7 +191,7 @@ impl Found {
     }
 
     fn measured(&self) -> Piece {
-        let names = ["row", "measured\nMbit/s", "median off by\nMbit/s", "no change, by\nMbit/s", "80 % of sets"];
+        let names = ["row", "measured\nMbit/s", "median off by\nMbit/s", "no change, by\nMbit/s", "80 % interval"];
         let rows = self.judged().map(|(mbps, prediction)| {
             let (ours, nulls) = prediction.errors(mbps);
             vec![
@@ -203,8 +207,14 @@ impl Found {
 
     /// How the predictions did, in a sentence.
     fn did(&self) -> String {
+        if self.predicted().next().is_none() {
+            return "No row was predicted, so there is nothing to judge.".to_owned();
+        }
         let inside = self.predicted().filter(|(mbps, prediction)| prediction.holds(*mbps)).count();
-        let places = format!("{inside} of {} are inside the interval", counted(self.predicted().count(), "prediction"));
+        let places = match self.predicted().count() {
+            1 => format!("The prediction is {} the interval", if inside == 1 { "inside" } else { "outside" }),
+            all => format!("{inside} of {all} predictions are inside the interval"),
+        };
         match self.skill() {
             Some(skill) => format!("{places}; skill {}: 1 is right, 0 is no better than no change.", figure(skill, 2)),
             None => format!("{places}; no change at all would have been right as well."),
@@ -334,7 +344,7 @@ mod tests {
             "reproduce the 2 rows within twice their noise",
             "no-fixup-faster-memory",
             "To know cpu.fixup",
-            "80 % of sets",
+            "80 % interval",
             "median off by",
             "predictions are inside the interval; skill",
         ] {
