@@ -167,7 +167,7 @@ pub enum DeskError {
     #[error("'{0}' begins several jobs; give more of it")]
     Ambiguous(String),
     /// It cannot be queued.
-    #[error("this cannot be queued: {0}")]
+    #[error(transparent)]
     BadJob(#[from] BadJob),
 }
 
@@ -332,11 +332,13 @@ pub fn cancel(broker: &mut dyn Broker, id: &str, by: &str) -> Result<Cancelled, 
 
 /// Keeps a bench from new jobs, or gives it free.
 pub fn maintain(broker: &mut dyn Broker, bench: &str, why: Option<Maintenance>) -> Result<(), DeskError> {
-    let with = |before: Option<BenchRecord>| before.map(|record| BenchRecord { maintenance: why.clone(), ..record });
-    match change(broker, Bucket::Benches, bench, with)? {
-        Some(_) => Ok(()),
-        None => Err(DeskError::Unknown { what: "bench", name: bench.to_owned() }),
+    let unknown = || DeskError::Unknown { what: "bench", name: bench.to_owned() };
+    // It becomes a part of a subject.
+    if !is_plain_name(bench) {
+        return Err(unknown());
     }
+    let with = |before: Option<BenchRecord>| before.map(|record| BenchRecord { maintenance: why.clone(), ..record });
+    change(broker, Bucket::Benches, bench, with)?.map(drop).ok_or_else(unknown)
 }
 
 /// Names of benches.

@@ -49,6 +49,11 @@ impl Timing {
     pub const fn kill_ms(self) -> u64 {
         self.lease_ms * 5 / 6
     }
+
+    /// One that was asked to end for another reason, while its lease is renewed, has so long to do it.
+    pub const fn patience_ms(self) -> u64 {
+        self.lease_ms
+    }
 }
 
 /// A campaign to begin.
@@ -134,6 +139,8 @@ struct Run {
     phase: Phase,
     /// Who has taken it back.
     is_cancelled: bool,
+    /// When it was asked to end.
+    stopped_ms: Option<u64>,
     is_killed: bool,
 }
 
@@ -180,6 +187,11 @@ impl Worker {
         self.is_closed = true;
     }
 
+    /// Takes its name off the list of workers, at its end.
+    pub fn leave(&mut self, broker: &mut dyn Broker) -> Result<(), Unavailable> {
+        broker.delete(Bucket::Workers, &self.name, self.presence.revision)
+    }
+
     /// Nothing runs, and nothing is left to settle.
     pub fn is_idle(&self) -> bool {
         self.runs.is_empty()
@@ -204,7 +216,11 @@ impl Worker {
             next = next.min(match run.phase {
                 Phase::Ended(_) => 0,
                 Phase::Runs => run.lease.next_ms.min(run.lease.renewed_ms + self.timing.stop_ms()),
-                Phase::Stopping => run.lease.next_ms.min(run.lease.renewed_ms + self.timing.kill_ms()),
+                Phase::Stopping if run.is_killed => run.lease.next_ms,
+                Phase::Stopping => {
+                    let patience = run.stopped_ms.map_or(u64::MAX, |stopped| stopped + self.timing.patience_ms());
+                    run.lease.next_ms.min(run.lease.renewed_ms + self.timing.kill_ms()).min(patience)
+                }
             });
         }
         // What needs the queue has to wait for it; what ends campaigns has not.
@@ -229,10 +245,12 @@ impl Worker {
             let age = now.mono_ms.saturating_sub(run.lease.renewed_ms);
             let must_end = self.is_closed || run.is_cancelled || age >= self.timing.stop_ms();
             if must_end && run.phase == Phase::Runs {
-                run.phase = Phase::Stopping;
+                (run.phase, run.stopped_ms) = (Phase::Stopping, Some(now.mono_ms));
                 deeds.push(Deed::Stop(run.job.id.clone()));
             }
-            if (run.lease.is_lost || age >= self.timing.kill_ms()) && !std::mem::replace(&mut run.is_killed, true) {
+            let hangs = run.stopped_ms.is_some_and(|stopped| now.mono_ms >= stopped + self.timing.patience_ms());
+            let must_die = run.lease.is_lost || age >= self.timing.kill_ms() || hangs;
+            if must_die && !std::mem::replace(&mut run.is_killed, true) {
                 run.phase = Phase::Stopping;
                 deeds.push(Deed::Kill(run.job.id.clone()));
             }
@@ -362,8 +380,15 @@ impl Worker {
         let value = serde_json::to_vec(&card).expect("a card has texts for keys");
         self.presence.revision = match broker.put(Bucket::Workers, &self.name, &value, self.presence.revision)? {
             Some(revision) => revision,
-            // It has vanished, or an answer was lost.
-            None => broker.get(Bucket::Workers, &self.name)?.map_or(0, |entry| entry.revision),
+            None => match broker.get(Bucket::Workers, &self.name)? {
+                // An answer was lost.
+                Some(entry) => entry.revision,
+                // It has vanished, and what else the queue had may have, too.
+                None => {
+                    self.is_announced = false;
+                    0
+                }
+            },
         };
         self.presence.next_ms = now.mono_ms + self.timing.lease_ms / 3;
         Ok(())
@@ -438,14 +463,16 @@ impl Worker {
             let job = match accepted(&claim, bench) {
                 Ok(job) => job,
                 Err((job, why)) => {
-                    if let Some(job) = job {
-                        let refused = |before: Option<JobRecord>| {
-                            let before = before.unwrap_or_else(|| JobRecord::waiting((*job).clone()));
-                            let (state, ended_ms) = (JobState::Refused, Some(now.unix_ms));
-                            Some(JobRecord { state, why: Some(why.clone()), ended_ms, ..before })
-                        };
-                        change(broker, Bucket::Jobs, &job.id, refused)?;
-                    }
+                    let refused = |before: Option<JobRecord>| {
+                        let before = before.or_else(|| Some(JobRecord::waiting((**job.as_ref()?).clone())))?;
+                        // A message may name another's job.
+                        if before.job.ticket() != *ticket || before.state.has_ended() {
+                            return None;
+                        }
+                        let (state, ended_ms) = (JobState::Refused, Some(now.unix_ms));
+                        Some(JobRecord { state, why: Some(why.clone()), ended_ms, ..before })
+                    };
+                    change(broker, Bucket::Jobs, &ticket.id, refused)?;
                     broker.settle(&claim)?;
                     continue;
                 }
@@ -453,6 +480,11 @@ impl Worker {
             let (mut is_cancelled, attempt) = (false, claim.attempt);
             let begun = |before: Option<JobRecord>| {
                 let before = before.unwrap_or_else(|| JobRecord::waiting(job.clone()));
+                // What somebody else queued under this name stays what it is.
+                if before.job != job {
+                    is_cancelled = true;
+                    return None;
+                }
                 is_cancelled = before.cancelled_by.is_some() || before.state.has_ended();
                 match is_cancelled {
                     true if before.state.has_ended() => None,
@@ -475,7 +507,8 @@ impl Worker {
             }
             deeds.push(Deed::Start(Box::new(Start { job: job.clone(), bench: bench.clone(), fence, attempt })));
             let (began_ms, phase) = (now.mono_ms, Phase::Runs);
-            let run = Run { job, claim, lease, began_ms, phase, is_cancelled: false, is_killed: false };
+            let (is_cancelled, stopped_ms, is_killed) = (false, None, false);
+            let run = Run { job, claim, lease, began_ms, phase, is_cancelled, stopped_ms, is_killed };
             self.runs.insert(bench.name.clone(), run);
             return Ok(());
         }
@@ -543,7 +576,7 @@ fn bury(broker: &mut dyn Broker, ticket: &Ticket, payload: &[u8], now: Now) -> R
     if let Some(job) = Job::read(payload).ok().filter(|job| job.ticket() == *ticket) {
         let dead = |before: Option<JobRecord>| {
             let before = before.unwrap_or_else(|| JobRecord::waiting(job.clone()));
-            if before.state.has_ended() {
+            if before.state.has_ended() || before.job != job {
                 return None;
             }
             let last = before.why.as_ref().map(|why| format!("; before that: {why}")).unwrap_or_default();

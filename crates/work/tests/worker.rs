@@ -244,17 +244,66 @@ fn what_is_no_job_goes_away() {
     let mut world = World::new("", 1);
     let ticket = job(1, "ann").ticket();
     world.queue.queue(&ticket, b"\xff{").unwrap();
-    // In the name of somebody else than its place in the queue says.
-    let forged = job(2, "ann");
-    world.queue.queue(&job(2, "ben").ticket(), &serde_json::to_vec(&forged).unwrap()).unwrap();
-    assert_eq!((started(&world.pass(60_000)), world.queue.unsettled()), (vec![], 0));
-    assert!(world.record(2).why.unwrap().contains("place in the queue"));
+    // In the name of somebody else than its place in the queue says, and of a job that is somebody else's: that stays as it is.
+    let later = Job { not_before_s: Some(4_000_000_000), ..job(2, "ann") };
+    submit(&mut world.queue, &later).unwrap();
+    for (place, forged) in [
+        (job(2, "ben"), job(2, "ann")),
+        (job(2, "ben"), job(2, "ben")),
+        (job(2, "ben"), later.clone()),
+        (job(4, "ben"), later.clone()),
+    ] {
+        world.queue.queue(&place.ticket(), &serde_json::to_vec(&forged).unwrap()).unwrap();
+        assert_eq!((started(&world.pass(60_000)), world.queue.unsettled()), (vec![], 1), "{forged:?}");
+        assert_eq!(world.record(2), JobRecord::waiting(later.clone()));
+    }
+    assert_eq!(jobs(&mut world.queue).unwrap().len(), 1);
+    // One's own that this version cannot read is refused, with the reason.
+    let unread = job(5, "ann");
+    let waits = serde_json::to_vec(&JobRecord::waiting(unread.clone())).unwrap();
+    world.queue.put(Bucket::Jobs, &unread.id, &waits, 0).unwrap();
+    world.queue.queue(&unread.ticket(), b"{\"priority\":\"urgent\"}").unwrap();
+    assert_eq!(started(&world.pass(60_000)), []);
+    let record = world.record(5);
+    assert!(record.state == JobState::Refused && record.why.unwrap().contains("the same version of linerate"));
     // Values that somebody else wrote are as if they were not there.
     world.queue.put(Bucket::Leases, "b", b"?", 0).unwrap();
     let entry = world.queue.get(Bucket::Benches, "b").unwrap().unwrap();
     world.queue.put(Bucket::Benches, "b", b"[]", entry.revision).unwrap();
     submit(&mut world.queue, &job(3, "ann")).unwrap();
     assert_eq!(started(&world.pass(60_000)), [(0, 3)]);
+}
+
+/// One that was asked to end, and does not though its lease is renewed all the time.
+#[test]
+fn a_campaign_that_hangs_is_killed() {
+    let mut world = World::new("", 1);
+    submit(&mut world.queue, &job(1, "ann")).unwrap();
+    assert_eq!(started(&world.pass(1000)), [(0, 1)]);
+    cancel(&mut world.queue, &job(1, "ann").id, "ann").unwrap();
+    let deeds = world.pass(LEASE_MS / 2);
+    assert!(has(&deeds, &Deed::Stop(job(1, "ann").id)) && !has(&deeds, &Deed::Kill(job(1, "ann").id)), "{deeds:?}");
+    let killed = |deeds: &[(usize, Deed)]| deeds.iter().filter(|(_, deed)| matches!(deed, Deed::Kill(_))).count();
+    assert_eq!(killed(&world.pass(3 * LEASE_MS)), 1);
+    world.workers[0].ended(&job(1, "ann").id, Came::Stopped);
+    world.pass(1000);
+    assert_eq!(world.record(1).state, JobState::Cancelled);
+}
+
+/// A queue that has lost what it had is told of the benches again; and who leaves is on no list any more.
+#[test]
+fn a_worker_says_again_what_the_queue_forgot() {
+    let mut world = World::new("", 1);
+    world.pass(1000);
+    for (bucket, key) in [(Bucket::Benches, "b"), (Bucket::Workers, "w0")] {
+        let entry = world.queue.get(bucket, key).unwrap().unwrap();
+        world.queue.delete(bucket, key, entry.revision).unwrap();
+    }
+    world.pass(LEASE_MS);
+    assert!(world.queue.get(Bucket::Benches, "b").unwrap().is_some());
+    assert!(world.queue.get(Bucket::Workers, "w0").unwrap().is_some());
+    world.workers[0].leave(&mut world.queue).unwrap();
+    assert!(world.queue.get(Bucket::Workers, "w0").unwrap().is_none());
 }
 
 #[test]

@@ -37,7 +37,8 @@ pub(super) fn given(arguments: &QueueArgs) -> Result<Option<Access>> {
 
 /// Who asks: the name given, or the user's.
 pub(crate) fn user(given: Option<&str>) -> Result<String> {
-    let name = given.map(str::to_owned).or_else(|| std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok());
+    let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let name = given.map(str::to_owned).or_else(|| variable("USER").or_else(|| variable("LOGNAME")));
     let name = name.unwrap_or_else(|| "somebody".to_owned());
     if given.is_some_and(|name| !is_plain_name(name)) {
         anyhow::bail!("--user: '{name}' is no user; take letters, digits, - and _, 48 at most");

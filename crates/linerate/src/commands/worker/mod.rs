@@ -25,6 +25,7 @@ use crate::cli::{SharedArgs, WorkerArgs};
 use crate::given;
 use crate::interrupt;
 use crate::measure::ids::now;
+use crate::measure::route::GivenAddress;
 use crate::output::say;
 use metrics::Metrics;
 use process::{Campaign, Surroundings};
@@ -125,6 +126,8 @@ fn work(
             }
         }
         if interrupt::requested() && core.is_idle() && running.is_empty() {
+            // Where the queue does not answer, its entry ends by itself.
+            let _ = core.leave(queue);
             return Ok(());
         }
         metrics.stands(&core, queue, running.len(), mono_ms());
@@ -194,6 +197,11 @@ fn read(path: &Path) -> Result<Bench> {
         if let Some(text) = text {
             text.parse::<Endpoint>().map_err(|error| anyhow::anyhow!("{}: {what}: {error}", path.display()))?;
         }
+    }
+    for (end, address) in &bench.addresses {
+        address
+            .parse::<GivenAddress>()
+            .map_err(|error| anyhow::anyhow!("{}: addresses: {end}: '{address}': {error}", path.display()))?;
     }
     Ok(bench)
 }
