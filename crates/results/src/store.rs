@@ -474,9 +474,23 @@ fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-/// Whether this names a store on a PostgreSQL server.
+/// Whether this names a store on a server, and no file.
 pub fn is_url(text: &str) -> bool {
-    text.starts_with("postgres://") || text.starts_with("postgresql://")
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric()))
+}
+
+/// Whether this can name a store, as far as is known without a look at it: a URL may have no password in it.
+pub fn check_name(path: &Path) -> Result<(), StoreError> {
+    #[cfg(feature = "postgres")]
+    if let Some(url) = path.to_str().filter(|text| is_url(text)) {
+        return postgres::check(url);
+    }
+    #[cfg(not(feature = "postgres"))]
+    if path.to_str().is_some_and(is_url) {
+        return Err(StoreError::WithoutPostgres);
+    }
+    Ok(())
 }
 
 fn unpacked(dictionary: &Dictionary, packed: &[u8]) -> Result<String, String> {

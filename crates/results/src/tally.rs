@@ -89,12 +89,18 @@ impl Tally {
     pub fn follow(&mut self, store: &Store) -> Result<(), StoreError> {
         let there = store.count()?;
         self.add_since(store, &id::first_of(self.newest_ms.saturating_sub(LATE_MS)))?;
-        if self.counted < there {
-            // Records that are older than any clock is wrong came from another store.
-            *self = Tally::new(std::mem::take(&mut self.metrics));
+        // Records that are older than any clock is wrong came from another store; and none ever goes, so that another store is in
+        // its place where there are fewer.
+        if self.counted < there || self.counted > store.count()? {
+            self.clear();
             self.add_since(store, "")?;
         }
         Ok(())
+    }
+
+    /// Begins anew: there are no records any more.
+    pub fn clear(&mut self) {
+        *self = Tally::new(std::mem::take(&mut self.metrics));
     }
 
     fn add_since(&mut self, store: &Store, id: &str) -> Result<(), StoreError> {
@@ -272,6 +278,23 @@ mod tests {
                 tally.follow(&store).unwrap();
                 check_alike(&tally, &store);
             }
+        }
+    }
+
+    #[test]
+    fn another_store_in_its_place_is_read_anew() {
+        let stored = |count: u8| {
+            let mut store = Store::in_memory().unwrap();
+            for number in 0..count {
+                store.insert(&record(1_700_000_000_000 + u64::from(number), number + count, 100)).unwrap();
+            }
+            store
+        };
+        let mut tally = tally();
+        for count in [20, 5, 9] {
+            let store = stored(count);
+            tally.follow(&store).unwrap();
+            check_alike(&tally, &store);
         }
     }
 

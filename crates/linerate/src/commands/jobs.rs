@@ -116,7 +116,9 @@ fn watch(queue: &mut Nats, job: &str) -> Result<()> {
         while !interrupt::requested()
             && let Some((_, event)) = heard.next(PAUSE)?
         {
-            data!("{}\n", String::from_utf8_lossy(&event).trim_end());
+            // Whoever may write to the queue may write anything: what is no event is left out.
+            let Ok(event @ serde_json::Value::Object(_)) = serde_json::from_slice(&event) else { continue };
+            data!("{event}\n");
         }
     }
 }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use linerate_control::Endpoint;
+use linerate_results::store::check_name;
 
 use super::{connect_options, reach};
 use crate::cli::{SharedArgs, WebArgs};
@@ -42,6 +43,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     }
     let defaults = Defaults::find(None)?;
     let store = shared.store.clone().or(defaults.store).map_or_else(usual_store::path, Ok)?;
+    check_name(&store)?;
     let shared = SharedArgs {
         psk_file: shared.psk_file.clone().or(defaults.psk_file),
         remote_agent: shared.remote_agent.clone(),

@@ -295,9 +295,14 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
     if let Some(run) = table.runs.iter_mut().find(|run| run.number == number) {
         // 1 is a judgement: what was measured is whole.
         let is_done = status.as_ref().is_ok_and(|status| matches!(status.code(), Some(0 | 1)));
-        let why = || run.log.iter().rev().find(|line| line.starts_with("linerate: ")).cloned();
-        run.state =
-            State::Ended(if is_done { None } else { Some(why().unwrap_or_else(|| "it ended early".to_owned())) });
+        let why = (!is_done).then(|| {
+            let said = run.log.iter().rev().find(|line| line.starts_with("linerate: "));
+            said.cloned().unwrap_or_else(|| "it ended early".to_owned())
+        });
+        if let Some(why) = &why {
+            run.watched.broke_off(why.trim_start_matches("linerate: "));
+        }
+        run.state = State::Ended(why);
         run.version += 1;
     }
     start_next(shared, &mut table);

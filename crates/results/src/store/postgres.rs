@@ -90,6 +90,11 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// Whether the URL can be, before anything is reached.
+pub(super) fn check(url: &str) -> Result<(), StoreError> {
+    connect::config(url).map(drop)
+}
+
 /// Opens the store that this URL names, and brings its layout up to date; where it has no tables it makes them, or says
 /// that it has no records. The second is the URL as it may be shown.
 pub(super) fn open(url: &str, may_make: bool) -> Result<(Server, PathBuf), StoreError> {

@@ -53,6 +53,7 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
     drop(store);
     let mut queue = queue::open(&arguments.queue, arguments.lease)?;
     let timing = Timing { lease_ms: queue.lease().as_millis() as u64 };
+    let metrics = Metrics::begin(arguments, shared.quiet)?;
     let mut words = super::reach(shared);
     words.push(format!("--store={}", path.display()));
     let around = Surroundings {
@@ -62,7 +63,6 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
         teller: queue.teller(),
     };
     interrupt::listen();
-    let metrics = Metrics::begin(arguments, shared.quiet)?;
     let name = name()?;
     let list: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
     if !shared.quiet {

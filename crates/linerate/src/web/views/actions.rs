@@ -14,6 +14,7 @@ use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::Reply;
 use super::{Shown, View, need, plans, refused};
+use crate::commands::compare::percentage;
 use crate::commands::report::measured_by;
 use crate::render::answer::Answer;
 
@@ -62,7 +63,10 @@ pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
     }
     words.extend(changes.overrides.iter().map(|(name, value)| format!("--set={name}={value}")));
     words.extend(changes.repeat.map(|repeat| format!("--repeat={repeat}")));
-    words.extend(asked.field("precision").map(|precision| format!("--precision={precision}")));
+    if let Some(precision) = asked.field("precision") {
+        percentage("precision", precision).map_err(|error| refused(400, error.to_string()))?;
+        words.push(format!("--precision={precision}"));
+    }
     let number = lab.runs.add(&plan.name, words, input, &asked.who).map_err(|why| refused(503, why))?;
     Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
 }

@@ -24,8 +24,11 @@ pub(super) fn metrics(lab: &Lab, asked: &Asked) -> Result<Shown> {
             tally.follow(&store)?;
             store.count_campaigns()?
         }
-        // Nothing was measured yet.
-        Err(error) if matches!(error.downcast_ref(), Some(StoreError::NoRecords(_))) => [0, 0],
+        // Nothing was measured yet, or somebody has taken it away.
+        Err(error) if matches!(error.downcast_ref(), Some(StoreError::NoRecords(_))) => {
+            tally.clear();
+            [0, 0]
+        }
         Err(error) => return Err(error),
     };
     let version = env!("CARGO_PKG_VERSION");

@@ -17,13 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A conversation with the server that this URL names, and the URL as it may be shown.
 pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
-    let bad = |why: String| StoreError::BadUrl { why };
-    let mut config: Config = url.parse().map_err(|error: ::postgres::Error| bad(said(&error)))?;
-    if config.get_password().is_some() {
-        return Err(bad("a password stands in it, where others of this machine can read it; keep it in ~/.pgpass \
-                        (mode 0600) or in the file that PGPASSFILE names"
-            .to_owned()));
-    }
+    let mut config = config(url)?;
     if config.get_user().is_none() {
         config.user(&env::var("PGUSER").or_else(|_| env::var("USER")).unwrap_or_else(|_| "root".to_owned()));
     }
@@ -45,6 +39,26 @@ pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
     };
     let client = client.map_err(|error| StoreError::NoServer { url: shown.clone(), why: said(&error) })?;
     Ok((client, shown))
+}
+
+/// What the URL says; one with a password in it is refused.
+pub(super) fn config(url: &str) -> Result<Config, StoreError> {
+    // A scheme is the same in capitals (RFC 3986, section 3.1).
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    if !["postgres", "postgresql"].iter().any(|one| scheme.eq_ignore_ascii_case(one)) {
+        return Err(bad(format!("its scheme is {scheme}")));
+    }
+    let config: Config = format!("postgres://{rest}").parse().map_err(|error: ::postgres::Error| bad(said(&error)))?;
+    if config.get_password().is_some() {
+        return Err(bad("a password stands in it, where others of this machine can read it; keep it in ~/.pgpass \
+                        (mode 0600) or in the file that PGPASSFILE names"
+            .to_owned()));
+    }
+    Ok(config)
+}
+
+fn bad(why: String) -> StoreError {
+    StoreError::BadUrl { why }
 }
 
 /// On this machine: nobody is between.
@@ -164,8 +178,17 @@ mod tests {
 
     #[test]
     fn a_url_with_a_password_is_refused_and_never_shown() {
-        let error = connect("postgres://ann:secret@127.0.0.1:1/lab").map(drop).unwrap_err().to_string();
-        assert!(error.contains(".pgpass") && !error.contains("secret"), "{error}");
+        for (url, why) in [
+            ("postgres://ann:secret@127.0.0.1:1/lab", ".pgpass"),
+            ("POSTGRES://ann:secret@127.0.0.1:1/lab", ".pgpass"),
+            ("postgresql://ann@127.0.0.1:1/lab?password=secret", ".pgpass"),
+            ("http://ann:secret@127.0.0.1:1/lab", "its scheme is http"),
+        ] {
+            assert!(super::super::super::is_url(url));
+            let error = super::super::check(url).unwrap_err().to_string();
+            assert!(error.contains(why) && !error.contains("secret"), "{error}");
+            assert_eq!(connect(url).map(drop).unwrap_err().to_string(), error);
+        }
         let error = connect("postgres://ann@127.0.0.1:1/lab").map(drop).unwrap_err().to_string();
         assert!(error.contains("postgres://ann@127.0.0.1:1/lab") && error.contains("refused"), "{error}");
     }
