@@ -75,7 +75,9 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
 }
 
 fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<()> {
-    if from.path() == to.path() {
+    // By whatever way each is named.
+    let place = |store: &Store| std::fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().to_owned());
+    if place(from) == place(to) {
         bail!("both stores are {}; name another one", from.path().display());
     }
     let copied = from.copy_to(to, &filter_of(from, arguments)?)?;

@@ -3,6 +3,9 @@
 
 use linerate_results::figure::Digits;
 
+/// From here on a figure is no measurement's, and its digits would take the line's room.
+const LONG: f64 = 1e15;
+
 /// A count, with its thousands apart.
 pub(super) fn count(value: u64) -> String {
     grouped(&value.to_string())
@@ -29,6 +32,9 @@ pub(super) fn figure(value: f64, digits: i32) -> String {
     }
     if !value.is_finite() {
         return if value > 0.0 { "unlimited" } else { "" }.to_owned();
+    }
+    if value.abs() >= LONG {
+        return format!("{value:.*e}", (digits - 1) as usize);
     }
     // Rounded first, for 999.96 is 1,000 and not 1,000.0.
     let rounded: f64 = format!("{value:.*e}", (digits - 1) as usize).parse().unwrap_or(value);
@@ -88,6 +94,7 @@ mod tests {
             (99.9996, 4, "100.0"),
             (0.012_345, 3, "0.0123"),
             (-1234.5, 3, "-1,234"),
+            (1e308, 4, "1.000e308"),
             (f64::INFINITY, 4, "unlimited"),
         ] {
             assert_eq!(figure(value, digits), text);

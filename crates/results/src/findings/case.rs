@@ -823,6 +823,8 @@ pub(super) fn percent(share: f64) -> String {
 /// A figure with three digits or so.
 pub(super) fn tidy(value: f64) -> String {
     match value.abs() {
+        // No measurement's: its digits would fill lines.
+        absurd if absurd >= 1e15 => format!("{value:.2e}"),
         large if large >= 100.0 => format!("{value:.0}"),
         middle if middle >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),

@@ -37,11 +37,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             ),
         ),
     };
+    let is_longest = ring.is_some_and(|ring| ring.max.is_some_and(|max| max <= ring.current));
     let mut finding = RULE
         .finds(case, Some(side.end), sure, at.part, sentence)
         .because(at.evidence())
         .because(case.of_loss(&at))
-        .wrong_if("It is wrong if as many are lost with a longer ring: then the CPU cannot take in what comes, ever.");
+        .wrong_if(if is_longest {
+            "It is wrong if as many of a tenth of the load are lost: then it is no full ring that drops them."
+        } else {
+            "It is wrong if as many are lost with a longer ring: then the CPU cannot take in what comes, ever."
+        });
     if let Some(ring) = ring {
         let of = ring.max.map_or(String::new(), |max| format!(" of at most {max}"));
         finding = finding.because(format!("the ring has {} descriptors{of}", ring.current));
