@@ -363,6 +363,33 @@ mod tests {
     }
 
     #[test]
+    fn no_change_is_the_same_load_and_no_other() {
+        let machine = Machine::shipped("any").unwrap();
+        let effort = Effort { sets: 8, generations: 1, frames: 100, seed: 1 };
+        let sets = crate::fit::unfitted(&machine, effort).sets;
+        let row = |payload: f64, offered: f64| {
+            let load = Load { workload: Workload::UdpRx, payload, offered_mbps: Some(offered) };
+            Row { id: String::new(), load, set: Vec::new() }
+        };
+        let of = |row: Row, mbps: f64| (row, Measured { mbps, noise: 0.01, lost_at: None });
+        let mut measured = vec![
+            of(row(1470.0, 500.0), 420.0),
+            of(row(1470.0, 100.0), 90.0),
+            of(row(1470.0, 102.0), 91.0),
+            of(row(300.0, 500.0), 95.0),
+        ];
+        for _ in 0..2 {
+            let null = |row: Row| null(&machine, &sets, &measured, &row, effort);
+            assert_eq!(null(row(1470.0, 500.0)), Null { mbps: 420.0, measured: true });
+            assert_eq!(null(row(1470.0, 100.0)), Null { mbps: 90.0, measured: true });
+            assert_eq!(null(row(1470.0, 101.0)), Null { mbps: 90.0 / 100.0 * 101.0, measured: true });
+            // Packets of a size that was not measured.
+            assert!(!null(row(64.0, 500.0)).measured);
+            measured.reverse();
+        }
+    }
+
+    #[test]
     fn ranks_of_equal_values_are_their_mean() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 0.0]), [2.5, 1.0, 2.5, 0.0]);
         assert!((spearman(&[1.0, 2.0, 3.0], &[1.0, 8.0, 27.0]) - 1.0).abs() < 1e-12);

@@ -382,3 +382,36 @@ fn bucket_mbps(nic: &Nic) -> Option<f64> {
 pub(super) fn of_load_and_machine(sets: Vec<Set>) -> (Vec<Set>, Vec<Set>) {
     sets.into_iter().partition(|set| matches!(set.axis.as_str(), "rate" | "message_size"))
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_results::sample;
+
+    use super::*;
+
+    #[test]
+    fn a_load_is_of_all_streams_and_of_the_line() {
+        let offered = |asked: &[(&str, &str)], set: &[(&str, &str)]| {
+            let mut record = sample::udp(0, Direction::Tx, 100, 90.0);
+            for (name, value) in asked {
+                record.asked.insert((*name).to_owned(), (*value).to_owned());
+            }
+            for machine in [&mut record.target, &mut record.host] {
+                machine.environment.nic.as_mut().unwrap().speed_mbps = Some(1000);
+            }
+            let sets = set.iter().map(|(axis, value)| Set { axis: (*axis).to_owned(), value: (*value).to_owned() });
+            let calibration = Calibration::of(std::slice::from_ref(&record), &record).unwrap();
+            let row = calibration.asked(String::new(), sets.collect()).unwrap();
+            row.load.offered_mbps.map(|mbps| mbps.round())
+        };
+        assert_eq!(offered(&[("rate", "100M")], &[]), Some(100.0));
+        assert_eq!(offered(&[("rate", "100M"), ("streams", "4")], &[]), Some(400.0));
+        assert_eq!(offered(&[("rate", "100M"), ("streams", "4")], &[("rate", "50M")]), Some(200.0));
+        assert_eq!(offered(&[("rate", "unlimited")], &[]), None);
+        // 1470 octets of 1538 on the line.
+        for streams in ["1", "4"] {
+            assert_eq!(offered(&[("rate", "10%"), ("streams", streams)], &[]), Some(96.0));
+            assert_eq!(offered(&[("rate", "100M"), ("streams", streams)], &[("rate", "50%")]), Some(478.0));
+        }
+    }
+}
