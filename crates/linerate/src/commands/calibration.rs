@@ -408,10 +408,10 @@ mod tests {
         assert_eq!(offered(&[("rate", "100M"), ("streams", "4")], &[]), Some(400.0));
         assert_eq!(offered(&[("rate", "100M"), ("streams", "4")], &[("rate", "50M")]), Some(200.0));
         assert_eq!(offered(&[("rate", "unlimited")], &[]), None);
-        // 1470 octets of 1538 on the line.
+        // 1470 octets of 1536 on the line.
         for streams in ["1", "4"] {
             assert_eq!(offered(&[("rate", "10%"), ("streams", streams)], &[]), Some(96.0));
-            assert_eq!(offered(&[("rate", "100M"), ("streams", streams)], &[("rate", "50%")]), Some(478.0));
+            assert_eq!(offered(&[("rate", "100M"), ("streams", streams)], &[("rate", "50%")]), Some(479.0));
         }
     }
 }
