@@ -232,3 +232,21 @@ fn ended(watched: &Watched) -> Vec<Piece> {
     pieces.extend(Piece::Lines(said).under("What was said, the newest first"));
     pieces
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_campaign_whose_process_failed_has_ended() {
+        let mut watched = Watched::default();
+        let now = |watched: &Watched| present(watched, Instant::now()).text(80);
+        assert_eq!(now(&watched).trim(), "The machines are being reached.");
+        watched.broke_off("--precision: 'abc' is not allowed.");
+        assert_eq!(now(&watched).trim(), "It ended early: --precision: 'abc' is not allowed.");
+        assert_eq!(news(&watched), "It ended early: --precision: 'abc' is not allowed.");
+        // What it said itself stands.
+        watched.broke_off("another");
+        assert!(news(&watched).contains("--precision"));
+    }
+}

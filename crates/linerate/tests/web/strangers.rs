@@ -164,6 +164,7 @@ fn what_is_not_allowed_names_its_flag() {
         ("plan=tcp&target=local&set=rate", "NAME=VALUE"),
         ("plan=tcp&target=local&set=rat%3D1M", "rat"),
         ("plan=tcp&target=local&repeat=0", "repeats"),
+        ("plan=tcp&target=local&precision=abc", "percentage"),
         ("plan=tcp&target=local&set=rate%3D1%3A1000000000%3A1", "rate"),
     ] {
         server.post("/runs", body).check(400, &[sentence]);
@@ -187,6 +188,10 @@ fn what_others_reach_needs_a_proxy() {
     }
     let ran = Running::start(bench.linerate(&["web", "--name", "http://lab:80"])).wait(LONG);
     ran.check_sentence(&["--name", "without a scheme"]);
+    // A password in a store's URL would stand on every page.
+    let ran = Running::start(bench.linerate(&["web", "--store", "Postgres://ann:secret@127.0.0.1:1/lab"])).wait(LONG);
+    ran.check_sentence(&["URL", "password", ".pgpass"]);
+    assert!(!ran.stderr.contains("secret"), "{ran:#?}");
     let server = Server::start(&bench, &[]);
     let busy = format!("127.0.0.1:{}", server.port);
     let ran = Running::start(bench.linerate(&["web", "--listen", &busy])).wait(LONG);

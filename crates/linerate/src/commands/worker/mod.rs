@@ -216,3 +216,22 @@ fn name() -> Result<String> {
     let machine = if machine.is_empty() { "worker".to_owned() } else { machine };
     Ok(format!("{machine}-{}", octets.map(|octet| format!("{octet:02x}")).concat()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bench_that_cannot_be_is_said_at_the_start() {
+        let file = std::env::temp_dir().join(format!("linerate-bench-{}.toml", std::process::id()));
+        let said = |more: &str| {
+            std::fs::write(&file, format!("name = 'b'\ntarget = 'local'\n{more}")).unwrap();
+            read(&file).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(said("addresses = { target = '192.0.2.1', host = 'fe80::1%eth0' }"), Ok(()));
+        let error = said("addresses = { target = 'not an ip' }").unwrap_err();
+        assert!(error.contains("addresses: target: 'not an ip'"), "{error}");
+        assert!(said("host = 'ftp:x:y'").unwrap_err().contains("host: "));
+        std::fs::remove_file(file).unwrap();
+    }
+}
