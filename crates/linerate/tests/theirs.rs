@@ -47,7 +47,7 @@ fn a_record_starts_no_program() {
     let case = linerate_results::findings::cases::cases().into_iter().find(|case| case.name.starts_with("fec: FIFO"));
     for (at, place) in [0, 1].into_iter().enumerate() {
         let mut record = case.as_ref().unwrap().record.clone();
-        record.id = id::id(1_795_230_000_000 + at as u64, [3; 10]);
+        (record.id, record.trial.index) = (id::id(1_795_230_000_000 + at as u64, [3; 10]), at as u32);
         let machine = if place == 0 { &mut record.target } else { &mut record.host };
         machine.endpoint = format!("exec:touch {ran_it}");
         store.insert(&record).unwrap();

@@ -223,13 +223,14 @@ fn is_known(machine: &Machine, resource: Resource) -> bool {
     resource == Resource::Link && !machine.unknown().contains(&Parameter::LinkRate)
 }
 
-/// The same load with as much of what is set as was measured; of another offered load, that no more of it is lost than of the nearest
+/// The same load with as much of what is set as was measured, or else the nearest size of the same traffic; of another offered load, that no more of it is lost than of the nearest
 /// lower one; where there is none of these, what the model has without the change.
 fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row: &Row, effort: Effort) -> Null {
     let alike = measured.iter().filter(|(one, _)| is_as_much(&one.load, &row.load));
     let alike = alike.filter(|(one, _)| one.set.iter().all(|set| row.set.contains(set)));
-    // With most of what is set, and of those the nearest load.
-    let place = |one: &Row| (Reverse(one.set.len()), distance(&one.load, &row.load));
+    // Of the same size, or the nearest; of those with most of what is set, and of those the nearest load.
+    let size = |one: &Row| (one.load.payload / row.load.payload).ln().abs();
+    let place = |one: &Row| (size(one), Reverse(one.set.len()), distance(&one.load, &row.load));
     let nearest = alike.min_by(|(a, _), (b, _)| place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal));
     if let Some((_, measured)) = nearest {
         return Null { mbps: measured.mbps, measured: true };
@@ -256,9 +257,9 @@ fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row:
 /// A sender is never quite at the rate that it was asked for: loads that differ by less are the same.
 const SAME_LOAD: f64 = 0.005;
 
-/// Whether as much is offered the same way, in packets of the same size.
+/// Whether as much is offered the same way.
 fn is_as_much(one: &Load, other: &Load) -> bool {
-    one.workload == other.workload && one.payload == other.payload && distance(one, other) < SAME_LOAD
+    one.workload == other.workload && distance(one, other) < SAME_LOAD
 }
 
 /// By what share two offered loads differ.
@@ -383,8 +384,9 @@ mod tests {
             assert_eq!(null(row(1470.0, 500.0)), Null { mbps: 420.0, measured: true });
             assert_eq!(null(row(1470.0, 100.0)), Null { mbps: 90.0, measured: true });
             assert_eq!(null(row(1470.0, 101.0)), Null { mbps: 90.0 / 100.0 * 101.0, measured: true });
-            // Packets of a size that was not measured.
-            assert!(!null(row(64.0, 500.0)).measured);
+            // Of a size that was not measured, the nearest.
+            assert_eq!(null(row(64.0, 500.0)), Null { mbps: 95.0, measured: true });
+            assert_eq!(null(row(1000.0, 500.0)), Null { mbps: 420.0, measured: true });
             measured.reverse();
         }
     }
