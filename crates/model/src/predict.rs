@@ -148,11 +148,7 @@ fn one(
     let null = null(machine, sets, measured, row, effort);
     let losing = each.iter().filter(|one| one.outcome.delivered < one.outcome.sent).count() as f64 / each.len() as f64;
     let half = (interval.1 - interval.0) / 2.0 / median.max(f64::MIN_POSITIVE);
-    let is_said = |axis: &String| {
-        let says = |(one, _): &(Row, Measured)| one.set.iter().any(|set| set.axis == *axis);
-        !machine.assumed.contains(axis) || measured.iter().all(says)
-    };
-    let unknown = row.set.iter().find(|set| !is_said(&set.axis));
+    let unknown = row.set.iter().find(|set| !is_said(machine, measured, &set.axis));
     let refusal = if measured.is_empty() {
         Some(Refusal::Unmeasured)
     } else if let Some(set) = unknown {
@@ -181,6 +177,12 @@ fn one(
     let widest = parameters.fold(None, most).filter(|(_, share)| *share >= WORTH_NAMING);
     let trial = trials.best(goes_with).filter(|(_, share)| *share >= WORTH_NAMING);
     Prediction { row: row.clone(), median, interval, null, limit: most_often(&each), widest, trial, refusal }
+}
+
+/// Whether the machine's file says how this is set, or every row does.
+fn is_said(machine: &Machine, measured: &[(Row, Measured)], axis: &String) -> bool {
+    let says = |(one, _): &(Row, Measured)| one.set.iter().any(|set| set.axis == *axis);
+    !machine.assumed.contains(axis) || measured.iter().all(says)
 }
 
 /// The noise of a figure that is measured afterwards: the rows' median, or that of those rows that meet a limit, or do not, as this one
@@ -353,6 +355,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setting::Set;
 
     #[test]
     fn skill_is_how_much_nearer_than_the_null() {
@@ -363,15 +366,45 @@ mod tests {
         assert_eq!(skill(std::iter::empty()), None);
     }
 
+    fn row(payload: f64, offered: f64) -> Row {
+        let load = Load { workload: Workload::UdpRx, payload, offered_mbps: Some(offered) };
+        Row { id: String::new(), load, set: Vec::new() }
+    }
+
+    #[test]
+    fn a_limited_figure_is_as_noisy_as_limited_rows() {
+        let of = |offered: f64, mbps: f64, noise: f64| (row(1470.0, offered), Measured { mbps, noise, lost_at: None });
+        let mut rows = vec![of(40.0, 40.0, 0.01), of(70.0, 69.8, 0.01), of(90.0, 90.0, 0.01), of(115.0, 97.0, 0.1)];
+        assert_eq!(noise(&rows, &row(1470.0, 200.0), 97.0), 0.1);
+        assert_eq!(noise(&rows, &row(1470.0, 50.0), 50.0), 0.01);
+        // Where no row is as it is, all rows say.
+        rows.truncate(3);
+        assert_eq!(noise(&rows, &row(1470.0, 200.0), 97.0), 0.01);
+        // What was lost where a limit is has met one, however much its repeats differ.
+        let (noisy, asked) = (Measured { mbps: 90.0, noise: 0.3, lost_at: None }, row(1470.0, 200.0));
+        assert!(is_beyond(&[(row(1470.0, 115.0), noisy)], &asked));
+        let lost = Measured { lost_at: Some(linerate_path::stage::Stage::Link), ..noisy };
+        assert!(!is_beyond(&[(row(1470.0, 115.0), lost)], &asked));
+    }
+
+    #[test]
+    fn what_every_row_says_is_said() {
+        let machine = Machine::shipped("any").unwrap();
+        let axis = "rx.hand_up".to_owned();
+        let set = Set { axis: axis.clone(), value: "copy".to_owned() };
+        let mut rows = vec![(row(1470.0, 100.0), Measured { mbps: 90.0, noise: 0.01, lost_at: None })];
+        assert!(!is_said(&machine, &rows, &axis) && is_said(&machine.clone().saying(&set).unwrap(), &rows, &axis));
+        rows[0].0.set.push(set);
+        assert!(is_said(&machine, &rows, &axis));
+        rows.push((row(1470.0, 200.0), rows[0].1));
+        assert!(!is_said(&machine, &rows, &axis));
+    }
+
     #[test]
     fn no_change_is_the_same_load_and_no_other() {
         let machine = Machine::shipped("any").unwrap();
         let effort = Effort { sets: 8, generations: 1, frames: 100, seed: 1 };
         let sets = crate::fit::unfitted(&machine, effort).sets;
-        let row = |payload: f64, offered: f64| {
-            let load = Load { workload: Workload::UdpRx, payload, offered_mbps: Some(offered) };
-            Row { id: String::new(), load, set: Vec::new() }
-        };
         let of = |row: Row, mbps: f64| (row, Measured { mbps, noise: 0.01, lost_at: None });
         let mut measured = vec![
             of(row(1470.0, 500.0), 420.0),

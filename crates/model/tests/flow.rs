@@ -66,6 +66,18 @@ fn nothing_in_the_way_is_line_rate_at_every_size() {
 }
 
 #[test]
+fn what_limits_is_never_the_load_where_frames_are_lost() {
+    // Bursts of line rate and long pauses: nothing is busy for most of the time, and the FIFO is too short.
+    let machine = Receiver { fifo: fifo(4000.0), dma: Dma { rate: 50.0, frame_us: 1.0 }, ..receiver() };
+    let bursts = Traffic { spacing: Spacing::Bursts(20.0), ..traffic(1514.0, 8000.0) };
+    let outcome = receive(&machine, bursts);
+    assert!(outcome.delivered < FRAMES as u64 && outcome.busy.iter().all(|(_, share)| *share < 0.93), "{outcome:?}");
+    assert_ne!(outcome.limit(), Resource::Offered);
+    let outcome = receive(&receiver(), traffic(1514.0, 8000.0));
+    assert_eq!((outcome.delivered, outcome.limit()), (FRAMES as u64, Resource::Offered));
+}
+
+#[test]
 fn an_endless_fifo_loses_nothing_however_slow_the_dma() {
     let machine = Receiver { dma: Dma { rate: 10.0, frame_us: 1.0 }, ..receiver() };
     let outcome = receive(&machine, traffic(1514.0, f64::INFINITY));

@@ -305,8 +305,7 @@ impl Source<'_> {
     /// The same of what was asked, for whoever has read it already.
     pub(crate) fn offered_by(self, spec: &Spec) -> Option<f64> {
         let both = self.record.direction == Direction::Both && self.direction.is_none();
-        let each = spec.offered_bps().unwrap_or(f64::INFINITY);
-        let offered = each * f64::from(spec.streams) * if both { 2.0 } else { 1.0 };
+        let offered = spec.offered_by_all_bps().unwrap_or(f64::INFINITY) * if both { 2.0 } else { 1.0 };
         self.record.workload.is_stream().then_some(offered)
     }
 }

@@ -91,7 +91,7 @@ impl Tally {
         self.add_since(store, &id::first_of(self.newest_ms.saturating_sub(LATE_MS)))?;
         // Records that are older than any clock is wrong came from another store; and none ever goes, so that another store is in
         // its place where there are fewer.
-        if self.counted < there || self.counted > store.count()? {
+        if self.counted < there || (self.counted > there && self.counted > store.count()?) {
             self.clear();
             self.add_since(store, "")?;
         }

@@ -369,6 +369,11 @@ impl Spec {
         }
     }
 
+    /// The same of all streams of a direction together.
+    pub fn offered_by_all_bps(&self) -> Option<f64> {
+        Some(self.offered_bps()? * f64::from(self.streams))
+    }
+
     /// How many packets of a stream are due before `rate` takes the place of `first_rate`, by an even schedule; `None`: `rate`
     /// holds all the time.
     pub fn first_packets(&self) -> Option<u64> {

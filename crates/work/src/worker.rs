@@ -477,16 +477,16 @@ impl Worker {
                     continue;
                 }
             };
-            let (mut is_cancelled, attempt) = (false, claim.attempt);
+            let (mut is_dropped, attempt) = (false, claim.attempt);
             let begun = |before: Option<JobRecord>| {
                 let before = before.unwrap_or_else(|| JobRecord::waiting(job.clone()));
                 // What somebody else queued under this name stays what it is.
                 if before.job != job {
-                    is_cancelled = true;
+                    is_dropped = true;
                     return None;
                 }
-                is_cancelled = before.cancelled_by.is_some() || before.state.has_ended();
-                match is_cancelled {
+                is_dropped = before.cancelled_by.is_some() || before.state.has_ended();
+                match is_dropped {
                     true if before.state.has_ended() => None,
                     true => Some(JobRecord { state: JobState::Cancelled, ended_ms: Some(now.unix_ms), ..before }),
                     false => Some(JobRecord {
@@ -501,7 +501,7 @@ impl Worker {
                 }
             };
             change(broker, Bucket::Jobs, &job.id, begun)?;
-            if is_cancelled {
+            if is_dropped {
                 broker.settle(&claim)?;
                 continue;
             }

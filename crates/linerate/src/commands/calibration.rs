@@ -20,6 +20,8 @@ use linerate_stats::median;
 use linerate_trial::line::Line;
 use linerate_trial::spec::{self, Ip, Spec};
 
+use crate::measure::conduct::line;
+
 /// Runs of the same that differ by less are not told apart: where there are no repeats, or they agree better.
 const LEAST_NOISE: f64 = 0.01;
 const NOISE_OF_ONE: f64 = 0.03;
@@ -89,7 +91,7 @@ impl Calibration {
             configurations: configurations(&used),
             newest: Key::of(newest)?,
             asked: newest.asked_spec()?,
-            line: line(newest),
+            line: line_of(newest),
             left_out: usable - used.len(),
             known: Known::of(newest, &used),
         })
@@ -121,7 +123,7 @@ impl Calibration {
             load.payload = spec.message_octets().into();
         }
         spec.at_line(self.line).map_err(|error| anyhow!("--set rate: {error}"))?;
-        load.offered_mbps = of_all_streams(&spec).map(|bps| bps / 1e6);
+        load.offered_mbps = spec.offered_by_all_bps().map(|bps| bps / 1e6);
         Ok(load)
     }
 
@@ -168,10 +170,8 @@ impl Key {
     fn of(record: &Record) -> Option<Key> {
         let flow = &record.result.as_ref()?.flow;
         flow.throughput_bps.filter(|bps| *bps > 0.0)?;
-        let spec = record.asked_spec()?;
+        let spec = asked_at_line(record)?;
         let workload = workload(record)?;
-        let mut at_line = spec.clone();
-        at_line.at_line(line(record)).ok()?;
         let lossy = flow.tcp.as_ref().is_some_and(|tcp| {
             tcp.segments_sent.is_some_and(|sent| tcp.retransmissions as f64 > RETRANSMITTED * sent as f64)
         });
@@ -200,16 +200,15 @@ impl Key {
     }
 }
 
-/// The line between a record's ends, as their links tell of it.
-fn line(record: &Record) -> Line {
-    let nics = || [&record.target, &record.host].into_iter().filter_map(|machine| machine.environment.nic.as_ref());
-    let mbps = nics().filter_map(|nic| nic.speed_mbps).min();
-    Line { bits_per_s: mbps.map(|mbps| u64::from(mbps) * 1_000_000), mtu: nics().filter_map(|nic| nic.mtu).min() }
+fn line_of(record: &Record) -> Line {
+    line([&record.target.environment, &record.host.environment])
 }
 
-/// What all streams together offer, bits per second; `None`: as much as goes.
-fn of_all_streams(spec: &Spec) -> Option<f64> {
-    Some(spec.offered_bps()? * f64::from(spec.streams.max(1)))
+/// What was asked, with bits per second in the place of a part of the line's; `None` too where no link tells the line's rate.
+fn asked_at_line(record: &Record) -> Option<Spec> {
+    let mut spec = record.asked_spec()?;
+    spec.at_line(line_of(record)).ok()?;
+    Some(spec)
 }
 
 /// Octets of payload of a full segment: what is asked for, or what the MTU leaves beside headers with timestamps.
@@ -264,11 +263,7 @@ fn configuration(key: Key, group: &[&Record]) -> Option<Configuration> {
     let mbps = median(&throughput)? / 1e6;
     // What was offered is what the sender did send, where the partner is the sender; else what was asked.
     let workload = workload(group.first()?)?;
-    let asked = of(|record| {
-        let mut spec = record.asked_spec()?;
-        spec.at_line(line(record)).ok()?;
-        of_all_streams(&spec)
-    });
+    let asked = of(|record| asked_at_line(record)?.offered_by_all_bps());
     let sent = of(|record| record.result.as_ref()?.flow.achieved_load_bps);
     let offered = if workload == Workload::UdpRx { median(&sent).or(median(&asked)) } else { median(&asked) };
     let load = Load { workload, payload: key.payload.into(), offered_mbps: offered.map(|bps| bps / 1e6) };
@@ -388,6 +383,20 @@ mod tests {
     use linerate_results::sample;
 
     use super::*;
+
+    #[test]
+    fn few_repeats_tell_little_of_their_noise() {
+        // Student's quantile of 90 % over the normal one: t of 1, 2, 4 and 29 degrees of freedom (any table), over 1.2816.
+        for (repeats, ratio) in [(2, 3.078 / 1.2816), (3, 1.886 / 1.2816), (5, 1.533 / 1.2816), (30, 1.311 / 1.2816)] {
+            let values: Vec<f64> = (0..repeats).map(|at| 100.0 + 10.0 * f64::from(at % 2)).collect();
+            let mean = values.iter().sum::<f64>() / f64::from(repeats);
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            let deviation = (squares / f64::from(repeats - 1)).sqrt() / mean;
+            let found = noise(&values) / deviation;
+            assert!((found / ratio - 1.0).abs() < 0.05, "{repeats} repeats: {found}, not {ratio}");
+        }
+        assert_eq!((noise(&[100.0]), noise(&[100.0; 5])), (NOISE_OF_ONE, LEAST_NOISE));
+    }
 
     #[test]
     fn a_load_is_of_all_streams_and_of_the_line() {

@@ -78,13 +78,15 @@ fn machine(name: &str) -> Result<Machine> {
 
 /// The machine with what is given of it.
 fn with_now(machine: Machine, now: &[String], said: &[Set]) -> Result<Machine> {
-    axes("--now", now)?.iter().try_fold(machine, |machine, set| match set.axis.as_str() {
-        "mtu" => bail!("--now mtu={}: what was measured says its own payload", set.value),
-        axis if said.iter().any(|one| one.axis == axis && one.value != set.value) => {
-            let said = said.iter().find(|one| one.axis == axis).map_or("", |one| &one.value);
-            bail!("--now {axis}={}: the newest record says {axis}={said}; leave it out", set.value)
+    axes("--now", now)?.iter().try_fold(machine, |machine, set| {
+        let Set { axis, value } = set;
+        if axis == "mtu" {
+            bail!("--now mtu={value}: what was measured says its own payload");
         }
-        _ => machine.saying(set).map_err(|error| anyhow!("--now {}={}: {error}", set.axis, set.value)),
+        if let Some(other) = said.iter().find(|one| one.axis == *axis && one.value != *value) {
+            bail!("--now {axis}={value}: the newest record says {axis}={}; leave it out", other.value);
+        }
+        machine.saying(set).map_err(|error| anyhow!("--now {axis}={value}: {error}"))
     })
 }
 

@@ -116,7 +116,8 @@ fn run(
         _ => Environment::default(),
     });
     [conducted.target, conducted.host] = described;
-    conducted.spec.at_line(line(conducted)).map_err(|error| TrialError::Refused(error.to_string()))?;
+    let line = line([&conducted.target, &conducted.host]);
+    conducted.spec.at_line(line).map_err(|error| TrialError::Refused(error.to_string()))?;
     if let Some(middle) = &pair.middle {
         let mut described = middle.describe(&middle.ports(pair, route)?, &pair.modules[End::Target])?;
         described.machine.settings = told.middle;
@@ -197,8 +198,8 @@ fn run(
 }
 
 /// What the ends' links tell of the line between them.
-fn line(conducted: &Conducted) -> Line {
-    let nics = || [&conducted.target, &conducted.host].into_iter().filter_map(|machine| machine.nic.as_ref());
+pub(crate) fn line(ends: [&Environment; 2]) -> Line {
+    let nics = || ends.into_iter().filter_map(|machine| machine.nic.as_ref());
     let mbps = nics().filter_map(|nic| nic.speed_mbps).min();
     Line { bits_per_s: mbps.map(|mbps| u64::from(mbps) * 1_000_000), mtu: nics().filter_map(|nic| nic.mtu).min() }
 }

@@ -207,11 +207,9 @@ impl Found {
 
     /// How the predictions did, in a sentence.
     fn did(&self) -> String {
-        if self.predicted().next().is_none() {
-            return "No row was predicted, so there is nothing to judge.".to_owned();
-        }
         let inside = self.predicted().filter(|(mbps, prediction)| prediction.holds(*mbps)).count();
         let places = match self.predicted().count() {
+            0 => return "No row was predicted, so there is nothing to judge.".to_owned(),
             1 => format!("The prediction is {} the interval", if inside == 1 { "inside" } else { "outside" }),
             all => format!("{inside} of {all} predictions are inside the interval"),
         };
@@ -373,10 +371,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_is_not_judged() {
+        let table = Rows::shipped("004").unwrap();
+        let mut shown = found(&table);
+        let Ok(found) = &mut shown.found else { unreachable!("its rows are reproduced") };
+        found.predictions.iter_mut().for_each(|one| one.refusal = Some(Refusal::FewSets(3)));
+        let text = shown.text(None);
+        assert!(text.contains("No row was predicted, so there is nothing to judge."), "{text}");
+        assert!(!text.contains("no change at all"), "{text}");
+    }
+
+    #[test]
     fn rows_that_no_set_reproduces_are_said_with_what_to_do() {
         let table = Rows::shipped("004").unwrap();
         let found = Err(NotReproduced { best: 3.4, row: "arge.0".to_owned() });
-        let text = Predicted { table: &table, left_out: 0, found }.text(None);
+        let shown = Predicted { table: &table, left_out: 0, found };
+        let object: Value = serde_json::from_str(&shown.json()).unwrap();
+        assert_eq!(object["not_reproduced"], json!({"row": "arge.0", "times_its_noise": 3.4}));
+        let text = shown.text(None);
         assert!(text.contains("Not identifiable") && text.contains("misses 'arge.0' by 3.4 times its noise"), "{text}");
     }
 }

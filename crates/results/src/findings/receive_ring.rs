@@ -43,7 +43,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(at.evidence())
         .because(case.of_loss(&at))
         .wrong_if(if is_longest {
-            "It is wrong if as many of a tenth of the load are lost: then it is no full ring that drops them."
+            "It is wrong if as many are lost at a tenth of the load: then it is no full ring that drops them."
         } else {
             "It is wrong if as many are lost with a longer ring: then the CPU cannot take in what comes, ever."
         });
