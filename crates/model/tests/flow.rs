@@ -69,11 +69,11 @@ fn nothing_in_the_way_is_line_rate_at_every_size() {
 fn what_limits_is_never_the_load_where_frames_are_lost() {
     // Bursts of line rate and long pauses: nothing is busy for most of the time, and the FIFO is too short.
     let machine = Receiver { fifo: fifo(4000.0), dma: Dma { rate: 50.0, frame_us: 1.0 }, ..receiver() };
-    let bursts = Traffic { spacing: Spacing::Bursts(20.0), ..traffic(1514.0, 8000.0) };
+    let bursts = Traffic { spacing: Spacing::Bursts(20.0), ..traffic(1514.0, 0.008) };
     let outcome = receive(&machine, bursts);
     assert!(outcome.delivered < FRAMES as u64 && outcome.busy.iter().all(|(_, share)| *share < 0.93), "{outcome:?}");
     assert_ne!(outcome.limit(), Resource::Offered);
-    let outcome = receive(&receiver(), traffic(1514.0, 8000.0));
+    let outcome = receive(&receiver(), traffic(1514.0, 0.008));
     assert_eq!((outcome.delivered, outcome.limit()), (FRAMES as u64, Resource::Offered));
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::services;
 use linerate_work::{
-    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, DeskError, Job, JobState, Memory, Nats, Now, Overview,
-    Priority, Ticket, Timing, Worker, benches, cancel, jobs, leases, submit, workers,
+    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, DeskError, Job, JobState, Maintenance, Memory, Nats,
+    Now, Overview, Priority, Ticket, Timing, Worker, benches, cancel, jobs, leases, maintain, submit, workers,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -271,4 +271,14 @@ fn a_worker_over_a_server() {
     assert!(leases(&mut desk).unwrap().is_empty() && workers(&mut desk).unwrap().len() == 1);
     let known = benches(&mut desk).unwrap();
     assert!(known[0].fence > 1_795_500_000_000, "{known:?}");
+    // No name is a pattern.
+    let why = || Some(Maintenance { by: "ann".to_owned(), reason: "new board".to_owned() });
+    for pattern in ["*", ">", "b.*", ""] {
+        assert!(matches!(maintain(&mut desk, pattern, why()), Err(DeskError::Unknown { .. })), "{pattern}");
+    }
+    assert_eq!(benches(&mut desk).unwrap(), known);
+    maintain(&mut desk, "b", why()).unwrap();
+    assert_eq!(benches(&mut desk).unwrap()[0].maintenance, why());
+    worker.leave(&mut queue).unwrap();
+    assert_eq!(workers(&mut desk).unwrap(), []);
 }
