@@ -26,7 +26,8 @@ pub(super) const DIED: Rule = Rule {
     name: "flow-died",
     says: "A flow brought nothing any more from a moment on: the way went, or the program at one end did.",
     rests_on: "The event flow-died: nothing arrived of it before the trial's end for at least 0.4 s (tcp-rr 0.8 s, udp-rr and \
-               tcp-crr 1.5 s), 5 % of the trial, and as long as a stall takes at least.",
+               tcp-crr 1.5 s), 5 % of the trial, and as long as a stall takes at least. Where most of what TCP lost was lost before, or round trips waited \
+               for its timer and came to their end, the silence may be its timer's, and comes behind.",
     source: "RFC 2680, section 2.5.",
     suggests: &[],
     find: find_died,
@@ -133,7 +134,8 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
     // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.
     let by_loss = match shares.reduce(f64::max) {
         Some(share) => share < MOST_OF_THEM,
-        None => case.retransmitted().is_some_and(|share| share >= SOME),
+        // Round trips that waited for the timer and came to their end were lost before.
+        None => case.retransmitted().is_some_and(|share| share >= SOME) || case.waited_for_timer().is_some(),
     };
     let at = tidy(first.at_s);
     // The path went, not a flow: TCP notices the end of an outage with its next try, after as long again.
