@@ -57,6 +57,8 @@ impl Refused {
 
 /// The longest time that a client leaves out (iperf3's MAX_OMIT_TIME).
 const MOST_OMIT_S: u64 = 600;
+/// Octets of all streams that a test may be asked for: numbers are exact up to here ([`super::parameters`]).
+const MOST_OCTETS: u64 = 1 << 53;
 /// What clients of TCP read and write at once where their user does not say.
 const USUAL_LEN: u32 = 128 << 10;
 
@@ -83,6 +85,7 @@ pub fn spec_of(parameters: &Parameters, limits: &Limits) -> Result<Spec, Refused
     let blocks = parameters.blockcount.saturating_mul(parameters.len.unwrap_or(0));
     spec.extent = match parameters.num.max(blocks) {
         0 => Extent::Time(Duration::from_secs(parameters.time)),
+        octets if octets.saturating_mul(spec.streams.into()) > MOST_OCTETS => return Err(Refused::Parameters),
         octets => Extent::Octets(octets),
     };
     let rate = parameters.bandwidth.or(parameters.fqrate).unwrap_or(0);
@@ -352,6 +355,8 @@ mod tests {
         check(r#"{"udp":true,"time":1,"len":15}"#, &usual, Refused::Parameters);
         check(r#"{"tcp":true,"time":1,"len":4294967296}"#, &usual, Refused::Parameters);
         check(r#"{"tcp":true,"time":1,"len":1000,"parallel":129}"#, &usual, Refused::Parameters);
+        check(r#"{"tcp":true,"blockcount":133333333333333333,"len":1024}"#, &usual, Refused::Parameters);
+        check(r#"{"tcp":true,"num":9007199254740992,"len":1024,"parallel":2}"#, &usual, Refused::Parameters);
         check(r#"{"tcp":true,"time":3599,"omit":2,"len":1000}"#, &usual, Refused::Time);
         let slow = Limits { rate: Some(9_000_000), ..usual.clone() };
         check(r#"{"udp":true,"time":1,"len":1000,"parallel":2,"bandwidth":5000000}"#, &slow, Refused::Rate);
