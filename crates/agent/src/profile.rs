@@ -1,7 +1,6 @@
 //! A profile beside no trial: begun, and told when its time is over.
 //! Knows no transport; nobody needs the lease for it, because it changes nothing.
 
-use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use linerate_control::Outbox;
 use linerate_control::message::{Event, LONGEST_PROFILE_S, RefusalKind};
 use linerate_host::cpu::CpuMeter;
 use linerate_host::profile::{Least, Profiler};
+use linerate_machine::channel::{Sender, channel};
 use linerate_trial::spec::MAX_PROFILE_HZ;
 
 use crate::refusal::Refusal;
@@ -30,7 +30,7 @@ impl Profiling {
         let profiler = Profiler::open(hz, Least::Machine).map_err(|error| failed(&error))?;
         let meter = CpuMeter::start().ok();
         let running = profiler.start().map_err(|error| failed(&error))?;
-        let (stop, stopped) = mpsc::channel::<()>();
+        let (stop, stopped) = channel::<()>(1);
         let outlet = outlet.clone();
         let thread = std::thread::Builder::new()
             .name("profile".to_owned())

@@ -2,7 +2,7 @@
 //! Knows no setting; [`linerate_host::guard`] changes them and puts them back.
 
 use std::net::IpAddr;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use linerate_control::message::{RefusalKind, Reply};
 use linerate_host::guard::{self, Guard, GuardError};
 use linerate_host::{quiet, scheduling};
 use linerate_machine::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
+use linerate_machine::channel::{Sender, channel};
 use linerate_machine::setting::{self, RECEIVER_SCHEDULING, Scheduling};
 
 use crate::refusal::Refusal;
@@ -32,7 +33,7 @@ pub(crate) struct SettingsOf {
     /// What keeps a port silent, by the trials of frames so far.
     silenced: Vec<String>,
     /// Dropped when nothing waits to be confirmed any more.
-    timer: Option<mpsc::Sender<()>>,
+    timer: Option<Sender<()>>,
     /// Who changes them, for those who find them changed.
     pub(crate) by: String,
 }
@@ -139,7 +140,7 @@ impl SettingsOf {
         if let Some(within) = within {
             let (generation, theirs) = (guard.generation(), Arc::clone(&self.guard));
             let receivers = Arc::clone(&self.receivers);
-            let (timer, ended) = mpsc::channel::<()>();
+            let (timer, ended) = channel::<()>(1);
             self.timer = Some(timer);
             let roll_back = move || {
                 if ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout)

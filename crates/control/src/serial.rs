@@ -11,8 +11,9 @@
 //! ```
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use linerate_machine::channel::{Receiver, Sender, channel};
 
 use crate::link::Link;
 
@@ -68,11 +69,11 @@ pub fn converse_in_turn(
     // A controller may wait for an agent that was killed and has been started again.
     answers.write_all(&[END])?;
     let turn = Arc::new(Mutex::new(Turn { number: 0, answers: Box::new(answers) }));
-    let (opened_sent, opened) = mpsc::channel();
+    let (opened_sent, opened) = channel(WAITING);
     crate::small_thread("linerate-line").spawn(move || {
         let _ = split(line, &opened_sent);
     })?;
-    for (count, (number, said)) in (1..).zip(opened) {
+    for (count, (number, said)) in (1..).zip(std::iter::from_fn(|| opened.recv())) {
         {
             let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
             turn.number = count;
@@ -93,7 +94,7 @@ const WAITING: usize = 64;
 fn split(mut line: impl Read, opened: &Sender<(u64, Receiver<Vec<u8>>)>) -> io::Result<()> {
     let mut octets = [0; 512];
     let mut number: Option<String> = None;
-    let mut conversation: Option<SyncSender<Vec<u8>>> = None;
+    let mut conversation: Option<Sender<Vec<u8>>> = None;
     loop {
         let count = match line.read(&mut octets) {
             Ok(0) => return Ok(()),
@@ -114,7 +115,7 @@ fn split(mut line: impl Read, opened: &Sender<(u64, Receiver<Vec<u8>>)>) -> io::
                         let parsed = digits.parse();
                         number = None;
                         let Ok(parsed) = parsed else { continue };
-                        let (sender, said) = mpsc::sync_channel(WAITING);
+                        let (sender, said) = channel(WAITING);
                         if opened.send((parsed, said)).is_err() {
                             return Ok(());
                         }

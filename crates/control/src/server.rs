@@ -2,10 +2,11 @@
 //! Knows nothing of what requests do: a handler does them.
 
 use std::io::Read;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use linerate_machine::channel::{NotSent, Sender, channel};
 use serde::Deserialize;
 
 use crate::line::{LONGEST_FROM_AGENT, LONGEST_FROM_CONTROLLER, LineError, LineReader, LineWriter, WriteError};
@@ -96,7 +97,7 @@ pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &
     });
     let state = Mutex::new(State { heard: Instant::now(), ended: None });
     let outlet = Outbox(Arc::new(Shared { writer, silence: server.silence, state }));
-    let (requests_sent, requests) = mpsc::sync_channel(WAITING);
+    let (requests_sent, requests) = channel(WAITING);
     let theirs = outlet.clone();
     let reading = move || theirs.read(LineReader::new(reader, LONGEST_FROM_CONTROLLER), &requests_sent);
     if let Err(error) = crate::small_thread("linerate-read").spawn(reading) {
@@ -178,7 +179,7 @@ impl Outbox {
     }
 
     /// The reader thread.
-    fn read(&self, mut lines: LineReader<impl Read>, requests: &SyncSender<RequestLine>) {
+    fn read(&self, mut lines: LineReader<impl Read>, requests: &Sender<RequestLine>) {
         let mut greeted = false;
         let ending = loop {
             let line = match lines.next_line() {
@@ -207,10 +208,10 @@ impl Outbox {
                 Ok(RequestLine { id, request: Request::Ping }) => self.reply(id, Reply::Done),
                 Ok(request) => match requests.try_send(request) {
                     Ok(()) => (),
-                    Err(TrySendError::Full(RequestLine { id, .. })) => {
+                    Err(NotSent::Full(RequestLine { id, .. })) => {
                         self.refuse(id, RefusalKind::OutOfOrder, "too many requests wait; wait for their answers");
                     }
-                    Err(TrySendError::Disconnected(_)) => return,
+                    Err(NotSent::Closed(_)) => return,
                 },
                 Err(Unreadable { re, kind, message }) => {
                     let _ = self.send(&AgentLine::Refusal { re, kind, message });

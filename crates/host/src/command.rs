@@ -5,9 +5,10 @@ use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use linerate_machine::channel::{Receiver, channel};
 
 use crate::sys;
 
@@ -93,7 +94,7 @@ pub fn run(
         return Err(if stop() { CommandError::Stopped } else { CommandError::Late(program.clone(), patience) });
     }
     let after = Duration::from_secs(1);
-    let text = |from: mpsc::Receiver<Vec<u8>>| {
+    let text = |from: Receiver<Vec<u8>>| {
         from.recv_timeout(after).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     };
     Ok(Ended { status, printed: text(printed), complained: text(complained) })
@@ -119,8 +120,8 @@ fn wait(child: &Child, deadline: Instant, stop: &impl Fn() -> bool) -> io::Resul
 }
 
 /// Reads a pipe in a thread of its own: two pipes read in turn could each wait for the other.
-fn read_beside(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel();
+fn read_beside(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel(1);
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(pipe) = pipe {

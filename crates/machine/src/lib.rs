@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod change;
+pub mod channel;
 pub mod cpu;
 #[cfg(any(test, feature = "docs-tests"))]
 pub mod docs_tests;

@@ -2,12 +2,13 @@
 //! Knows no terminal; lines come from a stream, and text goes where its user says.
 
 use std::io::{self, Read};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use linerate_machine::channel::{Receiver, Sender, channel};
 use linerate_machine::printable::in_line;
 
-use crate::menu::{Answer, Choice, Item, Menu, Question};
+use crate::menu::{Answer, Choice, Menu, Question, Shown};
 use crate::text;
 
 /// What nobody types by hand; the rest of a longer line is dropped.
@@ -28,8 +29,8 @@ pub struct Dialogue<'a> {
 /// What came of a menu.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Picked<'m, A> {
-    /// An item was chosen.
-    Item(&'m Item<A>),
+    /// An item was chosen, and means this.
+    Item(&'m A),
     /// The way out was.
     Out,
     /// Nobody is there any more.
@@ -66,7 +67,7 @@ impl<'a> Dialogue<'a> {
         ended: &'a dyn Fn() -> bool,
         width: usize,
     ) -> io::Result<Dialogue<'a>> {
-        let (sent, lines) = mpsc::sync_channel(LINES_AHEAD);
+        let (sent, lines) = channel(LINES_AHEAD);
         // It waits for a person, and ends with the process: nothing else ends a read of a terminal.
         let reader = std::thread::Builder::new().name("menu-input".to_owned()).stack_size(64 << 10);
         reader.spawn(move || read_lines(input, &sent))?;
@@ -75,13 +76,21 @@ impl<'a> Dialogue<'a> {
 
     /// Shows the menu until something is chosen.
     pub fn choose<'m, A>(&self, menu: &'m Menu<A>) -> Picked<'m, A> {
+        match self.choice(&menu.shown) {
+            Some(Choice::Item(at)) => Picked::Item(&menu.actions[at]),
+            Some(_) => Picked::Out,
+            None => Picked::End,
+        }
+    }
+
+    /// An item or the way out; `None`: nobody is there any more.
+    fn choice(&self, menu: &Shown) -> Option<Choice> {
         self.tell(&text::menu(menu, self.width));
         loop {
             (self.say)(&format!("Choose 0 to {} (? explains): ", menu.items.len()));
-            let Some(line) = self.line() else { return Picked::End };
+            let line = self.line()?;
             match menu.chosen(&line) {
-                Choice::Item(item) => return Picked::Item(item),
-                Choice::Out => return Picked::Out,
+                choice @ (Choice::Item(_) | Choice::Out) => return Some(choice),
                 Choice::Help => self.tell(&text::help(menu, self.width)),
                 Choice::Again => self.tell(&text::menu(menu, self.width)),
                 Choice::Unknown => {
@@ -94,7 +103,7 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Asks until the answer is one that `check` lets pass; the error is a sentence.
-    pub fn ask(&self, question: &Question, check: impl Fn(&str) -> Result<(), String>) -> Asked {
+    pub fn ask(&self, question: &Question, check: &dyn Fn(&str) -> Result<(), String>) -> Asked {
         loop {
             (self.say)(&format!("{} [{}]: ", in_line(&question.prompt, 100), in_line(&question.last, 100)));
             let Some(line) = self.line() else { return Asked::End };
@@ -167,7 +176,7 @@ impl<'a> Dialogue<'a> {
 }
 
 /// Hands over line after line until the stream ends, or nobody wants them. A last line without an end is none.
-fn read_lines(mut input: impl Read, lines: &SyncSender<String>) {
+fn read_lines(mut input: impl Read, lines: &Sender<String>) {
     let (mut line, mut octets) = (Vec::new(), [0; 256]);
     loop {
         let read = match input.read(&mut octets) {
@@ -217,8 +226,8 @@ mod tests {
     fn a_script_chooses_and_answers() {
         let menu = menu();
         let said = held("nine\n?\n2\n1\n0\n", |dialogue| {
-            assert!(matches!(dialogue.choose(&menu), Picked::Item(item) if item.action == 'b'));
-            assert!(matches!(dialogue.choose(&menu), Picked::Item(item) if item.action == 'a'));
+            assert!(matches!(dialogue.choose(&menu), Picked::Item('b')));
+            assert!(matches!(dialogue.choose(&menu), Picked::Item('a')));
             assert_eq!(dialogue.choose(&menu), Picked::Out);
             assert_eq!(dialogue.choose(&menu), Picked::End);
         });
@@ -231,10 +240,10 @@ mod tests {
         let question = Question { prompt: "Size".into(), last: "8K".into(), allowed: "bytes, like 64K".into() };
         let check = |text: &str| if text == "no" { Err("'no' is no size".to_owned()) } else { Ok(()) };
         let said = held("no\n?\n64K\n\n.\n", |dialogue| {
-            assert_eq!(dialogue.ask(&question, check), Asked::Is("64K".into()));
-            assert_eq!(dialogue.ask(&question, check), Asked::Is("8K".into()));
-            assert_eq!(dialogue.ask(&question, check), Asked::Left);
-            assert_eq!(dialogue.ask(&question, check), Asked::End);
+            assert_eq!(dialogue.ask(&question, &check), Asked::Is("64K".into()));
+            assert_eq!(dialogue.ask(&question, &check), Asked::Is("8K".into()));
+            assert_eq!(dialogue.ask(&question, &check), Asked::Left);
+            assert_eq!(dialogue.ask(&question, &check), Asked::End);
         });
         assert!(said.contains("'no' is no size\n") && said.contains("bytes, like 64K;"), "{said}");
     }
@@ -257,10 +266,10 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut_and_nonsense_is_no_choice() {
-        let (sent, lines) = mpsc::sync_channel(10);
+        let (sent, lines) = channel(10);
         read_lines(io::Cursor::new([&b"x".repeat(5000)[..], b"\n\xff\xfe\r1\nrest"].concat()), &sent);
         drop(sent);
-        let lines: Vec<String> = lines.iter().collect();
+        let lines: Vec<String> = std::iter::from_fn(|| lines.recv()).collect();
         assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [1024, 6, 1]);
     }
 }

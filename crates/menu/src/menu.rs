@@ -1,57 +1,68 @@
 //! A menu, its items, and a question: what there is to choose, not how it is drawn.
 //! Knows nothing of what an item does.
 
-/// A menu. Items are numbered from 1; 0 is the way out.
+/// A menu: what is shown, and what choosing an item means, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Menu<A> {
+    /// What is shown.
+    pub shown: Shown,
+    /// What each item means.
+    pub actions: Vec<A>,
+}
+
+/// What is shown of a menu. Items are numbered from 1; 0 is the way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
     /// What it is about.
     pub title: String,
     /// What is to be known before anything is chosen, a sentence each.
     pub notes: Vec<String>,
     /// What can be chosen.
-    pub items: Vec<Item<A>>,
+    pub items: Vec<Item>,
     /// What the way out is called.
     pub way_out: &'static str,
 }
 
 /// An item of a menu.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item<A> {
+pub struct Item {
     /// What it is called.
     pub label: String,
     /// Its present value; of a test, what it was asked for last.
     pub value: Option<String>,
     /// What it does, in a sentence, for who asks.
     pub help: String,
-    /// What choosing it means.
-    pub action: A,
 }
 
 impl<A> Menu<A> {
     /// A menu without items.
     pub fn new(title: impl Into<String>, way_out: &'static str) -> Menu<A> {
-        Menu { title: title.into(), notes: Vec::new(), items: Vec::new(), way_out }
+        let shown = Shown { title: title.into(), notes: Vec::new(), items: Vec::new(), way_out };
+        Menu { shown, actions: Vec::new() }
     }
 
     /// With one more item.
     pub fn item(&mut self, label: impl Into<String>, value: Option<String>, help: impl Into<String>, action: A) {
-        self.items.push(Item { label: label.into(), value, help: help.into(), action });
+        self.shown.items.push(Item { label: label.into(), value, help: help.into() });
+        self.actions.push(action);
     }
 
     /// With one more note.
     pub fn note(&mut self, sentence: impl Into<String>) {
-        self.notes.push(sentence.into());
+        self.shown.notes.push(sentence.into());
     }
+}
 
+impl Shown {
     /// What a line that somebody typed chooses.
-    pub fn chosen(&self, line: &str) -> Choice<'_, A> {
+    pub fn chosen(&self, line: &str) -> Choice {
         match line.trim() {
             "" => Choice::Again,
             "0" | "q" | "quit" | "exit" => Choice::Out,
             "?" | "h" | "help" => Choice::Help,
-            word => match word.parse::<usize>().ok().and_then(|number| self.items.get(number.checked_sub(1)?)) {
-                Some(item) => Choice::Item(item),
-                None => Choice::Unknown,
+            word => match word.parse() {
+                Ok(number) if (1..=self.items.len()).contains(&number) => Choice::Item(number - 1),
+                _ => Choice::Unknown,
             },
         }
     }
@@ -59,9 +70,9 @@ impl<A> Menu<A> {
 
 /// What a line chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice<'a, A> {
-    /// An item.
-    Item(&'a Item<A>),
+pub enum Choice {
+    /// An item, from 0.
+    Item(usize),
     /// The way out.
     Out,
     /// What the items do.
@@ -115,14 +126,14 @@ mod tests {
         let mut menu = Menu::new("a", "Exit");
         menu.item("first", None, "", 'a');
         menu.item("second", None, "", 'b');
-        let action = |line: &str| match menu.chosen(line) {
-            Choice::Item(item) => Some(item.action),
+        let action = |line: &str| match menu.shown.chosen(line) {
+            Choice::Item(at) => Some(menu.actions[at]),
             _ => None,
         };
         assert_eq!((action("1"), action(" 2 \r"), action("3"), action("-1")), (Some('a'), Some('b'), None, None));
-        assert_eq!((menu.chosen("0"), menu.chosen("q")), (Choice::Out, Choice::Out));
-        assert_eq!((menu.chosen(""), menu.chosen("?")), (Choice::Again, Choice::Help));
-        assert_eq!(menu.chosen("99999999999999999999999"), Choice::Unknown);
+        assert_eq!((menu.shown.chosen("0"), menu.shown.chosen("q")), (Choice::Out, Choice::Out));
+        assert_eq!((menu.shown.chosen(""), menu.shown.chosen("?")), (Choice::Again, Choice::Help));
+        assert_eq!(menu.shown.chosen("99999999999999999999999"), Choice::Unknown);
     }
 
     #[test]

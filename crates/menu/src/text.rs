@@ -3,13 +3,13 @@
 
 use linerate_machine::printable::in_line;
 
-use crate::menu::Menu;
+use crate::menu::Shown;
 
 /// Values longer than that are told in short; a menu is no place for them.
 const LONGEST: usize = 200;
 
 /// The menu: its title, and its rows.
-pub fn menu<A>(menu: &Menu<A>, width: usize) -> Vec<String> {
+pub fn menu(menu: &Shown, width: usize) -> Vec<String> {
     let mut lines = wrapped(&in_line(&menu.title, LONGEST), width.max(20));
     lines.extend(rows(menu, width).into_iter().map(|(_, line)| line));
     lines
@@ -17,7 +17,7 @@ pub fn menu<A>(menu: &Menu<A>, width: usize) -> Vec<String> {
 
 /// Its notes, an item a line with its value in brackets, and the way out, which is behind the last item; each line with the
 /// number, from 0, of the item that it belongs to.
-pub fn rows<A>(menu: &Menu<A>, width: usize) -> Vec<(Option<usize>, String)> {
+pub fn rows(menu: &Shown, width: usize) -> Vec<(Option<usize>, String)> {
     let width = width.max(20);
     let mut rows = Vec::new();
     for note in &menu.notes {
@@ -37,7 +37,7 @@ pub fn rows<A>(menu: &Menu<A>, width: usize) -> Vec<(Option<usize>, String)> {
 }
 
 /// What each item does.
-pub fn help<A>(menu: &Menu<A>, width: usize) -> Vec<String> {
+pub fn help(menu: &Shown, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (at, item) in menu.items.iter().enumerate().filter(|(_, item)| !item.help.is_empty()) {
         let line = format!("{}: {}", in_line(&item.label, LONGEST), item.help);
@@ -99,6 +99,7 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::menu::Menu;
 
     #[test]
     fn a_menu_as_text() {
@@ -107,6 +108,7 @@ mod tests {
         all.item("Speed", Some("1000".into()), "What is offered.", ());
         all.item("Pause frames", Some("rx on tx off".into()), "", ());
         all.item("Show", None, "", ());
+        let all = all.shown;
         assert_eq!(
             menu(&all, 80),
             [

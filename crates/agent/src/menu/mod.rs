@@ -103,7 +103,7 @@ impl Console<'_> {
         loop {
             let menu = self.main_menu();
             let next = match self.dialogue.choose(&menu) {
-                Picked::Item(item) => self.act(item.action),
+                Picked::Item(&action) => self.act(action),
                 Picked::End => Next::Ends,
                 Picked::Out => match holder() {
                     // What the trial was begun with would change under it.
@@ -191,7 +191,7 @@ impl Console<'_> {
             Ok(_) => Ok(()),
             Err(_) => Err(format!("This machine has no interface {name}; the table shows those with addresses.")),
         };
-        match self.dialogue.ask(&question, exists) {
+        match self.dialogue.ask(&question, &exists) {
             Asked::Is(name) => self.interface = Some(name),
             Asked::Left => {}
             Asked::End => return Next::Ends,
@@ -206,8 +206,8 @@ impl Console<'_> {
         }
         loop {
             match self.dialogue.choose(&menu) {
-                Picked::Item(item) => {
-                    if let Next::Ends = self.act(item.action) {
+                Picked::Item(&action) => {
+                    if let Next::Ends = self.act(action) {
                         return Next::Ends;
                     }
                 }
@@ -222,7 +222,7 @@ impl Console<'_> {
         let read = || (screens::read(screen, self.interface.as_deref()), Instant::now());
         let (mut before, mut then) = read();
         self.dialogue.tell(&table::lines(&before, self.dialogue.width()));
-        self.until_enter(|| {
+        self.until_enter(&mut || {
             let (now, at) = read();
             let with_rates = now.with_rates(&before, (at - then).as_secs_f64());
             self.dialogue.tell(&table::lines(&with_rates, self.dialogue.width()));
@@ -236,14 +236,14 @@ impl Console<'_> {
         for sentence in &before.missing {
             self.dialogue.sentence(sentence);
         }
-        self.until_enter(|| {
+        self.until_enter(&mut || {
             let (now, at) = read();
             self.dialogue.sentence(&screen::statistics(&now, &before, (at - then).as_secs_f64()));
             (before, then) = (now, at);
         })
     }
 
-    fn until_enter(&self, mut again: impl FnMut()) -> Next {
+    fn until_enter(&self, again: &mut dyn FnMut()) -> Next {
         self.dialogue.sentence("Again every 5 s; Enter goes back.");
         loop {
             match self.dialogue.pause(EVERY) {

@@ -1,17 +1,20 @@
 //! The controller's side of a conversation in a few lines: for a test that is started at the board itself.
 //! Knows what an answer may hold, as far as the menu shows it.
 
+use std::fs::File;
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use linerate_control::line::{LONGEST_FROM_AGENT, LineReader};
 use linerate_control::message::PROTOCOL;
 use linerate_control::{Guard, Psk, noise};
 use linerate_host::sys::child;
-use serde::Deserialize;
+use linerate_machine::channel::{Receiver, channel};
+use serde_json::Value;
 
 use crate::arguments::address_and_port;
 
@@ -21,62 +24,6 @@ const ANSWER: Duration = Duration::from_secs(15);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How long a machine may take to be reached.
 const REACH: Duration = Duration::from_secs(8);
-
-/// What an agent says, as far as it is of interest here.
-#[derive(Deserialize)]
-struct Said {
-    #[serde(default)]
-    linerate: Option<u32>,
-    #[serde(default)]
-    reply: Option<Reply>,
-    #[serde(default)]
-    refusal: Option<Refusal>,
-    #[serde(default)]
-    event: Option<Event>,
-}
-
-#[derive(Deserialize)]
-struct Reply {
-    re: u64,
-    reply: Body,
-}
-
-#[derive(Deserialize)]
-struct Body {
-    #[serde(default)]
-    ports: Vec<(u16, u16)>,
-}
-
-#[derive(Deserialize)]
-struct Refusal {
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct Event {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    flows: Vec<Flow>,
-    #[serde(default)]
-    message: String,
-}
-
-/// One flow, from one end.
-#[derive(Deserialize)]
-pub(super) struct Flow {
-    role: String,
-    octets: u64,
-    messages: u64,
-    elapsed_ns: u64,
-    #[serde(default)]
-    arrivals: Option<Arrivals>,
-}
-
-#[derive(Deserialize)]
-struct Arrivals {
-    received: u64,
-}
 
 /// An agent at one end of the test.
 pub(super) struct Peer {
@@ -105,6 +52,8 @@ impl Peer {
         let (Some(writer), Some(reader)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(cannot("it has no streams"));
         };
+        // As files, which the program has a use for anyway.
+        let (reader, writer) = (File::from(OwnedFd::from(reader)), File::from(OwnedFd::from(writer)));
         Peer::greet("this machine", Box::new(reader), Box::new(writer), Carrier::Child(child))
     }
 
@@ -128,7 +77,7 @@ impl Peer {
         writer: Box<dyn Write + Send>,
         carrier: Carrier,
     ) -> Result<Peer, String> {
-        let (sent, lines) = mpsc::sync_channel(64);
+        let (sent, lines) = channel(64);
         let read = move || {
             let mut lines = LineReader::new(reader, LONGEST_FROM_AGENT);
             while let Ok(Some(line)) = lines.next_line() {
@@ -142,9 +91,9 @@ impl Peer {
         let mut peer = Peer { name, lines, writer: Some(writer), asked: 0, spoke: Instant::now(), carrier };
         peer.write(&format!("{{\"linerate\":{PROTOCOL},\"program\":\"linerate-agent --menu\"}}"))?;
         let hello = peer.said(Instant::now() + ANSWER)?.ok_or_else(|| peer.silent())?;
-        match hello.linerate {
-            Some(PROTOCOL) => Ok(peer),
-            _ => Err(format!("On {name} another version answers; install the same one on both machines.")),
+        match hello["linerate"].as_u64() == Some(PROTOCOL.into()) {
+            true => Ok(peer),
+            false => Err(format!("On {name} another version answers; install the same one on both machines.")),
         }
     }
 
@@ -156,41 +105,42 @@ impl Peer {
         Ok(id)
     }
 
-    /// The answer to that: ports, where it has some.
-    pub(super) fn answer(&mut self, id: u64) -> Result<Vec<(u16, u16)>, String> {
+    /// The line with the answer to that.
+    pub(super) fn answer(&mut self, id: u64) -> Result<Value, String> {
         let until = Instant::now() + ANSWER;
         loop {
-            match self.said(until)? {
-                Some(Said { reply: Some(Reply { re, reply }), .. }) if re == id => return Ok(reply.ports),
-                Some(_) => {}
-                None => return Err(self.silent()),
+            let said = self.said(until)?.ok_or_else(|| self.silent())?;
+            if said["reply"]["re"].as_u64() == Some(id) {
+                return Ok(said);
             }
         }
     }
 
-    /// Whether the end of the trial has been told within this time: what its flows were.
-    pub(super) fn finished(&mut self, within: Duration) -> Result<Option<Vec<Flow>>, String> {
+    /// Whether the end of the trial has been told within this time: the line that does.
+    pub(super) fn finished(&mut self, within: Duration) -> Result<Option<Value>, String> {
         if self.spoke.elapsed() >= HEARTBEAT {
             self.ask("{\"type\":\"ping\"}")?;
         }
-        match self.said(Instant::now() + within)? {
-            Some(Said { event: Some(event), .. }) => match event.kind.as_str() {
-                "finished" => Ok(Some(event.flows)),
-                "trial-failed" => Err(format!("On {}: {}.", self.name, event.message)),
-                _ => Ok(None),
-            },
+        let Some(said) = self.said(Instant::now() + within)? else { return Ok(None) };
+        match said["event"]["type"].as_str() {
+            Some("finished") => Ok(Some(said)),
+            Some("trial-failed") => Err(self.complains(&said["event"]["message"])),
             _ => Ok(None),
         }
     }
 
+    fn complains(&self, message: &Value) -> String {
+        format!("On {}: {}.", self.name, message.as_str().unwrap_or("it could not go on"))
+    }
+
     /// The next that is said; `None`: nothing until then. A refusal is an error.
-    fn said(&mut self, until: Instant) -> Result<Option<Said>, String> {
+    fn said(&mut self, until: Instant) -> Result<Option<Value>, String> {
         match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(line) => {
-                let said: Said = serde_json::from_str(&line)
+                let said: Value = serde_json::from_str(&line)
                     .map_err(|_| format!("What {} says cannot be read; install the same version there.", self.name))?;
-                match said.refusal {
-                    Some(refusal) => Err(format!("On {}: {}.", self.name, refusal.message)),
+                match said.get("refusal") {
+                    Some(refusal) => Err(self.complains(&refusal["message"])),
                     None => Ok(Some(said)),
                 }
             }
@@ -228,15 +178,23 @@ impl Drop for Peer {
     }
 }
 
-/// What a test gave, in a sentence: what the receiver got, and of datagrams what was lost.
-pub(super) fn told(flows: &[Flow]) -> String {
-    let receivers = || flows.iter().filter(|flow| flow.role == "receiver");
-    let rate = |flow: &Flow| if flow.elapsed_ns == 0 { 0.0 } else { flow.octets as f64 * 8e3 / flow.elapsed_ns as f64 };
-    let mbps: f64 = receivers().map(rate).sum();
-    let arrived: Option<u64> = receivers().map(|flow| flow.arrivals.as_ref().map(|one| one.received)).sum();
+/// What a test gave, in a sentence: what the receiver got, and of datagrams what was lost. Of the lines in which
+/// each end told its trial's end.
+pub(super) fn told(ends: &[Value]) -> String {
+    let (mut mbps, mut sent, mut arrived) = (0.0, 0, None);
+    for flow in ends.iter().filter_map(|said| said["event"]["flows"].as_array()).flatten() {
+        let number = |name: &str| flow[name].as_u64().unwrap_or(0);
+        if flow["role"].as_str() == Some("sender") {
+            sent += number("messages");
+            continue;
+        }
+        mbps += number("octets") as f64 * 8e3 / number("elapsed_ns").max(1) as f64;
+        if let Some(received) = flow["arrivals"]["received"].as_u64() {
+            arrived = Some(arrived.unwrap_or(0) + received);
+        }
+    }
     let mut sentence = format!("{mbps:.1} Mbit/s of payload at the receiver");
     if let Some(arrived) = arrived {
-        let sent: u64 = flows.iter().filter(|flow| flow.role == "sender").map(|flow| flow.messages).sum();
         match sent.checked_sub(arrived) {
             Some(lost) if sent > 0 => {
                 let percent = lost as f64 / sent as f64 * 100.0;
@@ -250,29 +208,33 @@ pub(super) fn told(flows: &[Flow]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn flow(role: &str, octets: u64, messages: u64, received: Option<u64>) -> Flow {
-        let arrivals = received.map(|received| Arrivals { received });
-        Flow { role: role.to_owned(), octets, messages, elapsed_ns: 2_000_000_000, arrivals }
+    fn flow(role: &str, octets: u64, messages: u64, received: Option<u64>) -> Value {
+        let mut flow = json!({"role": role, "octets": octets, "messages": messages, "elapsed_ns": 2_000_000_000});
+        if let Some(received) = received {
+            flow["arrivals"] = json!({"received": received, "late": 0});
+        }
+        flow
+    }
+
+    fn finished(flows: &[Value]) -> Value {
+        json!({"event": {"type": "finished", "flows": flows}})
     }
 
     #[test]
     fn a_test_in_a_sentence() {
-        let tcp =
-            [flow("sender", 9, 1, None), flow("receiver", 25_000_000, 1, None), flow("receiver", 25_000_000, 1, None)];
-        assert_eq!(told(&tcp), "200.0 Mbit/s of payload at the receiver.");
-        let udp = [flow("sender", 9, 1000, None), flow("receiver", 2_500_000, 990, Some(990))];
-        assert_eq!(told(&udp), "10.0 Mbit/s of payload at the receiver, 10 of 1000 datagrams lost (1.00 %).");
-    }
-
-    #[test]
-    fn what_is_said_is_read_as_far_as_it_is_known() {
-        let line = r#"{"event":{"type":"finished","end":"host","flows":[{"id":0,"role":"receiver","octets":5,"messages":1,"elapsed_ns":7,"arrivals":{"received":1,"late":0}}],"counters":{}}}"#;
-        let said: Said = serde_json::from_str(line).unwrap();
-        assert_eq!(said.event.unwrap().flows[0].octets, 5);
-        let line = r#"{"reply":{"re":3,"reply":{"type":"prepared","ports":[[0,40001]],"interface":"eth0"}}}"#;
-        let said: Said = serde_json::from_str(line).unwrap();
-        assert_eq!(said.reply.unwrap().reply.ports, [(0, 40001)]);
+        let tcp = finished(&[flow("receiver", 25_000_000, 1, None), flow("receiver", 25_000_000, 1, None)]);
+        assert_eq!(told(&[finished(&[flow("sender", 9, 1, None)]), tcp]), "200.0 Mbit/s of payload at the receiver.");
+        let ends =
+            [flow("sender", 9, 1000, None), flow("receiver", 2_500_000, 990, Some(990))].map(|flow| finished(&[flow]));
+        let sentence = "10.0 Mbit/s of payload at the receiver, 10 of 1000 datagrams lost (1.00 %).";
+        assert_eq!(told(&ends), sentence);
+        assert_eq!(
+            told(&[json!(7), finished(&[json!(7), json!({"role": []})])]),
+            "0.0 Mbit/s of payload at the receiver."
+        );
     }
 }

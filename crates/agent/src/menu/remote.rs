@@ -54,7 +54,7 @@ impl Remote {
             last: self.address.clone(),
             allowed: "an address and a port, like [::]:7777 or 10.0.0.2:7777".to_owned(),
         };
-        match dialogue.ask(&address, |text| address_and_port(text).map(|_| ())) {
+        match dialogue.ask(&address, &|text| address_and_port(text).map(|_| ())) {
             Asked::Is(text) => self.address = text,
             Asked::Left => return Next::Goes,
             Asked::End => return Next::Ends,
@@ -65,7 +65,7 @@ impl Remote {
             allowed: "a file of 64 hexadecimal digits; --new-psk FILE makes one".to_owned(),
         };
         let is_key = |text: &str| Psk::read(text.as_ref()).map(|_| ()).map_err(|error| error.to_string());
-        match dialogue.ask(&key, is_key) {
+        match dialogue.ask(&key, &is_key) {
             Asked::Is(text) => self.key = text,
             Asked::Left => return Next::Goes,
             Asked::End => return Next::Ends,

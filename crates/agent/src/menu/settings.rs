@@ -47,7 +47,7 @@ impl MenuSettings {
                 menu.item(*label, Some(value), about, reading);
             }
             let reading = match dialogue.choose(&menu) {
-                Picked::Item(item) => item.action,
+                Picked::Item(reading) => *reading,
                 Picked::Out => return Next::Goes,
                 Picked::End => return Next::Ends,
             };
@@ -65,7 +65,7 @@ impl MenuSettings {
         let allowed = setting::find(name).map_or("", |info| info.allowed);
         let question = Question { prompt: name.clone(), last: value.clone(), allowed: allowed.to_owned() };
         let check = |text: &str| setting::canonical(name, text).map(|_| ()).map_err(|error| error.to_string());
-        match dialogue.ask(&question, check) {
+        match dialogue.ask(&question, &check) {
             Asked::Is(new) if new != *value => match self.set(name, &new, interface) {
                 Ok(changed) => dialogue.sentence(&told(&changed)),
                 Err(sentence) => dialogue.sentence(&sentence),

@@ -7,9 +7,10 @@ use linerate_machine::end::Direction;
 use linerate_machine::units::{OfferedLoad, parse_duration, parse_size};
 use linerate_menu::dialogue::{Asked, Dialogue};
 use linerate_menu::menu::Question;
+use serde_json::Value;
 
 use super::Next;
-use super::peer::{Flow, Peer, told};
+use super::peer::{Peer, told};
 use crate::arguments::address_and_port;
 
 /// What is asked, in this order: how it is called, and what an answer looks like.
@@ -71,7 +72,7 @@ impl Tests {
         for (at, (prompt, allowed)) in ASKED.iter().enumerate() {
             let question =
                 Question { prompt: (*prompt).to_owned(), last: self.last[at].clone(), allowed: (*allowed).to_owned() };
-            match dialogue.ask(&question, |text| check(at, text)) {
+            match dialogue.ask(&question, &|text| check(at, text)) {
                 Asked::Is(text) => self.last[at] = text,
                 Asked::Left => return Next::Goes,
                 Asked::End => return Next::Ends,
@@ -83,7 +84,7 @@ impl Tests {
         if ended() { Next::Ends } else { Next::Goes }
     }
 
-    fn measure(&self, over: Over, direction: Direction, ended: &dyn Fn() -> bool) -> Result<Vec<Flow>, String> {
+    fn measure(&self, over: Over, direction: Direction, ended: &dyn Fn() -> bool) -> Result<[Value; 2], String> {
         let spec = self.spec(over, direction)?;
         // This machine's lease first: who measures here already is to be disturbed by nothing.
         let mut here = Peer::here(&self.first)?;
@@ -106,8 +107,11 @@ impl Tests {
             )
         };
         let [ours, theirs] = both([(&mut here, prepare("target", local)), (&mut host, prepare("host", remote))])?;
-        let connect = |peer: std::net::IpAddr, ports: &[(u16, u16)]| {
-            let ports: Vec<String> = ports.iter().map(|(flow, port)| format!("[{flow},{port}]")).collect();
+        let connect = |peer: std::net::IpAddr, prepared: &Value| {
+            let number = |pair: &Value, at: usize| pair[at].as_u64().unwrap_or(0);
+            let ports = prepared["reply"]["reply"]["ports"].as_array().map_or(&[][..], Vec::as_slice);
+            let ports: Vec<String> =
+                ports.iter().map(|pair| format!("[{},{}]", number(pair, 0), number(pair, 1))).collect();
             format!("{{\"type\":\"connect\",\"peer\":\"{peer}\",\"ports\":[{}]}}", ports.join(","))
         };
         both([(&mut here, connect(remote, &theirs)), (&mut host, connect(local, &ours))])?;
@@ -116,7 +120,7 @@ impl Tests {
 
         let until = Instant::now() + parse_duration(&self.last[TIME]).unwrap_or_default() + GRACE;
         let (mut of_here, mut of_host) = (None, None);
-        while of_here.is_none() || of_host.is_none() {
+        loop {
             if ended() {
                 return Err("The test was ended.".to_owned());
             }
@@ -127,8 +131,11 @@ impl Tests {
             let (now_here, now_host) = (here.finished(TURN)?, host.finished(TURN)?);
             of_here = of_here.or(now_here);
             of_host = of_host.or(now_host);
+            (of_here, of_host) = match (of_here, of_host) {
+                (Some(here), Some(host)) => return Ok([here, host]),
+                not_both => not_both,
+            };
         }
-        Ok(of_here.into_iter().chain(of_host).flatten().collect())
     }
 
     /// The trial as the agents read it; what it does not say is as usual.
@@ -165,7 +172,7 @@ impl Tests {
 }
 
 /// Asks both at the same time, and gives what both answered.
-fn both(asked: [(&mut Peer, String); 2]) -> Result<[Vec<(u16, u16)>; 2], String> {
+fn both(asked: [(&mut Peer, String); 2]) -> Result<[Value; 2], String> {
     let [(here, to_here), (host, to_host)] = asked;
     let (first, second) = (here.ask(&to_here)?, host.ask(&to_host)?);
     // Where one refuses, that is the news; the other is waited for in vain.

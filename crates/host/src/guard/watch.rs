@@ -5,8 +5,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use linerate_machine::channel::channel;
 
 use super::journal::{Journal, Owner, Taken};
 use super::put_back::put_back;
@@ -38,7 +39,7 @@ impl Watchdog {
         let mut child = command.spawn()?;
         let (pipe, stdout) = (child.stdin.take(), child.stdout.take());
         let watchdog = Watchdog { child, pipe };
-        let (said, heard) = mpsc::sync_channel(1);
+        let (said, heard) = channel(1);
         std::thread::Builder::new().name("watchdog".to_owned()).stack_size(64 << 10).spawn(move || {
             let mut line = String::new();
             if let Some(stdout) = stdout {

@@ -10,10 +10,11 @@
 mod ports;
 
 use std::io;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use linerate_machine::channel::{Receiver, Sender, channel};
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::registers::{AroundTrial, Wanted};
@@ -83,7 +84,7 @@ impl Observation {
             let opened = Profiler::open(hz, Least::Machine);
             opened.map_err(|error| no_profile = Some(format!("there is no profile of the middle: {error}"))).ok()
         });
-        let ((go, gone), (stop, stopped)) = (mpsc::channel(), mpsc::channel());
+        let ((go, gone), (stop, stopped)) = (channel(1), channel(1));
         let times = Times {
             warmup: spec.warmup,
             whole: match spec.extent {
@@ -249,8 +250,8 @@ fn is_over_after(stopped: &Receiver<()>, until: Instant) -> bool {
 const MOST_SLICES: usize = linerate_trial::spec::MAX_SLICES as usize;
 const LOOK: Duration = Duration::from_millis(50);
 
-fn is_over(heard: Result<(), mpsc::TryRecvError>) -> bool {
-    heard == Err(mpsc::TryRecvError::Disconnected)
+fn is_over(heard: Result<(), TryRecvError>) -> bool {
+    heard == Err(TryRecvError::Disconnected)
 }
 
 #[cfg(test)]

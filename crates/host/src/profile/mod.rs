@@ -16,11 +16,12 @@ mod places;
 mod record;
 mod stacks;
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
 
+use linerate_machine::channel::{Sender, channel};
 use linerate_machine::profile::{Profile, ProfileClock, ProfileScope};
 
 use crate::cpu::StatReading;
@@ -113,7 +114,7 @@ impl Profiler {
 
     /// Samples from now on.
     pub fn start(self) -> io::Result<Running> {
-        let (stop, stopped) = mpsc::channel();
+        let (stop, stopped) = channel(1);
         let cpus = self.samplers.len() as u32;
         let thread = std::thread::Builder::new().name("profiler".to_owned()).stack_size(STACK).spawn(move || {
             let mut taking = Taking {

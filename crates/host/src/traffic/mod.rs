@@ -38,11 +38,12 @@ mod wait;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_machine::channel::{Receiver, channel};
 use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
 use linerate_machine::registers::{AroundTrial, Wanted};
@@ -205,7 +206,7 @@ pub struct Trial {
     peer_mac: Option<MacAddress>,
     running: Vec<(Flow, JoinHandle<Result<FlowOutcome, TrafficError>>)>,
     /// Whose other ends are in the threads of the flows: none is left when all have ended.
-    going: Mutex<mpsc::Receiver<()>>,
+    going: Mutex<Receiver<()>>,
     /// Weak: a flow whose thread is gone is told by its ledger's being nobody's.
     ledgers: Vec<Weak<Ledger>>,
     sampler: Option<JoinHandle<Sampled>>,
@@ -276,7 +277,7 @@ impl Trial {
             port: None,
             peer_mac: None,
             running: Vec::new(),
-            going: Mutex::new(mpsc::channel().1),
+            going: Mutex::new(channel(1).1),
             ledgers: Vec::new(),
             sampler: None,
             before: Box::default(),
@@ -394,8 +395,8 @@ impl Trial {
         }
         self.port.iter().for_each(Port::handle_start);
         self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
-        let (alive, all_ended) = mpsc::channel::<()>();
-        let (goes, going) = mpsc::channel();
+        let (alive, all_ended) = channel::<()>(1);
+        let (goes, going) = channel(1);
         self.going = Mutex::new(going);
         // Before any thread: where only own threads may be sampled, they are those made from here on.
         let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, Least::OwnThreads) {

@@ -4,9 +4,10 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use linerate_machine::channel::Receiver;
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::End;
 use linerate_trial::doubt::{Doubt, Doubted};

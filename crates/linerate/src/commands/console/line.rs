@@ -57,7 +57,7 @@ impl LineConsole<'_> {
             }
             let menu = menus::menu(place, &self.state, &self.services.states());
             let action = match self.dialogue.choose(&menu) {
-                Picked::Item(item) => item.action,
+                Picked::Item(&action) => action,
                 Picked::Out => {
                     way.pop();
                     continue;
@@ -86,7 +86,7 @@ impl LineConsole<'_> {
     /// Asks what has to be asked, and does it.
     fn act(&mut self, action: Action) -> Next {
         for field in deeds::fields(action, &self.state, self.services.states().remote_is_on) {
-            match self.dialogue.ask(&field.question, |answer| field.check(answer)) {
+            match self.dialogue.ask(&field.question, &|answer| field.check(answer)) {
                 Asked::Is(answer) => self.state.keep(&field, &answer),
                 Asked::Left => return Next::Goes,
                 Asked::End => return Next::Ends,

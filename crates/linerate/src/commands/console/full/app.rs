@@ -142,7 +142,7 @@ impl App {
     pub(super) fn menu(&self) -> (Menu<Action>, usize) {
         let (place, selected) = self.way.last().map_or((Place::Main, 0), |step| (step.place, step.selected));
         let menu = menus::menu(place, &self.state, &self.services);
-        let selected = selected.min(menu.items.len());
+        let selected = selected.min(menu.actions.len());
         (menu, selected)
     }
 
@@ -252,7 +252,7 @@ impl App {
 
     fn key_in_menu(&mut self, code: KeyCode) -> Vec<Effect> {
         let (menu, selected) = self.menu();
-        let last = menu.items.len();
+        let last = menu.actions.len();
         if !matches!(code, KeyCode::Char('0'..='9')) {
             self.digits.clear();
         }
@@ -274,7 +274,7 @@ impl App {
             }
             KeyCode::Char('?') => {
                 let width = usize::from(self.columns);
-                let mut lines = text::help(&menu, width);
+                let mut lines = text::help(&menu.shown, width);
                 lines.extend(KEYS.iter().flat_map(|line| text::wrapped(line, width)));
                 self.show("Help", lines);
                 return Vec::new();
@@ -299,15 +299,14 @@ impl App {
     }
 
     fn choose(&mut self, menu: Menu<Action>, selected: usize) -> Vec<Effect> {
-        match menu.items.into_iter().nth(selected) {
+        match menu.actions.into_iter().nth(selected) {
             None => self.back(true),
-            Some(item) => {
-                let fields = deeds::fields(item.action, &self.state, self.services.remote_is_on);
+            Some(action) => {
+                let fields = deeds::fields(action, &self.state, self.services.remote_is_on);
                 if fields.is_empty() {
-                    return self.act(item.action);
+                    return self.act(action);
                 }
-                self.asking =
-                    Some(Asking { fields, at: 0, action: item.action, typed: String::new(), complaint: None });
+                self.asking = Some(Asking { fields, at: 0, action, typed: String::new(), complaint: None });
                 Vec::new()
             }
         }

@@ -47,11 +47,11 @@ fn in_60_by_20_every_item_can_be_seen() {
     let mut app = app(60, 20);
     let (menu, _) = app.menu();
     let mut seen = String::new();
-    for _ in 0..=menu.items.len() {
+    for _ in 0..=menu.shown.items.len() {
         seen += &drawn(&app);
         key(&mut app, KeyCode::Down);
     }
-    for item in &menu.items {
+    for item in &menu.shown.items {
         assert!(seen.contains(&item.label), "{}", item.label);
     }
     assert!(seen.contains("0  Exit"));

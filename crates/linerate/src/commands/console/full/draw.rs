@@ -60,6 +60,7 @@ fn body(app: &App, area: Rect, buffer: &mut Buffer) {
 fn menu_lines(app: &App, area: Rect, room: usize, buffer: &mut Buffer) -> (String, String) {
     let width = usize::from(area.width);
     let (menu, selected) = app.menu();
+    let menu = menu.shown;
     let rows = text::rows(&menu, width);
     // As far up as can be with the chosen one in sight.
     let last = rows.iter().rposition(|(item, _)| *item == Some(selected)).unwrap_or(0);
