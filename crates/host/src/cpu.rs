@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::{fs, io};
 
 use linerate_machine::cpu::{CpuShares, CpuTimes, CpuUse, PROC_STAT};
+use linerate_machine::map::map_of;
 use linerate_trial::doubt::{Doubt, Doubted};
 
 use crate::sys::thread::monotonic_ns;
@@ -123,7 +124,7 @@ impl StatReading {
             let times = now.times.since(&before.times);
             Some((*cpu, StatTimes { times, nice: now.nice.saturating_sub(before.nice) }))
         };
-        StatReading { cpus: self.cpus.iter().filter_map(growth).collect() }
+        StatReading { cpus: map_of(self.cpus.iter().filter_map(growth)) }
     }
 
     /// All CPUs together. Not the file's own first line: that is of all CPUs there could be, and its idle time leaps
@@ -134,7 +135,7 @@ impl StatReading {
 
     /// Each CPU's fractions; a CPU whose ticks did not move has none.
     pub fn shares(&self) -> BTreeMap<u32, CpuShares> {
-        self.cpus.iter().filter_map(|(cpu, stat)| Some((*cpu, stat.times.shares()?))).collect()
+        map_of(self.cpus.iter().filter_map(|(cpu, stat)| Some((*cpu, stat.times.shares()?))))
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::time::Instant;
 
 use linerate_machine::cpu::TICK_S;
+use linerate_machine::map::map_of;
 
 /// The processes of others at one moment.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl Others {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let stat = |number: u32| Some((number, parse(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)?));
-        Others { at: Instant::now(), processes: without_ours(numbers.filter_map(stat).collect()) }
+        Others { at: Instant::now(), processes: without_ours(map_of(numbers.filter_map(stat))) }
     }
 
     /// What they have done since, of so many CPUs; `None`: too little to tell.

@@ -10,6 +10,7 @@ pub mod docs_tests;
 pub mod end;
 pub mod environment;
 pub mod mac;
+pub mod map;
 pub mod pattern;
 pub mod prefix;
 pub mod printable;

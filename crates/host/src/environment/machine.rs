@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use linerate_machine::environment::{Cpu, Environment, IdleState, IrqTime};
+use linerate_machine::map::map_of;
 
 use crate::cpu::accounts_irq_by_ticks;
 use crate::files::Files;
@@ -103,7 +104,7 @@ fn idle_states(files: &Files) -> Vec<IdleState> {
     let of_each = |file: &str| -> BTreeMap<u32, String> {
         let found = files.lines(&format!("{CPUS}/cpu0/cpuidle/state*/{file}")).into_iter();
         let number = |path: &str| path.rsplit('/').nth(1)?.strip_prefix("state")?.parse().ok();
-        found.filter_map(|(path, text)| Some((number(&path)?, text.trim().to_owned()))).collect()
+        map_of(found.filter_map(|(path, text)| Some((number(&path)?, text.trim().to_owned()))))
     };
     let (names, latencies, disabled) = (of_each("name"), of_each("latency"), of_each("disable"));
     let state = |(number, name)| IdleState {

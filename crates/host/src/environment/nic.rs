@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use linerate_machine::environment::{Amount, Eee, LinkModes, Nic, Pause};
+use linerate_machine::map::map_of;
 use linerate_machine::setting::place::Place;
 use linerate_machine::setting::{DriverRequest, SETTINGS};
 
@@ -67,18 +68,15 @@ fn fill(nic: &mut Nic, mut ask: impl FnMut(Command) -> Vec<u8>) {
     // Features that are on, and those that are off and could be on. What is off for good is left out.
     let features = ask(Command::Features);
     let set = |wanted| content(&features, wanted).map(BitSet::read).unwrap_or_default().names(false).into_iter();
-    nic.offloads = set(HW).map(|name| (name, false)).chain(set(ACTIVE).map(|name| (name, true))).collect();
+    nic.offloads = map_of(set(HW).map(|name| (name, false)).chain(set(ACTIVE).map(|name| (name, true))));
     let coalescing = ask(Command::Coalesce);
-    nic.coalescing = SETTINGS
-        .iter()
-        .filter_map(|info| match info.place {
-            Place::Driver(knob) if knob.request == DriverRequest::Coalesce => {
-                let name = info.name.strip_prefix("coalesce.")?.replace('_', "-");
-                Some((name, number_in(&coalescing, knob.attribute)?))
-            }
-            _ => None,
-        })
-        .collect();
+    nic.coalescing = map_of(SETTINGS.iter().filter_map(|info| match info.place {
+        Place::Driver(knob) if knob.request == DriverRequest::Coalesce => {
+            let name = info.name.strip_prefix("coalesce.")?.replace('_', "-");
+            Some((name, number_in(&coalescing, knob.attribute)?))
+        }
+        _ => None,
+    }));
     nic.rings = amounts(&ask(Command::Rings), [("rx", 6, 2), ("rx-mini", 7, 3), ("rx-jumbo", 8, 4), ("tx", 9, 5)]);
     nic.channels = amounts(&ask(Command::Channels), [("rx", 6, 2), ("tx", 7, 3), ("other", 8, 4), ("combined", 9, 5)]);
 }
@@ -89,7 +87,7 @@ fn amounts(answer: &[u8], attributes: [(&str, u16, u16); 4]) -> BTreeMap<String,
         let amount = Amount { current: number_in(answer, current)?, max: number_in(answer, max) };
         (amount.max != Some(0)).then(|| (name.to_owned(), amount))
     };
-    attributes.into_iter().filter_map(amount).collect()
+    map_of(attributes.into_iter().filter_map(amount))
 }
 
 /// An interface of another machine, as far as its files tell.

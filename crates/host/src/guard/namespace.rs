@@ -51,7 +51,8 @@ impl Namespace {
     /// A path to this namespace. Without a cookie the number may be that of another by now.
     fn find(&self) -> Option<PathBuf> {
         let (inode, _) = self.0.split_once('-')?;
-        namespaces::all().remove(&inode.parse().ok()?)
+        let inode: u64 = inode.parse().ok()?;
+        namespaces::all().into_iter().find_map(|(one, path)| (one == inode).then_some(path))
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use linerate_machine::map::map_of;
 use linerate_machine::setting::place::{Each, Files, Form, Place};
 use linerate_machine::setting::syntax::PerItem;
 
@@ -15,7 +16,8 @@ use crate::{counters, interfaces};
 const CPUS: &str = "devices/system/cpu";
 
 /// The files of a setting, by number; one alone has number 0.
-fn files_of(subject: &Subject, files: &Files) -> Result<BTreeMap<u32, PathBuf>, SettingError> {
+/// By number.
+fn files_of(subject: &Subject, files: &Files) -> Result<Vec<(u32, PathBuf)>, SettingError> {
     let machine = &subject.settings.files;
     let interface = || {
         let path = machine.interface(subject.interface).map_err(|error| subject.not_read(&error, None))?;
@@ -23,15 +25,12 @@ fn files_of(subject: &Subject, files: &Files) -> Result<BTreeMap<u32, PathBuf>, 
     };
     let which = subject.rest().parse::<u32>();
     let file = files.file.replace('*', subject.rest());
-    let of = |things: Vec<(u32, PathBuf)>| -> BTreeMap<u32, PathBuf> {
-        things.into_iter().map(|(number, path)| (number, path.join(&file))).collect()
-    };
     let (mut found, lacks) = match files.of {
-        Each::Interface => (of(vec![(0, interface()?)]), "the kernel has no such file"),
+        Each::Interface => (vec![(0, interface()?)], "the kernel has no such file"),
         Each::RxQueue | Each::TxQueue => {
             let prefix = if files.of == Each::RxQueue { "rx-" } else { "tx-" };
             let queues = numbered(&interface()?.join("queues"), prefix);
-            (of(queues), "the interface has no such queue, or the kernel no such file")
+            (queues, "the interface has no such queue, or the kernel no such file")
         }
         Each::Interrupt => {
             let numbers = match which {
@@ -39,20 +38,25 @@ fn files_of(subject: &Subject, files: &Files) -> Result<BTreeMap<u32, PathBuf>, 
                 Err(_) => interrupts(subject.interface).map_err(|error| subject.not_read(&error, None))?,
             };
             let path = |number| (number, machine.proc(&format!("irq/{number}")));
-            (of(numbers.into_iter().map(path).collect()), "the interface has no such interrupt")
+            (numbers.into_iter().map(path).collect(), "the interface has no such interrupt")
         }
         Each::Cpu => {
             let lacks = match files.form {
                 Form::Word => "nobody governs the frequency of these CPUs",
                 _ => "these CPUs have no such idle state",
             };
-            (of(numbered(&machine.sys(CPUS), "cpu")), lacks)
+            (numbered(&machine.sys(CPUS), "cpu"), lacks)
         }
     };
     if let (Ok(number), true) = (which, subject.info.is_one_or_all()) {
-        found.retain(|of, _| *of == number);
+        found.retain(|(of, _)| *of == number);
     }
-    found.retain(|_, path| path.exists());
+    found.retain_mut(|(_, path)| {
+        path.push(&file);
+        path.exists()
+    });
+    found.sort_unstable();
+    found.dedup();
     if found.is_empty() { Err(subject.absent(lacks)) } else { Ok(found) }
 }
 
@@ -67,14 +71,16 @@ pub(super) fn names_of_each(settings: &Settings, family: &str) -> Vec<String> {
     let Ok(subject) = settings.subject(&all) else { return Vec::new() };
     let Place::Files(files) = &subject.info.place else { return Vec::new() };
     let found = files_of(&subject, files).unwrap_or_default();
-    found.keys().map(|number| family.replace('*', &number.to_string())).collect()
+    found.iter().map(|(number, _)| family.replace('*', &number.to_string())).collect()
 }
 
 impl Mechanism for Files {
     fn get(&self, subject: &Subject) -> Result<String, SettingError> {
-        let each =
-            files_of(subject, self)?.into_iter().map(|(number, path)| Ok((number, value_of(subject, self, &path)?)));
-        Ok(PerItem::of(each.collect::<Result<_, SettingError>>()?).text())
+        let mut each = BTreeMap::new();
+        for (number, path) in files_of(subject, self)? {
+            each.insert(number, value_of(subject, self, &path)?);
+        }
+        Ok(PerItem::of(each).text())
     }
 
     fn set(&self, subject: &Subject, value: &str) -> Result<(), SettingError> {
@@ -143,14 +149,10 @@ fn value_of(subject: &Subject, files: &Files, path: &Path) -> Result<String, Set
 }
 
 /// The value for each number that there is; a value for one that there is not is refused.
-fn of_each(
-    subject: &Subject,
-    value: &str,
-    found: &BTreeMap<u32, PathBuf>,
-) -> Result<BTreeMap<u32, String>, SettingError> {
+fn of_each(subject: &Subject, value: &str, found: &[(u32, PathBuf)]) -> Result<BTreeMap<u32, String>, SettingError> {
     match PerItem::parse(value) {
-        Some(PerItem::All(value)) => Ok(found.keys().map(|number| (*number, value.clone())).collect()),
-        Some(PerItem::Each(each)) => match each.keys().find(|number| !found.contains_key(number)) {
+        Some(PerItem::All(value)) => Ok(map_of(found.iter().map(|(number, _)| (*number, value.clone())))),
+        Some(PerItem::Each(each)) => match each.keys().find(|number| found.iter().all(|(one, _)| one != *number)) {
             None => Ok(each),
             Some(stranger) => Err(subject.refused(value, format!("there is no number {stranger}"))),
         },

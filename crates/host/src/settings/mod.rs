@@ -386,7 +386,7 @@ fn numbered(path: &std::path::Path, prefix: &str) -> Vec<(u32, PathBuf)> {
             Some((number, entry.path()))
         })
         .collect();
-    found.sort();
+    found.sort_unstable();
     found
 }
 

@@ -65,9 +65,8 @@ pub(super) struct Elsewhere {
 pub(super) fn elsewhere(index: u32) -> io::Result<Option<Vec<Elsewhere>>> {
     let own = File::open("/proc/thread-self/ns/net")?;
     let (mut found, mut seen) = (Vec::new(), vec![id_of(&own)?]);
-    let mut others = namespaces::all();
-    others.remove(&own.metadata()?.ino());
-    for path in others.into_values() {
+    let inode = own.metadata()?.ino();
+    for (_, path) in namespaces::all().into_iter().filter(|(one, _)| *one != inode) {
         // One that is gone has nothing, and one that is hidden may be no concern of this one.
         let Ok(namespace) = File::open(&path) else { continue };
         let looked = std::thread::scope(|scope| {
