@@ -1,36 +1,8 @@
-//! `linerate`, the command.
-//! Knows only that there is a command line, and who carries it out.
-
-mod cli;
-mod commands;
-mod complete;
-mod defaults;
-mod given;
-mod interrupt;
-mod measure;
-mod output;
-mod progress;
-mod render;
-#[cfg(feature = "nats")]
-mod team;
-mod usual_store;
-#[cfg(feature = "web")]
-mod web;
+//! `linerate`, the program.
+//! Knows nothing; [`linerate::run`] does. A library of its own is compiled while what it stands on still is.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    // The agent has its own small command line, the same on a board and here.
-    if arguments.nth(1).is_some_and(|word| word == "agent") {
-        return linerate_agent::run("linerate agent", arguments);
-    }
-    complete::answer(cli::command);
-    match commands::carry_out(cli::asked()) {
-        Ok(status) => status,
-        Err(error) => {
-            output::say(format_args!("linerate: {error:#}"));
-            interrupt::status().unwrap_or(ExitCode::from(2))
-        }
-    }
+    linerate::run()
 }

@@ -1,0 +1,37 @@
+//! `linerate`, the command.
+//! Knows only that there is a command line, and who carries it out.
+
+mod cli;
+mod commands;
+mod complete;
+mod defaults;
+mod given;
+mod interrupt;
+mod measure;
+mod output;
+mod progress;
+mod render;
+#[cfg(feature = "nats")]
+mod team;
+mod usual_store;
+#[cfg(feature = "web")]
+mod web;
+
+use std::process::ExitCode;
+
+/// Carries out this process' command line.
+pub fn run() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    // The agent has its own small command line, the same on a board and here.
+    if arguments.nth(1).is_some_and(|word| word == "agent") {
+        return linerate_agent::run("linerate agent", arguments);
+    }
+    complete::answer(cli::command);
+    match commands::carry_out(cli::asked()) {
+        Ok(status) => status,
+        Err(error) => {
+            output::say(format_args!("linerate: {error:#}"));
+            interrupt::status().unwrap_or(ExitCode::from(2))
+        }
+    }
+}
