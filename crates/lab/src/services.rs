@@ -129,6 +129,9 @@ impl Drop for Postgres {
     }
 }
 
+/// What a NATS server's users may do, in its folder.
+const RIGHTS: &str = "rights.conf";
+
 /// A NATS server with JetStream, on the loopback of the network namespace in which it was started; it ends with this, and with the
 /// thread that started it.
 #[derive(Debug)]
@@ -189,6 +192,11 @@ impl Nats {
         self.server.wait().map(drop)
     }
 
+    /// Lets users do no more than the server's configuration in this text says, from its next start on.
+    pub fn restrict(&self, rights: &str) -> io::Result<()> {
+        fs::write(self.folder.join(RIGHTS), rights)
+    }
+
     /// Starts it again on what it had written.
     pub fn again(&mut self) -> io::Result<()> {
         self.server = Nats::serve(&self.folder, self.port)?;
@@ -205,6 +213,10 @@ impl Nats {
         let [certificate, key] = KEYS.map(|name| folder.join(name));
         if certificate.exists() {
             server.arg("--tls").arg("--tlscert").arg(certificate).arg("--tlskey").arg(key);
+        }
+        let rights = folder.join(RIGHTS);
+        if rights.exists() {
+            server.arg("--config").arg(rights);
         }
         server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()
     }

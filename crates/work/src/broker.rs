@@ -6,10 +6,16 @@ use std::collections::BTreeSet;
 
 use crate::job::Ticket;
 
-/// The broker did not answer, or not in time: what was asked may have been done or not.
+/// The broker does not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue does not answer ({0}); see that its server runs")]
-pub struct Unavailable(pub String);
+pub enum Unavailable {
+    /// It did not answer, or not in time: what was asked may have been done or not.
+    #[error("the queue does not answer ({0}); see that its server runs")]
+    Silent(String),
+    /// It was not done: the server lets this user not publish to this subject.
+    #[error("the queue's server does not let this user publish to {0}; docs/teams.md says what who needs")]
+    Forbidden(String),
+}
 
 /// Where values are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

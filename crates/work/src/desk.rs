@@ -205,7 +205,7 @@ pub(crate) fn change<T: Serialize + DeserializeOwned>(
             return Ok(Some(after));
         }
     }
-    Err(Unavailable(format!("{key} is written by others all the time")))
+    Err(Unavailable::Silent(format!("{key} is written by others all the time")))
 }
 
 fn all<T: DeserializeOwned>(broker: &mut dyn Broker, bucket: Bucket) -> Result<Vec<(String, T)>, Unavailable> {

@@ -49,12 +49,16 @@ impl Memory {
     }
 
     fn answers(&self) -> Result<(), Unavailable> {
-        if self.is_down { Err(Unavailable("it is down".to_owned())) } else { Ok(()) }
+        if self.is_down { Err(Unavailable::Silent("it is down".to_owned())) } else { Ok(()) }
     }
 
     /// What was done, unless the answer is lost.
     fn answer<T>(&mut self, value: T) -> Result<T, Unavailable> {
-        if std::mem::take(&mut self.loses_next_answer) { Err(Unavailable("no answer".to_owned())) } else { Ok(value) }
+        if std::mem::take(&mut self.loses_next_answer) {
+            Err(Unavailable::Silent("no answer".to_owned()))
+        } else {
+            Ok(value)
+        }
     }
 
     fn is_there(&self, bucket: Bucket, stored: &Stored) -> bool {

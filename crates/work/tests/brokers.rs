@@ -2,6 +2,7 @@
 //! The server is Debian's, started in a folder of its own.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,6 +44,51 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// What docs/teams.md says that somebody needs, as a server's configuration has it.
+fn rights(who: &str) -> String {
+    let page = include_str!("../../../docs/teams.md");
+    let row = page.lines().find(|line| line.starts_with(&format!("| {who}"))).expect("a row of the table");
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let subjects = |cell: &str| cell.replace('`', "\"");
+    format!("{{ publish: [{}], subscribe: [{}] }}", subjects(cells[2]), subjects(cells[3])).replace("NAME", "ann")
+}
+
+#[test]
+fn who_may_publish_what_the_page_says_can_do_it_and_hears_at_once_what_not() {
+    let Some(mut server) = Server::new("rights") else { return };
+    server.nats.kill().unwrap();
+    let user = |name: &str, who: &str| format!("{{ user: {name}, password: secret, permissions: {} }}", rights(who));
+    let users =
+        [user("worker", "a worker"), user("ann", "who submits"), user("lame", "who submits").replace("jobs.>", "x")];
+    server.nats.restrict(&format!("authorization {{ users: [{}] }}", users.join(", "))).unwrap();
+    server.nats.again().unwrap();
+    let access = |name: &str| {
+        let file = server.folder.join(name);
+        std::fs::write(&file, format!("{name}:secret")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        Access::new(&server.nats.url(), Some(&file), None).unwrap()
+    };
+    let mut nats = Nats::open(&access("worker"), Some(LEASE)).unwrap();
+    let bench = Bench::parse("name = \"b\"\ntarget = \"local\"\nhost = \"local\"\n").unwrap();
+    let mut worker = Worker::new("w", "0", vec![bench], 4, Timing { lease_ms: LEASE.as_millis() as u64 });
+    worker.step(&mut nats, Now { mono_ms: 1, unix_ms: 1_795_500_000_000 });
+    assert_eq!(benches(&mut nats).unwrap().len(), 1, "the worker's bench is announced");
+
+    let mut ann = Nats::visit(&access("ann")).unwrap();
+    submit(&mut ann, &job("b", "ann", 1, 1)).unwrap();
+    assert_eq!(jobs(&mut ann).unwrap().len(), 1);
+    let began = Instant::now();
+    let refused = submit(&mut ann, &job("b", "bob", 2, 1)).unwrap_err().to_string();
+    assert!(refused.contains("does not let this user publish to linerate.job.b.bob."), "{refused}");
+    assert!(began.elapsed() < Duration::from_millis(400), "the server says so at once");
+    assert_eq!(jobs(&mut nats).unwrap().len(), 1, "nothing of it is there");
+    cancel(&mut ann, &job("b", "ann", 1, 1).id, "ann").unwrap();
+    assert_eq!(jobs(&mut nats).unwrap()[0].state, JobState::Cancelled);
+    let mut lame = Nats::visit(&access("lame")).unwrap();
+    let refused = submit(&mut lame, &job("b", "ann", 3, 1)).unwrap_err().to_string();
+    assert!(refused.contains("publish to $KV.linerate-jobs."), "{refused}");
 }
 
 fn job(bench: &str, user: &str, number: u32, attempts: u32) -> Job {

@@ -6,7 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use async_nats::ConnectOptions;
+use async_nats::{ConnectOptions, Event, ServerError};
+use tokio::sync::watch::Sender;
+
+use crate::broker::Unavailable;
 
 /// A file of credentials or a URL is no longer.
 const LONGEST: u64 = 64 << 10;
@@ -75,6 +78,9 @@ pub enum QueueError {
         /// What the server or the system said.
         why: String,
     },
+    /// What this user may publish.
+    #[error(transparent)]
+    Forbidden(Unavailable),
     /// Nobody has begun one.
     #[error("the queue has no benches yet; linerate worker --bench FILE --queue {url} brings some")]
     Empty {
@@ -94,6 +100,15 @@ pub enum QueueError {
     /// This machine.
     #[error("this program cannot start a thread ({0}); see the limits of this machine (ulimit -u)")]
     NoThread(std::io::Error),
+}
+
+impl QueueError {
+    pub(super) fn of(access: &Access, error: Unavailable) -> QueueError {
+        match error {
+            Unavailable::Silent(why) => QueueError::NoServer { url: access.shown().to_owned(), why },
+            forbidden @ Unavailable::Forbidden(_) => QueueError::Forbidden(forbidden),
+        }
+    }
 }
 
 const HOW: &str =
@@ -141,7 +156,12 @@ impl Access {
         &self.address
     }
 
-    pub(super) fn options(&self, patience: Duration) -> Result<ConnectOptions, std::io::Error> {
+    /// `refusals`: what the server says that it does not do.
+    pub(super) fn options(
+        &self,
+        patience: Duration,
+        refusals: Sender<String>,
+    ) -> Result<ConnectOptions, std::io::Error> {
         let options = match self.identity.clone() {
             Identity::Nobody => ConnectOptions::new(),
             Identity::Credentials(text) => ConnectOptions::with_credentials(&text)?,
@@ -152,6 +172,13 @@ impl Access {
         let options = options.name("linerate").require_tls(self.is_encrypted).connection_timeout(patience);
         // A lease has seconds: the usual pause between two tries grows to four.
         let options = options.reconnect_delay_callback(|tries| Duration::from_millis((50 * tries as u64).min(500)));
+        // Of what a user may not publish, the server says no more than this, and to nobody who waits for an answer.
+        let options = options.event_callback(move |event| {
+            if let Event::ServerError(ServerError::Other(refusal)) = event {
+                refusals.send_replace(refusal);
+            }
+            std::future::ready(())
+        });
         Ok(match &self.authorities {
             Some(file) => options.add_root_certificates(file.clone()),
             None => options,

@@ -1,13 +1,16 @@
 //! JetStream's API as it is on the wire: requests in JSON, and publishing with an answer (docs.nats.io, "JetStream wire API").
 //! Knows no queue. Asked directly, so that the oldest server in use (2.9) is asked nothing that it does not know.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use async_nats::{Client, HeaderMap, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +19,8 @@ pub(super) enum Fault {
     Silent(String),
     /// The server's refusal: its number, and its words.
     Says(u64, String),
+    /// This user may not publish to this subject.
+    Forbidden(String),
 }
 
 /// Of the server's numbers (nats-server, server/errors.json).
@@ -42,6 +47,8 @@ pub(super) struct Kept {
 #[derive(Clone, Debug)]
 pub(super) struct JetStream {
     pub(super) client: Client,
+    /// What the server said last that it does not do.
+    pub(super) refused: watch::Receiver<String>,
     pub(super) patience: Duration,
 }
 
@@ -49,7 +56,12 @@ impl JetStream {
     async fn answer(&self, subject: String, request: Request) -> Result<Value, Fault> {
         let silent = |error: &dyn std::fmt::Display| Fault::Silent(error.to_string());
         let request = request.timeout(Some(self.patience));
-        let message = self.client.send_request(subject, request).await.map_err(|error| silent(&error))?;
+        let (asked, refused) =
+            (pin!(self.client.send_request(subject.clone(), request)), pin!(self.refusal_of(&subject)));
+        let Either::Left((answer, _)) = select(asked, refused).await else {
+            return Err(Fault::Forbidden(subject.clone()));
+        };
+        let message = answer.map_err(|error| silent(&error))?;
         let answer: Value = serde_json::from_slice(&message.payload).map_err(|error| silent(&error))?;
         match answer.get("error") {
             Some(error) => {
@@ -57,6 +69,22 @@ impl JetStream {
                 Err(Fault::Says(error["err_code"].as_u64().unwrap_or(0), words))
             }
             None => Ok(answer),
+        }
+    }
+
+    /// Waits until the server says from now on that this user may not publish to a subject (docs.nats.io, "Client protocol", -ERR).
+    async fn refusal_of(&self, subject: &str) {
+        let mut refused = self.refused.clone();
+        refused.mark_unchanged();
+        let quoted = format!("\"{subject}\"");
+        loop {
+            // Nobody is there to say it any more: the request itself finds out.
+            if refused.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            if refused.borrow_and_update().contains(&quoted) {
+                return;
+            }
         }
     }
 

@@ -65,25 +65,23 @@ impl Nats {
     /// a queue says so.
     pub fn open(access: &Access, lease: Option<Duration>) -> Result<Nats, QueueError> {
         let mut nats = Nats::reach(access)?;
-        let no_server = |why: String| QueueError::NoServer { url: access.shown().to_owned(), why };
-        let there =
-            nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(|error| no_server(error.0))?;
+        let refused = |error| QueueError::of(access, error);
+        let there = nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(refused)?;
         if let Some((there, _)) = there.zip(lease).filter(|(there, asked)| there != asked) {
             let there_ms = there.as_millis() as u64;
             return Err(QueueError::OtherLease { url: access.shown().to_owned(), there_ms });
         }
         nats.agree(there.or(lease).unwrap_or(LEASE));
         nats.makes = true;
-        nats.make_ready().map_err(|error| no_server(error.0))?;
+        nats.make_ready().map_err(refused)?;
         Ok(nats)
     }
 
     /// For everybody else: reaches a queue that a worker has begun. Makes nothing.
     pub fn visit(access: &Access) -> Result<Nats, QueueError> {
         let mut nats = Nats::reach(access)?;
-        let no_server = |why: String| QueueError::NoServer { url: access.shown().to_owned(), why };
-        let there =
-            nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(|error| no_server(error.0))?;
+        let refused = |error| QueueError::of(access, error);
+        let there = nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(refused)?;
         nats.agree(there.ok_or_else(|| QueueError::Empty { url: access.shown().to_owned() })?);
         Ok(nats)
     }
@@ -106,7 +104,8 @@ impl Nats {
         };
         thread::Builder::new().name("linerate-queue".to_owned()).spawn(serving).map_err(QueueError::NoThread)?;
         let no_server = |why: String| QueueError::NoServer { url: access.shown().to_owned(), why };
-        let options = access.options(REACH).map_err(|error| no_server(error.to_string()))?;
+        let (refusals, refused) = tokio::sync::watch::channel(String::new());
+        let options = access.options(REACH, refusals).map_err(|error| no_server(error.to_string()))?;
         let address = access.address().to_owned();
         let connected = wait(&handle, 2 * REACH, async move { options.connect(address).await });
         let client = connected.map_err(no_server)?.map_err(|error| no_server(error.to_string()))?;
@@ -119,7 +118,7 @@ impl Nats {
                 let _ = woken.try_send(());
             }
         });
-        let jetstream = JetStream { client, patience: PATIENCE };
+        let jetstream = JetStream { client, refused, patience: PATIENCE };
         Ok(Nats { jetstream, handle, lease: LEASE, is_ready: false, makes: false, tickets, _end: end })
     }
 
@@ -176,9 +175,12 @@ impl Nats {
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
         // What has several requests in it may take several times as long.
-        match wait(&self.handle, 4 * self.jetstream.patience, what(self.jetstream.clone())).map_err(Unavailable)? {
+        match wait(&self.handle, 4 * self.jetstream.patience, what(self.jetstream.clone()))
+            .map_err(Unavailable::Silent)?
+        {
             Ok(answer) => Ok(answer),
-            Err(Fault::Silent(why) | Fault::Says(_, why)) => Err(Unavailable(why)),
+            Err(Fault::Silent(why) | Fault::Says(_, why)) => Err(Unavailable::Silent(why)),
+            Err(Fault::Forbidden(subject)) => Err(Unavailable::Forbidden(subject)),
         }
     }
 
@@ -229,7 +231,7 @@ impl Heard {
         match self.events.recv_timeout(at_most) {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(Unavailable("nothing can be heard".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => Err(Unavailable::Silent("nothing can be heard".to_owned())),
         }
     }
 }
