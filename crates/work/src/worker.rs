@@ -117,6 +117,7 @@ pub struct Worker {
     looked_ms: u64,
     /// The queue did not answer: until then it is left alone.
     silent_until_ms: u64,
+    trouble: Option<Unavailable>,
     /// What was held by another, or failed here, is not asked for again before.
     not_before_ms: BTreeMap<String, u64>,
     is_closed: bool,
@@ -177,6 +178,7 @@ impl Worker {
             next_look_ms: 0,
             looked_ms: 0,
             silent_until_ms: 0,
+            trouble: None,
             not_before_ms: BTreeMap::new(),
             is_closed: false,
         }
@@ -233,10 +235,18 @@ impl Worker {
     pub fn step(&mut self, broker: &mut dyn Broker, now: Now) -> Vec<Deed> {
         let mut deeds = Vec::new();
         self.guard(now, &mut deeds);
-        if now.mono_ms >= self.silent_until_ms && self.talk(broker, now, &mut deeds).is_err() {
-            self.silent_until_ms = now.mono_ms + (self.timing.lease_ms / 30).max(1);
+        if now.mono_ms >= self.silent_until_ms {
+            self.trouble = self.talk(broker, now, &mut deeds).err();
+            if self.trouble.is_some() {
+                self.silent_until_ms = now.mono_ms + (self.timing.lease_ms / 30).max(1);
+            }
         }
         deeds
+    }
+
+    /// Why the queue did not do what it was asked for last; `None`: it did.
+    pub fn trouble(&self) -> Option<&Unavailable> {
+        self.trouble.as_ref()
     }
 
     /// Ends what must not go on, whether or not the queue answers.

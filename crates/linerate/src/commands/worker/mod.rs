@@ -10,6 +10,7 @@ mod metrics;
 mod process;
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -92,6 +93,7 @@ fn work(
     };
     let is_store_there = || Store::open_existing(store).map(drop).map_err(|error| error.to_string());
     let mono_ms = || began.elapsed().as_millis() as u64;
+    let mut trouble = None;
     loop {
         if interrupt::requested() {
             core.close();
@@ -124,6 +126,11 @@ fn work(
                 Deed::Stop(id) => running.get_mut(&id).into_iter().for_each(Campaign::stop),
                 Deed::Kill(id) => running.get_mut(&id).into_iter().for_each(Campaign::kill),
             }
+        }
+        // Once for each kind: how a server is silent differs from time to time.
+        if core.trouble().map(discriminant) != trouble {
+            trouble = core.trouble().map(discriminant);
+            tell(&core.trouble().map_or_else(|| "the queue answers again".to_owned(), ToString::to_string));
         }
         if interrupt::requested() && core.is_idle() && running.is_empty() {
             // Where the queue does not answer, its entry ends by itself.
