@@ -220,8 +220,12 @@ pub fn submit(broker: &mut dyn Broker, job: &Job) -> Submitted {
     // The ticket is the job; what is written after it is only what people see.
     broker.queue(&job.ticket(), &payload)?;
     let is_new = |before: Option<JobRecord>| before.is_none().then(|| JobRecord::waiting(job.clone()));
-    change(broker, Bucket::Jobs, &job.id, is_new)?;
-    Ok(())
+    let written = change(broker, Bucket::Jobs, &job.id, is_new);
+    // Nobody would see it, and its submitter has heard that it was not taken.
+    if let Err(Unavailable::Forbidden(_)) = &written {
+        broker.remove(&job.ticket())?;
+    }
+    Ok(written.map(drop)?)
 }
 
 /// All benches, by name.

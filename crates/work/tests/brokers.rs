@@ -89,6 +89,7 @@ fn who_may_publish_what_the_page_says_can_do_it_and_hears_at_once_what_not() {
     let mut lame = Nats::visit(&access("lame")).unwrap();
     let refused = submit(&mut lame, &job("b", "ann", 3, 1)).unwrap_err().to_string();
     assert!(refused.contains("publish to $KV.linerate-jobs."), "{refused}");
+    assert_eq!(nats.tickets(None).unwrap(), [], "nothing waits that nobody sees");
 }
 
 fn job(bench: &str, user: &str, number: u32, attempts: u32) -> Job {
