@@ -19,9 +19,14 @@ pub fn end_with_us(command: &mut Command) {
         if unsafe { libc::getppid() } as u32 != parent {
             return Err(io::ErrorKind::NotFound.into());
         }
+        // SAFETY: takes numbers only. A shell has what it starts in the background ignore Ctrl-C, and children would inherit it; this one
+        // may be asked to end so.
+        if unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
         Ok(())
     };
-    // SAFETY: between fork and exec it makes two system calls that are async-signal-safe, and allocates nothing.
+    // SAFETY: between fork and exec it makes three system calls that are async-signal-safe, and allocates nothing.
     unsafe { command.pre_exec(ask) };
 }
 
