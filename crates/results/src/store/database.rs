@@ -146,6 +146,7 @@ impl Database {
     }
 
     /// In a transaction: no other one writes to this campaign until it ends. SQLite's writers exclude each other anyway.
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables))]
     pub(super) fn lock_campaign(&self, id: &str) -> Result<(), SqlError> {
         match self {
             Database::Sqlite(_) => Ok(()),
