@@ -375,6 +375,7 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
 
 async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>) -> Reply {
     let Entrance { site, cookie, tls, .. } = entrance;
+    #[cfg_attr(not(feature = "nats"), expect(clippy::infallible_destructuring_match))]
     let lab = match site {
         Site::Lab(lab) => lab,
         #[cfg(feature = "nats")]
