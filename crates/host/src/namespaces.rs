@@ -15,7 +15,8 @@ pub(crate) fn all() -> Vec<(u64, PathBuf)> {
     };
     // What `ip netns` and containers keep is mounted, whether a process is in it or not (proc_pid_mountinfo(5)): fields
     // 4 and 5 are what of the file system is mounted, and where.
-    for line in fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default().lines() {
+    // The last one first: what is mounted over another hides it.
+    for line in fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default().lines().rev() {
         let mut fields = line.split(' ').skip(3);
         let (Some(root), Some(at)) = (fields.next(), fields.next()) else { continue };
         if let Some(inode) = inode_in(root) {

@@ -3,7 +3,7 @@
 //! Knows nothing of what is sent.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -114,14 +114,6 @@ impl<T> Receiver<T> {
         self.next(Instant::now().checked_add(time))
     }
 
-    /// The next value, if there is one.
-    pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.recv_timeout(Duration::ZERO).map_err(|error| match error {
-            RecvTimeoutError::Timeout => TryRecvError::Empty,
-            RecvTimeoutError::Disconnected => TryRecvError::Disconnected,
-        })
-    }
-
     fn next(&self, until: Option<Instant>) -> Result<T, RecvTimeoutError> {
         let mut state = self.0.lock();
         loop {
@@ -172,7 +164,7 @@ mod tests {
             for half in [0..1000, 1000..2000] {
                 assert!(values.iter().copied().filter(|value| half.contains(value)).eq(half.clone()));
             }
-            assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
+            assert_eq!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Disconnected));
         });
     }
 
@@ -189,7 +181,7 @@ mod tests {
             assert_eq!(waits.join().unwrap(), Ok(()));
         });
         assert_eq!((receiver.recv(), receiver.recv()), (Some(2), Some(4)));
-        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        assert_eq!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
     }
 
     #[test]

@@ -60,8 +60,14 @@ fn who_may_publish_what_the_page_says_can_do_it_and_hears_at_once_what_not() {
     let Some(mut server) = Server::new("rights") else { return };
     server.nats.kill().unwrap();
     let user = |name: &str, who: &str| format!("{{ user: {name}, password: secret, permissions: {} }}", rights(who));
-    let users =
-        [user("worker", "a worker"), user("ann", "who submits"), user("lame", "who submits").replace("jobs.>", "x")];
+    let mut users = vec![
+        user("worker", "a worker"),
+        user("ann", "who submits"),
+        user("lame", "who submits").replace("jobs.>", "x"),
+    ];
+    // May do anything but read what is in the buckets.
+    let all_but = "publish: { allow: \">\", deny: \"$JS.API.CONSUMER.MSG.NEXT.>\" }";
+    users.push(format!("{{ user: blind, password: secret, permissions: {{ {all_but} }} }}"));
     server.nats.restrict(&format!("authorization {{ users: [{}] }}", users.join(", "))).unwrap();
     server.nats.again().unwrap();
     let access = |name: &str| {
@@ -86,6 +92,9 @@ fn who_may_publish_what_the_page_says_can_do_it_and_hears_at_once_what_not() {
     assert_eq!(jobs(&mut nats).unwrap().len(), 1, "nothing of it is there");
     cancel(&mut ann, &job("b", "ann", 1, 1).id, "ann").unwrap();
     assert_eq!(jobs(&mut nats).unwrap()[0].state, JobState::Cancelled);
+    let mut blind = Nats::visit(&access("blind")).unwrap();
+    let refused = benches(&mut blind).unwrap_err().to_string();
+    assert!(refused.contains("publish to $JS.API.CONSUMER.MSG.NEXT.KV_linerate-benches."), "{refused}");
     let mut lame = Nats::visit(&access("lame")).unwrap();
     let refused = submit(&mut lame, &job("b", "ann", 3, 1)).unwrap_err().to_string();
     assert!(refused.contains("publish to $KV.linerate-jobs."), "{refused}");

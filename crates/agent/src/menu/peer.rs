@@ -91,10 +91,10 @@ impl Peer {
         let mut peer = Peer { name, lines, writer: Some(writer), asked: 0, spoke: Instant::now(), carrier };
         peer.write(&format!("{{\"linerate\":{PROTOCOL},\"program\":\"linerate-agent --menu\"}}"))?;
         let hello = peer.said(Instant::now() + ANSWER)?.ok_or_else(|| peer.silent())?;
-        match hello["linerate"].as_u64() == Some(PROTOCOL.into()) {
-            true => Ok(peer),
-            false => Err(format!("On {name} another version answers; install the same one on both machines.")),
+        if hello["linerate"].as_u64() != Some(PROTOCOL.into()) {
+            return Err(format!("On {name} another version answers; install the same one on both machines."));
         }
+        Ok(peer)
     }
 
     /// Asks, without waiting.
@@ -178,19 +178,33 @@ impl Drop for Peer {
     }
 }
 
-/// What a test gave, in a sentence: what the receiver got, and of datagrams what was lost. Of the lines in which
-/// each end told its trial's end.
-pub(super) fn told(ends: &[Value]) -> String {
-    let (mut mbps, mut sent, mut arrived) = (0.0, 0, None);
-    for flow in ends.iter().filter_map(|said| said["event"]["flows"].as_array()).flatten() {
-        let number = |name: &str| flow[name].as_u64().unwrap_or(0);
-        if flow["role"].as_str() == Some("sender") {
-            sent += number("messages");
-            continue;
-        }
-        mbps += number("octets") as f64 * 8e3 / number("elapsed_ns").max(1) as f64;
-        if let Some(received) = flow["arrivals"]["received"].as_u64() {
-            arrived = Some(arrived.unwrap_or(0) + received);
+/// An answer that lacks what it is asked for.
+pub(super) const UNREADABLE: &str = "What an agent says cannot be read; install the same version on both machines.";
+
+/// The ports in the line that answers a preparation, as the next request has them; `None`: it has none that can be read.
+pub(super) fn ports(prepared: &Value) -> Option<String> {
+    let pair = |pair: &Value| Some(format!("[{},{}]", pair[0].as_u64()?, pair[1].as_u64()?));
+    let pairs: Option<Vec<String>> = prepared["reply"]["reply"]["ports"].as_array()?.iter().map(pair).collect();
+    Some(pairs?.join(","))
+}
+
+/// What a test gave, in a sentence, by the lines in which the ends told its end: what the receiver got, and of datagrams what was
+/// lost. `None`: they cannot be read.
+pub(super) fn told<'a>(ends: impl Iterator<Item = &'a Value>) -> Option<String> {
+    let (mut mbps, mut sent, mut arrived) = (0.0, 0_u64, Some(0_u64));
+    for end in ends {
+        for flow in end["event"]["flows"].as_array()? {
+            let number = |name: &str| flow[name].as_u64();
+            match flow["role"].as_str()? {
+                "sender" => sent = sent.saturating_add(number("messages")?),
+                "receiver" => {
+                    let (octets, elapsed_ns) = (number("octets")? as f64, number("elapsed_ns")?);
+                    mbps += if elapsed_ns == 0 { 0.0 } else { octets * 8e3 / elapsed_ns as f64 };
+                    let of_flow = flow["arrivals"]["received"].as_u64();
+                    arrived = arrived.zip(of_flow).map(|(all, one)| all.saturating_add(one));
+                }
+                _ => {}
+            }
         }
     }
     let mut sentence = format!("{mbps:.1} Mbit/s of payload at the receiver");
@@ -203,38 +217,57 @@ pub(super) fn told(ends: &[Value]) -> String {
             _ => sentence += &format!(", {arrived} datagrams arrived"),
         }
     }
-    sentence + "."
+    Some(sentence + ".")
 }
 
 #[cfg(test)]
 mod tests {
+    use linerate_control::message::{AgentLine, Event, Reply};
+    use linerate_machine::end::End;
+    use linerate_trial::arrivals::Arrivals;
+    use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
     use serde_json::json;
 
     use super::*;
 
-    fn flow(role: &str, octets: u64, messages: u64, received: Option<u64>) -> Value {
-        let mut flow = json!({"role": role, "octets": octets, "messages": messages, "elapsed_ns": 2_000_000_000});
-        if let Some(received) = received {
-            flow["arrivals"] = json!({"received": received, "late": 0});
-        }
-        flow
+    fn flow(role: Role, octets: u64, messages: u64, received: Option<u64>) -> FlowOutcome {
+        let arrivals = received.map(|received| Arrivals { received, ..Arrivals::default() });
+        FlowOutcome { octets, messages, elapsed_ns: 2_000_000_000, arrivals, ..FlowOutcome::new(0, role) }
     }
 
-    fn finished(flows: &[Value]) -> Value {
-        json!({"event": {"type": "finished", "flows": flows}})
+    /// As an agent says it.
+    fn finished(flows: Vec<FlowOutcome>) -> Value {
+        let outcome = Outcome::of_flows(End::Host, flows);
+        serde_json::to_value(AgentLine::Event(Event::Finished(Box::new(outcome)))).unwrap()
     }
 
     #[test]
     fn a_test_in_a_sentence() {
-        let tcp = finished(&[flow("receiver", 25_000_000, 1, None), flow("receiver", 25_000_000, 1, None)]);
-        assert_eq!(told(&[finished(&[flow("sender", 9, 1, None)]), tcp]), "200.0 Mbit/s of payload at the receiver.");
-        let ends =
-            [flow("sender", 9, 1000, None), flow("receiver", 2_500_000, 990, Some(990))].map(|flow| finished(&[flow]));
+        let receiver = || flow(Role::Receiver, 25_000_000, 1, None);
+        let tcp = [finished(vec![flow(Role::Sender, 9, 1, None)]), finished(vec![receiver(), receiver()])];
+        assert_eq!(told(tcp.iter()).unwrap(), "200.0 Mbit/s of payload at the receiver.");
+        let udp = [flow(Role::Sender, 9, 1000, None), flow(Role::Receiver, 2_500_000, 990, Some(990))];
         let sentence = "10.0 Mbit/s of payload at the receiver, 10 of 1000 datagrams lost (1.00 %).";
-        assert_eq!(told(&ends), sentence);
-        assert_eq!(
-            told(&[json!(7), finished(&[json!(7), json!({"role": []})])]),
-            "0.0 Mbit/s of payload at the receiver."
-        );
+        assert_eq!(told(udp.map(|flow| finished(vec![flow])).iter()).unwrap(), sentence);
+        let at_once = FlowOutcome { elapsed_ns: 0, ..receiver() };
+        assert_eq!(told([finished(vec![at_once])].iter()).unwrap(), "0.0 Mbit/s of payload at the receiver.");
+        for nonsense in
+            [json!(7), json!({"event": {"flows": [7]}}), json!({"event": {"flows": [{"role": "receiver"}]}})]
+        {
+            assert_eq!(told([nonsense].iter()), None);
+        }
+        let most = [flow(Role::Receiver, u64::MAX, 1, Some(u64::MAX)), flow(Role::Receiver, 1, 1, Some(1))];
+        assert!(told([finished(most.to_vec())].iter()).is_some());
+    }
+
+    #[test]
+    fn ports_are_handed_on_as_they_were_told() {
+        let reply =
+            Reply::Prepared { ports: vec![(0, 40001), (1, 40002)], interface: None, mac: None, silenced: Vec::new() };
+        let line = serde_json::to_value(AgentLine::Reply { re: 3, reply }).unwrap();
+        assert_eq!(ports(&line).unwrap(), "[0,40001],[1,40002]");
+        for nonsense in [json!({}), json!({"reply": {"reply": {"ports": [[0, "x"]]}}})] {
+            assert_eq!(ports(&nonsense), None);
+        }
     }
 }

@@ -10,7 +10,7 @@ use linerate_menu::menu::Question;
 use serde_json::Value;
 
 use super::Next;
-use super::peer::{Peer, told};
+use super::peer::{Peer, UNREADABLE, ports, told};
 use crate::arguments::address_and_port;
 
 /// What is asked, in this order: how it is called, and what an answer looks like.
@@ -79,12 +79,12 @@ impl Tests {
             }
         }
         dialogue.sentence("Measuring.");
-        let sentence = self.measure(over, direction, ended).map_or_else(|why| why, |flows| told(&flows));
+        let sentence = self.measure(over, direction, ended).unwrap_or_else(|why| why);
         dialogue.sentence(&sentence);
         if ended() { Next::Ends } else { Next::Goes }
     }
 
-    fn measure(&self, over: Over, direction: Direction, ended: &dyn Fn() -> bool) -> Result<[Value; 2], String> {
+    fn measure(&self, over: Over, direction: Direction, ended: &dyn Fn() -> bool) -> Result<String, String> {
         let spec = self.spec(over, direction)?;
         // This machine's lease first: who measures here already is to be disturbed by nothing.
         let mut here = Peer::here(&self.first)?;
@@ -108,19 +108,16 @@ impl Tests {
         };
         let [ours, theirs] = both([(&mut here, prepare("target", local)), (&mut host, prepare("host", remote))])?;
         let connect = |peer: std::net::IpAddr, prepared: &Value| {
-            let number = |pair: &Value, at: usize| pair[at].as_u64().unwrap_or(0);
-            let ports = prepared["reply"]["reply"]["ports"].as_array().map_or(&[][..], Vec::as_slice);
-            let ports: Vec<String> =
-                ports.iter().map(|pair| format!("[{},{}]", number(pair, 0), number(pair, 1))).collect();
-            format!("{{\"type\":\"connect\",\"peer\":\"{peer}\",\"ports\":[{}]}}", ports.join(","))
+            let ports = ports(prepared).ok_or(UNREADABLE)?;
+            Ok::<_, &str>(format!("{{\"type\":\"connect\",\"peer\":\"{peer}\",\"ports\":[{ports}]}}"))
         };
-        both([(&mut here, connect(remote, &theirs)), (&mut host, connect(local, &ours))])?;
+        both([(&mut here, connect(remote, &theirs)?), (&mut host, connect(local, &ours)?)])?;
         let start = "{\"type\":\"start\"}".to_owned();
         both([(&mut here, start.clone()), (&mut host, start)])?;
 
         let until = Instant::now() + parse_duration(&self.last[TIME]).unwrap_or_default() + GRACE;
         let (mut of_here, mut of_host) = (None, None);
-        loop {
+        while of_here.is_none() || of_host.is_none() {
             if ended() {
                 return Err("The test was ended.".to_owned());
             }
@@ -131,11 +128,8 @@ impl Tests {
             let (now_here, now_host) = (here.finished(TURN)?, host.finished(TURN)?);
             of_here = of_here.or(now_here);
             of_host = of_host.or(now_host);
-            (of_here, of_host) = match (of_here, of_host) {
-                (Some(here), Some(host)) => return Ok([here, host]),
-                not_both => not_both,
-            };
         }
+        told(of_here.iter().chain(&of_host)).ok_or_else(|| UNREADABLE.to_owned())
     }
 
     /// The trial as the agents read it; what it does not say is as usual.

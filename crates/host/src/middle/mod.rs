@@ -10,7 +10,7 @@
 mod ports;
 
 use std::io;
-use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -176,7 +176,7 @@ fn sample(
     let mut sampled = Sampled::default();
     // Whoever gives up the observation drops both.
     while gone.recv_timeout(LOOK).is_err() {
-        if is_over(stopped.try_recv()) {
+        if is_over_after(stopped, Instant::now()) {
             return sampled;
         }
     }
@@ -249,10 +249,6 @@ fn is_over_after(stopped: &Receiver<()>, until: Instant) -> bool {
 /// As many as a record has.
 const MOST_SLICES: usize = linerate_trial::spec::MAX_SLICES as usize;
 const LOOK: Duration = Duration::from_millis(50);
-
-fn is_over(heard: Result<(), TryRecvError>) -> bool {
-    heard == Err(TryRecvError::Disconnected)
-}
 
 #[cfg(test)]
 mod tests {

@@ -56,12 +56,8 @@ impl JetStream {
     async fn answer(&self, subject: String, request: Request) -> Result<Value, Fault> {
         let silent = |error: &dyn std::fmt::Display| Fault::Silent(error.to_string());
         let request = request.timeout(Some(self.patience));
-        let (asked, refused) =
-            (pin!(self.client.send_request(subject.clone(), request)), pin!(self.refusal_of(&subject)));
-        let Either::Left((answer, _)) = select(asked, refused).await else {
-            return Err(Fault::Forbidden(subject.clone()));
-        };
-        let message = answer.map_err(|error| silent(&error))?;
+        let asked = self.client.send_request(subject.clone(), request);
+        let message = self.unless_refused(&subject, asked).await?.map_err(|error| silent(&error))?;
         let answer: Value = serde_json::from_slice(&message.payload).map_err(|error| silent(&error))?;
         match answer.get("error") {
             Some(error) => {
@@ -69,6 +65,14 @@ impl JetStream {
                 Err(Fault::Says(error["err_code"].as_u64().unwrap_or(0), words))
             }
             None => Ok(answer),
+        }
+    }
+
+    /// What comes of something that publishes to a subject, unless the server says that this user may not.
+    async fn unless_refused<T>(&self, subject: &str, what: impl Future<Output = T>) -> Result<T, Fault> {
+        match select(pin!(what), pin!(self.refusal_of(subject))).await {
+            Either::Left((came, _)) => Ok(came),
+            Either::Right(_) => Err(Fault::Forbidden(subject.to_owned())),
         }
     }
 
@@ -152,23 +156,28 @@ impl JetStream {
         let mut messages = self.client.subscribe(inbox.clone()).await.map_err(|error| silent(&error))?;
         let what = json!({ "batch": BATCH, "no_wait": true }).to_string();
         let next = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
-        self.client.publish_with_reply(next, inbox, what.into()).await.map_err(|error| silent(&error))?;
-        for _ in 0..BATCH {
-            let message = tokio::time::timeout(self.patience, messages.next()).await.map_err(|error| silent(&error))?;
-            let Some(message) = message else { return Err(Fault::Silent("the conversation ended".to_owned())) };
-            // A status is no message: 404, there are no more.
-            if message.status.is_some_and(|status| status.as_u16() != 100) {
-                return Ok(true);
+        let batch = async {
+            self.client.publish_with_reply(next.clone(), inbox, what.into()).await.map_err(|error| silent(&error))?;
+            for _ in 0..BATCH {
+                let message = tokio::time::timeout(self.patience, messages.next()).await;
+                let Some(message) = message.map_err(|error| silent(&error))? else {
+                    return Err(Fault::Silent("the conversation ended".to_owned()));
+                };
+                // A status is no message: 404, there are no more.
+                if message.status.is_some_and(|status| status.as_u16() != 100) {
+                    return Ok(true);
+                }
+                let reply = message.reply.as_ref().map(|reply| reply.to_string()).unwrap_or_default();
+                kept.push(Kept {
+                    subject: message.subject.to_string(),
+                    sequence: numbers(&reply).map_or(0, |(sequence, _)| sequence),
+                    payload: message.payload.to_vec(),
+                    is_gone: message.headers.is_some_and(|headers| headers.get(OPERATION).is_some()),
+                });
             }
-            let reply = message.reply.as_ref().map(|reply| reply.to_string()).unwrap_or_default();
-            kept.push(Kept {
-                subject: message.subject.to_string(),
-                sequence: numbers(&reply).map_or(0, |(sequence, _)| sequence),
-                payload: message.payload.to_vec(),
-                is_gone: message.headers.is_some_and(|headers| headers.get(OPERATION).is_some()),
-            });
-        }
-        Ok(false)
+            Ok(false)
+        };
+        self.unless_refused(&next, batch).await?
     }
 
     /// The subjects of a stream that fit, as they are now.
@@ -192,8 +201,8 @@ impl JetStream {
         let what = json!({ "batch": 1, "no_wait": true }).to_string();
         // A message comes under its own subject, not as an answer to ours: it needs an inbox of its own.
         let request = Request::new().payload(what.into()).timeout(Some(self.patience)).inbox(self.client.new_inbox());
-        let asked = self.client.send_request(format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"), request).await;
-        match asked {
+        let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
+        match self.unless_refused(&subject, self.client.send_request(subject.clone(), request)).await? {
             Ok(message) if message.status.is_none() => {
                 Ok(message.reply.map(|reply| (message.payload.to_vec(), reply.to_string())))
             }
@@ -208,7 +217,7 @@ impl JetStream {
     /// error: then nobody answers.
     pub(super) async fn acknowledge(&self, reply: &str, how: &str) -> Result<(), Fault> {
         let request = Request::new().payload(how.to_owned().into()).timeout(Some(self.patience));
-        match self.client.send_request(reply.to_owned(), request).await {
+        match self.unless_refused(reply, self.client.send_request(reply.to_owned(), request)).await? {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == async_nats::RequestErrorKind::NoResponders => Ok(()),
             Err(error) => Err(Fault::Silent(error.to_string())),
