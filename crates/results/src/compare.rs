@@ -308,7 +308,8 @@ fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, al
         shift: shift.estimate,
         interval: shift.interval,
         relative: relative.map(|of| shift.estimate / of),
-        relative_interval: relative.and_then(|of| shift.interval.map(|(low, high)| (low / of, high / of))),
+        // Nothing that is told by ratio can be less than none of it.
+        relative_interval: relative.and_then(|of| shift.interval.map(|(low, high)| ((low / of).max(-1.0), high / of))),
         p: shift.p,
         p_corrected,
         paired: shift.method == Method::SignedRank,

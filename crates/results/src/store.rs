@@ -262,6 +262,18 @@ impl Store {
         self.identifiers(filter)?.iter().map(|id| Ok(reader.record(id)?.into_brief())).collect()
     }
 
+    /// Reads the records that the filter wants, oldest first, each with its JSON. One that cannot be read is not the end of it: the
+    /// answer is why, of each such.
+    pub fn each(&self, filter: &Filter, mut with: impl FnMut(Record, String)) -> Result<Vec<StoreError>, StoreError> {
+        let (reader, mut unreadable) = (self.reader()?, Vec::new());
+        for id in self.identifiers(filter)? {
+            if let Some((record, json)) = reader.if_readable(&id, &mut unreadable)? {
+                with(record, json);
+            }
+        }
+        Ok(unreadable)
+    }
+
     /// The identifiers of the records that the filter wants, oldest first.
     pub fn identifiers(&self, filter: &Filter) -> Result<Vec<String>, StoreError> {
         let (clauses, values) = filter.clauses();
@@ -396,6 +408,18 @@ impl Reader<'_> {
         let packed = packed.ok_or_else(|| StoreError::Unknown { what: "record", id: id.to_owned() })?;
         let both = unpacked(&self.dictionary, &packed).and_then(|text| Ok((read(&text)?, text)));
         both.map_err(|why| StoreError::Unreadable { id: id.to_owned(), why })
+    }
+
+    /// The same; why not goes to the others that cannot be read.
+    fn if_readable(&self, id: &str, unreadable: &mut Vec<StoreError>) -> Result<Option<(Record, String)>, StoreError> {
+        match self.with_text(id) {
+            Ok(both) => Ok(Some(both)),
+            Err(why @ StoreError::Unreadable { .. }) => {
+                unreadable.push(why);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ const GUARDED: Shape = Shape {
     trial_ms: 0,
     faults: 0,
     only_freezes: false,
+    peace_ms: 60_000,
     is_fenced: true,
     is_guarded: true,
 };

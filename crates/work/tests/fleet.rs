@@ -14,6 +14,7 @@ const SMALL: Shape = Shape {
     trial_ms: 4000,
     faults: 0,
     only_freezes: false,
+    peace_ms: 0,
     is_fenced: true,
     is_guarded: true,
 };

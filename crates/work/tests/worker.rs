@@ -1,8 +1,8 @@
 //! What a worker does next, case by case, over a queue in memory.
 
 use linerate_work::{
-    Bench, Broker, Bucket, Came, Cancelled, Deed, Job, JobRecord, JobState, Maintenance, Memory, Now, Priority, Timing,
-    Worker, cancel, jobs, leases, maintain, submit,
+    Bench, Broker, Bucket, Came, Cancelled, Claimed, Deed, Job, JobRecord, JobState, Maintenance, Memory, Now,
+    Priority, Timing, Worker, cancel, jobs, leases, maintain, submit,
 };
 
 const LEASE_MS: u64 = 30_000;
@@ -255,9 +255,17 @@ fn what_is_no_job_goes_away() {
         (job(2, "ben"), later.clone()),
         (job(4, "ben"), later.clone()),
     ] {
-        world.queue.queue(&place.ticket(), &serde_json::to_vec(&forged).unwrap()).unwrap();
-        assert_eq!((started(&world.pass(60_000)), world.queue.unsettled()), (vec![], 0), "{forged:?}");
-        assert_eq!(world.record(2), JobRecord::waiting(later.clone()));
+        // Also where it has been begun as often as it may be: it is not buried in somebody else's name.
+        for attempts in [0, place.attempts] {
+            let ticket = place.ticket();
+            world.queue.queue(&ticket, &serde_json::to_vec(&forged).unwrap()).unwrap();
+            for _ in 0..attempts {
+                assert!(matches!(world.queue.claim(&ticket), Ok(Claimed::Yes(_))));
+                world.queue.now_ms += LEASE_MS;
+            }
+            assert_eq!((started(&world.pass(60_000)), world.queue.unsettled()), (vec![], 0), "{forged:?}");
+            assert_eq!(world.record(2), JobRecord::waiting(later.clone()));
+        }
     }
     assert_eq!(jobs(&mut world.queue).unwrap().len(), 1);
     // One's own that this version cannot read is refused, with the reason.

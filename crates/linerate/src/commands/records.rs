@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use linerate_results::select::Filter;
-use linerate_results::store::{Listed, Store};
+use linerate_results::store::{Listed, Store, StoreError};
 use linerate_trial::spec::Workload;
 
 use super::report::carried_out;
 use super::selection::{self, one_record, unix_ms};
 use super::{make_store, open_store, profile};
 use crate::cli::{FilterArgs, KcidbArgs, OutputArgs, RecordsCommand, SharedArgs};
-use crate::output::{data, out};
+use crate::output::{data, out, say};
 use crate::render;
 use crate::render::kcidb::{Submitter, Tests};
 
@@ -20,8 +20,7 @@ use crate::render::kcidb::{Submitter, Tests};
 pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<ExitCode> {
     match command {
         RecordsCommand::List { filter, output } if output.is_for_programs() => {
-            let store = open_store(shared)?;
-            data!("{}", exported(*output, &store, &filter_of(&store, filter)?)?);
+            return exported(*output, &open_store(shared)?, filter);
         }
         RecordsCommand::List { filter, .. } => {
             let store = open_store(shared)?;
@@ -54,27 +53,23 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
         RecordsCommand::Export { filter, kcidb: KcidbArgs { kcidb: true, build, origin }, .. } => {
             let (build, origin) = (build.as_deref().unwrap_or_default(), origin.as_deref().unwrap_or_default());
             let submitter = Submitter::new(build, origin).map_err(anyhow::Error::msg)?;
-            let store = open_store(shared)?;
-            data!("{}", kcidb(&store, &filter_of(&store, filter)?, &submitter)?);
+            return kcidb(&open_store(shared)?, filter, &submitter);
         }
-        RecordsCommand::Export { filter, output, .. } => {
-            let store = open_store(shared)?;
-            data!("{}", exported(*output, &store, &filter_of(&store, filter)?)?);
-        }
+        RecordsCommand::Export { filter, output, .. } => return exported(*output, &open_store(shared)?, filter),
         RecordsCommand::Push { other, filter } => {
             let store = open_store(shared)?;
             let mut other = Store::open(other)?;
-            copy(&store, &mut other, filter)?;
+            return copy(&store, &mut other, filter);
         }
         RecordsCommand::Pull { other, filter } => {
             let other = Store::open_existing(other)?;
-            copy(&other, &mut make_store(shared)?, filter)?;
+            return copy(&other, &mut make_store(shared)?, filter);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<()> {
+fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<ExitCode> {
     // By whatever way each is named.
     let place = |store: &Store| std::fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().to_owned());
     if place(from) == place(to) {
@@ -83,31 +78,44 @@ fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<()> {
     let copied = from.copy_to(to, &filter_of(from, arguments)?)?;
     let records = if copied.records == 1 { "record" } else { "records" };
     out!("{} {records} copied to {}; {} were there already\n", copied.records, to.path().display(), copied.already);
-    Ok(())
+    Ok(without(&copied.unreadable))
 }
 
-fn exported(output: OutputArgs, store: &Store, filter: &Filter) -> Result<String> {
-    Ok(match output {
+/// What could not be read is missing in what was made of the others.
+fn without(unreadable: &[StoreError]) -> ExitCode {
+    unreadable.iter().for_each(|why| say(format_args!("linerate: left out: {why}")));
+    if unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+fn exported(output: OutputArgs, store: &Store, arguments: &FilterArgs) -> Result<ExitCode> {
+    if !output.is_for_programs() {
+        bail!("say in which form to export: --json, --csv, --markdown or --kcidb");
+    }
+    let filter = filter_of(store, arguments)?;
+    let (mut lines, mut records) = (String::new(), Vec::new());
+    let unreadable = match output {
         OutputArgs { json: true, .. } => {
-            let reader = store.reader()?;
-            let line = |id: &String| reader.with_text(id).map(|(record, text)| render::json::line_of(&record, &text));
-            store.identifiers(filter)?.iter().map(line).collect::<Result<_, _>>()?
+            store.each(&filter, |record, text| lines += &render::json::line_of(&record, &text))?
         }
-        OutputArgs { csv: true, .. } => render::csv::csv(&store.select_in_brief(filter)?),
-        OutputArgs { markdown: true, .. } => render::records::markdown(&store.select_in_brief(filter)?),
-        _ => bail!("say in which form to export: --json, --csv, --markdown or --kcidb"),
-    })
+        // Of many records, the whole ones would not fit into memory.
+        _ => store.each(&filter, |record, _| records.push(record.into_brief()))?,
+    };
+    let text = match output {
+        OutputArgs { json: true, .. } => lines,
+        OutputArgs { csv: true, .. } => render::csv::csv(&records),
+        _ => render::records::markdown(&records),
+    };
+    data!("{text}");
+    Ok(without(&unreadable))
 }
 
 /// A report for KCIDB: of a million records, only what their tests need is kept.
-fn kcidb(store: &Store, filter: &Filter, submitter: &Submitter) -> Result<String> {
+fn kcidb(store: &Store, arguments: &FilterArgs, submitter: &Submitter) -> Result<ExitCode> {
     let mut tests = Tests::default();
-    let reader = store.reader()?;
-    for id in store.identifiers(filter)? {
-        tests.add(&reader.record(&id)?);
-    }
+    let unreadable = store.each(&filter_of(store, arguments)?, |record, _| tests.add(&record))?;
     let campaigns = carried_out(store, tests.campaigns())?;
-    Ok(render::json::line(&tests.report(submitter, &campaigns)))
+    data!("{}", render::json::line(&tests.report(submitter, &campaigns)));
+    Ok(without(&unreadable))
 }
 
 fn filter_of(store: &Store, arguments: &FilterArgs) -> Result<Filter> {

@@ -12,17 +12,20 @@ use crate::select::Filter;
 const BATCH: usize = 500;
 
 /// What became of a copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Copied {
     /// Records that the other store did not have.
     pub records: u64,
     /// Records that it had, and that are the same there.
     pub already: u64,
+    /// Why not, of each that cannot be read here.
+    pub unreadable: Vec<StoreError>,
 }
 
 impl Store {
     /// Gives another store those of the wanted records, and of their campaigns, that it lacks. A record that is another one there
-    /// is an error, before anything of its batch is written; whatever was copied before stays, and a second try goes on.
+    /// is an error, before anything of its batch is written; whatever was copied before stays, and a second try goes on. One that cannot be read stays where it
+    /// is, and all others are copied.
     pub fn copy_to(&self, other: &mut Store, wanted: &Filter) -> Result<Copied, StoreError> {
         let ids = self.identifiers(wanted)?;
         let reader = self.reader()?;
@@ -32,7 +35,9 @@ impl Store {
             let ours = self.digests(batch)?;
             let theirs = other.those_that_are_the_same(&ours, batch)?;
             let missing = batch.iter().filter(|id| !theirs.contains_key(*id));
-            let missing: Vec<_> = missing.map(|id| reader.with_text(id)).collect::<Result<_, _>>()?;
+            let known = done.unreadable.len();
+            let missing = missing.filter_map(|id| reader.if_readable(id, &mut done.unreadable).transpose());
+            let missing: Vec<_> = missing.collect::<Result<_, _>>()?;
             for campaign in missing.iter().map(|(record, _)| record.campaign.as_str()) {
                 if campaigns.insert(campaign.to_owned()) {
                     self.copy_campaign(campaign, other)?;
@@ -45,7 +50,8 @@ impl Store {
                 other.those_that_are_the_same(&ours, batch)?;
             }
             done.records += added;
-            done.already += batch.len() as u64 - added;
+            let unreadable = done.unreadable.len() - known;
+            done.already += (batch.len() - unreadable) as u64 - added;
         }
         // Those that have ended since they were copied.
         for campaign in ids_of_campaigns(self, &ids)?.difference(&campaigns) {

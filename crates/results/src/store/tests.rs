@@ -129,6 +129,35 @@ fn what_could_not_be_read_again_is_refused() {
     assert!(matches!(store.insert(&record), Err(StoreError::BadRecord { .. })));
 }
 
+/// As by a bad sector, or by a newer version.
+#[test]
+fn a_record_that_cannot_be_read_keeps_none_of_the_others() {
+    let mut store = Store::in_memory().unwrap();
+    let records: Vec<Record> = (0..5).map(|index| sample::udp(index, Direction::Rx, 600, 400.0)).collect();
+    records.iter().for_each(|record| store.insert(record).unwrap());
+    sqlite(&store)
+        .execute_batch(
+            "DROP TRIGGER records_are_never_changed; UPDATE records SET packed = x'00' WHERE trial_index = 2",
+        )
+        .unwrap();
+    let named = |unreadable: &[StoreError]| {
+        let [StoreError::Unreadable { id, .. }] = unreadable else { panic!("{unreadable:?}") };
+        assert_eq!(*id, records[2].id);
+    };
+    let (all, mut read) = (Filter::default(), Vec::new());
+    named(&store.each(&all, |record, json| read.push((record.trial.index, json))).unwrap());
+    assert_eq!(read.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 3, 4]);
+    let mut other = Store::in_memory().unwrap();
+    for counts in [(4, 0), (0, 4)] {
+        let copied = store.copy_to(&mut other, &all).unwrap();
+        assert_eq!((copied.records, copied.already), counts);
+        named(&copied.unreadable);
+    }
+    other
+        .each(&all, |record, json| assert_eq!(json, read.iter().find(|one| one.0 == record.trial.index).unwrap().1))
+        .unwrap();
+}
+
 #[test]
 fn a_campaign_is_carried_on() {
     let mut store = Store::in_memory().unwrap();

@@ -25,6 +25,9 @@ pub struct Shape {
     pub faults: usize,
     /// Machines stand still, and nothing else fails.
     pub only_freezes: bool,
+    /// What fails for all, the queue and the store, is well for so long at least before it fails again: faults are by campaigns, and
+    /// a large fleet has so many a minute that it would never measure.
+    pub peace_ms: u64,
     /// Whether agents look at fences.
     pub is_fenced: bool,
     /// Whether campaigns end by themselves when they do not hear of their lease, and workers end those whose lease is old.
@@ -140,6 +143,8 @@ pub struct World {
     agents: Vec<Agent>,
     store: HashMap<usize, (u64, bool)>,
     store_down_until: u64,
+    /// Before then nothing fails for all.
+    peace_until: u64,
     next_token: u64,
     submitted: usize,
     report: Report,
@@ -207,6 +212,7 @@ impl World {
             agents,
             store: HashMap::new(),
             store_down_until: 0,
+            peace_until: 0,
             next_token: 1,
             submitted: 0,
             report: Report::default(),
@@ -482,7 +488,12 @@ impl World {
         let at = self.chance.below(self.shape.workers as u64) as usize;
         let long = 1000 + self.chance.below(90_000);
         let now = self.now;
-        match if self.shape.only_freezes { 3 } else { self.chance.below(9) } {
+        let kinds = if now < self.peace_until { 6 } else { 9 };
+        let kind = if self.shape.only_freezes { 3 } else { self.chance.below(kinds) };
+        if kind >= 6 && self.shape.peace_ms > 0 {
+            self.peace_until = now + long + self.shape.peace_ms;
+        }
+        match kind {
             // The process, by SIGKILL: its children see the end of their input.
             0 | 1 => self.dies(at, long, true),
             // The machine, by its switch: agents hear nothing more.
@@ -496,11 +507,11 @@ impl World {
                 }
             }
             5 => {
-                self.queue.is_down = true;
-                self.at(now + long, Event::BrokerUp);
+                self.places[at].cut_until = now + long;
             }
             6 => {
-                self.places[at].cut_until = now + long;
+                self.queue.is_down = true;
+                self.at(now + long, Event::BrokerUp);
             }
             7 => {
                 self.store_down_until = now + long;
