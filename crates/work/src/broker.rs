@@ -3,6 +3,7 @@
 //! Two do it: a NATS server ([`crate::Nats`]), and a list in this process with virtual time ([`crate::Memory`]).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::job::Ticket;
 
@@ -103,7 +104,7 @@ pub trait Broker {
     /// Queues a job, once for an identifier.
     fn queue(&mut self, ticket: &Ticket, payload: &[u8]) -> Result<(), Unavailable>;
     /// The tickets of these benches that are not settled, held ones among them; `None`: of all.
-    fn tickets(&mut self, benches: Option<&BTreeSet<String>>) -> Result<Vec<Ticket>, Unavailable>;
+    fn tickets(&mut self, benches: Option<&BTreeSet<String>>) -> Result<Vec<Arc<Ticket>>, Unavailable>;
     /// Holds a ticket.
     fn claim(&mut self, ticket: &Ticket) -> Result<Claimed, Unavailable>;
     /// Holds it for longer.

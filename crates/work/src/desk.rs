@@ -263,7 +263,7 @@ pub fn jobs(broker: &mut dyn Broker) -> Result<Vec<JobRecord>, Unavailable> {
 pub fn waiting(broker: &mut dyn Broker) -> Result<BTreeMap<String, usize>, Unavailable> {
     let mut count = BTreeMap::new();
     for ticket in broker.tickets(None)? {
-        *count.entry(ticket.bench).or_default() += 1;
+        *count.entry(ticket.bench.clone()).or_default() += 1;
     }
     Ok(count)
 }

@@ -2,6 +2,7 @@
 //! Nothing here waits; [`Memory::now_ms`] is set by whoever lets time pass.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
 use crate::job::Ticket;
@@ -32,7 +33,7 @@ struct Stored {
 
 #[derive(Debug)]
 struct Queued {
-    ticket: Ticket,
+    ticket: Arc<Ticket>,
     payload: Vec<u8>,
     delivered: u32,
     /// Which delivery of all it is held by.
@@ -140,21 +141,20 @@ impl Broker for Memory {
         self.answers()?;
         let of_bench = self.tickets.entry(ticket.bench.clone()).or_default();
         if !of_bench.contains_key(&ticket.id) {
-            let (ticket, payload) = (ticket.clone(), payload.to_vec());
-            let id = ticket.id.clone();
+            let (id, ticket, payload) = (ticket.id.clone(), Arc::new(ticket.clone()), payload.to_vec());
             of_bench.insert(id, Queued { ticket, payload, delivered: 0, handle: 0, until_ms: 0, is_held: false });
             self.unsettled += 1;
         }
         self.answer(())
     }
 
-    fn tickets(&mut self, benches: Option<&BTreeSet<String>>) -> Result<Vec<Ticket>, Unavailable> {
+    fn tickets(&mut self, benches: Option<&BTreeSet<String>>) -> Result<Vec<Arc<Ticket>>, Unavailable> {
         self.answers()?;
         let found = match benches {
-            None => self.tickets.values().flatten().map(|(_, one)| one.ticket.clone()).collect(),
+            None => self.tickets.values().flatten().map(|(_, one)| Arc::clone(&one.ticket)).collect(),
             Some(benches) => {
                 let of = benches.iter().filter_map(|bench| self.tickets.get(bench));
-                of.flatten().map(|(_, one)| one.ticket.clone()).collect()
+                of.flatten().map(|(_, one)| Arc::clone(&one.ticket)).collect()
             }
         };
         self.answer(found)
@@ -173,7 +173,7 @@ impl Broker for Memory {
                 one.delivered += 1;
                 (one.until_ms, one.is_held, one.handle) = (now + lease, true, handle);
                 Claimed::Yes(Box::new(Claim {
-                    ticket: one.ticket.clone(),
+                    ticket: Ticket::clone(&one.ticket),
                     payload: one.payload.clone(),
                     attempt: one.delivered,
                     handle: handle.to_string(),

@@ -411,19 +411,20 @@ impl Worker {
         }
         self.not_before_ms.retain(|_, until| now.mono_ms < *until);
         let idle = names(self.benches.values().filter(|bench| !self.runs.contains_key(&bench.name)));
-        let mut by_bench: BTreeMap<String, Vec<Ticket>> = BTreeMap::new();
         let unix_s = now.unix_ms.div_euclid(1000);
-        for ticket in broker.tickets(Some(&idle))? {
+        let waiting = broker.tickets(Some(&idle))?;
+        let mut by_bench: BTreeMap<&str, Vec<&Ticket>> = BTreeMap::new();
+        for ticket in &waiting {
             let is_due = i64::try_from(ticket.not_before_s).is_ok_and(|from| from <= unix_s);
             if is_due && !self.not_before_ms.contains_key(&ticket.id) {
-                by_bench.entry(ticket.bench.clone()).or_default().push(ticket);
+                by_bench.entry(&ticket.bench).or_default().push(ticket);
             }
         }
         for (bench, tickets) in by_bench {
             if self.runs.len() >= self.at_once {
                 break;
             }
-            let Some(bench) = self.benches.get(&bench).filter(|bench| bench.limits.is_open(unix_s)).cloned() else {
+            let Some(bench) = self.benches.get(bench).filter(|bench| bench.limits.is_open(unix_s)).cloned() else {
                 continue;
             };
             self.begin(broker, &bench, &tickets, now, deeds)?;
@@ -436,7 +437,7 @@ impl Worker {
         &mut self,
         broker: &mut dyn Broker,
         bench: &Bench,
-        tickets: &[Ticket],
+        tickets: &[&Ticket],
         now: Now,
         deeds: &mut Vec<Deed>,
     ) -> Result<(), Unavailable> {
@@ -457,7 +458,7 @@ impl Worker {
             Some(record)
         };
         let fence = change(broker, Bucket::Benches, &bench.name, raised)?.map_or(0, |record| record.fence);
-        for ticket in known.shares.order(tickets) {
+        for ticket in known.shares.order(tickets.iter().copied()) {
             let claim = match broker.claim(ticket)? {
                 Claimed::Yes(claim) => *claim,
                 Claimed::Held => {

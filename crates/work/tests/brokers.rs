@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use linerate_lab::services;
 use linerate_work::{
     Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, DeskError, Job, JobState, Maintenance, Memory, Nats,
-    Now, Overview, Priority, Ticket, Timing, Worker, benches, cancel, jobs, leases, maintain, submit, workers,
+    Now, Overview, Priority, Timing, Worker, benches, cancel, jobs, leases, maintain, submit, workers,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -162,7 +162,7 @@ fn answers<B: Broker>(broker: &mut B, pass: impl Fn(&mut B, Duration)) {
     }
     let tickets = |broker: &mut B, benches: &[&str]| {
         let benches: BTreeSet<String> = benches.iter().map(|name| (*name).to_owned()).collect();
-        let mut all: Vec<Ticket> = broker.tickets(Some(&benches)).unwrap();
+        let mut all = broker.tickets(Some(&benches)).unwrap();
         all.sort();
         all
     };
@@ -230,7 +230,7 @@ fn a_server_that_crashed_goes_on() {
     assert_eq!(found, revision);
     assert_eq!(jobs(&mut queue).unwrap().len(), 1);
     let ticket = queue.tickets(None).unwrap().remove(0);
-    assert_eq!(ticket, job.ticket());
+    assert_eq!(*ticket, job.ticket());
     let claim = claimed(queue.claim(&ticket).unwrap());
     queue.settle(&claim).unwrap();
 }

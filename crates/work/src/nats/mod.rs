@@ -17,6 +17,7 @@ mod jetstream;
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -409,7 +410,7 @@ impl Broker for Nats {
         })
     }
 
-    fn tickets(&mut self, benches: Option<&BTreeSet<String>>) -> Result<Vec<Ticket>, Unavailable> {
+    fn tickets(&mut self, benches: Option<&BTreeSet<String>>) -> Result<Vec<Arc<Ticket>>, Unavailable> {
         let filter = match benches.map(|benches| (benches.len(), benches.first())) {
             Some((0, _)) => return Ok(Vec::new()),
             Some((1, Some(bench))) => format!("{TICKET}{bench}.>"),
@@ -417,7 +418,7 @@ impl Broker for Nats {
         };
         let subjects = self.with_streams(move |jetstream| async move { jetstream.subjects(JOBS, &filter).await })?;
         let all = subjects.iter().filter_map(|subject| Ticket::read(subject.strip_prefix(TICKET)?));
-        Ok(all.filter(|ticket| benches.is_none_or(|benches| benches.contains(&ticket.bench))).collect())
+        Ok(all.filter(|ticket| benches.is_none_or(|benches| benches.contains(&ticket.bench))).map(Arc::new).collect())
     }
 
     fn claim(&mut self, ticket: &Ticket) -> Result<Claimed, Unavailable> {
