@@ -278,6 +278,9 @@ impl<'a> Service<'a> {
     }
 }
 
+/// A trial, and what came of it.
+pub type Ended = (Spec, Result<Box<[Outcome; 2]>, Error>);
+
 /// A test that has its place among those that run.
 pub struct ServerTest<'a> {
     service: Service<'a>,
@@ -319,15 +322,19 @@ impl ServerTest<'_> {
         Ok(Trial::adopt(spec, framing, End::Target, local, interface, flows, self.permit.progress())?)
     }
 
-    /// Reports the test's end, or the ends of both of its parts. Its place is free before: the client may come back at once.
-    pub fn finish(self, ended: impl IntoIterator<Item = (Spec, Result<Box<[Outcome; 2]>, Error>)>) {
+    /// Reports the end of a part, after which the test goes on.
+    pub fn part(&self, (spec, ended): Ended) {
+        let (peer, local, bytes) = (self.peer, self.local, self.permit.bytes());
+        let (tool, interface, version) = (self.service.server.tool, self.interface.clone(), self.version.clone());
+        (self.service.report)(ServedTest { tool, version, peer, local, interface, spec, ended, bytes });
+    }
+
+    /// Reports the test's end. Its place is free before: the client may come back at once.
+    pub fn finish(self, (spec, ended): Ended) {
         let ServerTest { service, permit, peer, local, interface, version } = self;
-        let bytes = permit.bytes();
+        let (tool, bytes) = (service.server.tool, permit.bytes());
         drop(permit);
-        for (spec, ended) in ended {
-            let (tool, interface, version) = (service.server.tool, interface.clone(), version.clone());
-            (service.report)(ServedTest { tool, version, peer, local, interface, spec, ended, bytes });
-        }
+        (service.report)(ServedTest { tool, version, peer, local, interface, spec, ended, bytes });
         service.server.ended.fetch_add(1, Ordering::Relaxed);
     }
 }

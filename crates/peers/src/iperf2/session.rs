@@ -1,7 +1,7 @@
 //! One test of an iperf2 client, from its header to its end; two where the client wants one way after the other.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Shutdown, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::limits::Limits;
 use crate::listener::{LOOK_FOR_END, is_passing};
 use crate::remote_end::remote_end;
-use crate::server::{KnownSender, ServerTest};
+use crate::server::{Ended, KnownSender, ServerTest};
 use crate::socket_options::{apply, open_listening};
 use crate::wait::{await_end, join};
 
@@ -103,9 +103,6 @@ pub struct Session<'a> {
     pub test: &'a ServerTest<'a>,
 }
 
-/// A trial, and what came of it.
-type Ended = (Spec, Result<Box<[Outcome; 2]>, Error>);
-
 /// The trial that a request comes to.
 pub fn spec_of_request(
     request: &Request,
@@ -134,18 +131,20 @@ pub fn acknowledge(socket: &Socket, header: &Header) -> io::Result<()> {
 }
 
 impl Session<'_> {
-    /// The test, or both.
-    pub fn run(mut self) -> Vec<Ended> {
+    /// The test; of two, reports the first.
+    pub fn run(mut self) -> Ended {
         self.spec.streams = self.members.len() as u16;
-        let mut ended = vec![self.part(self.spec.clone(), true)];
-        if let Request::Streams(header) = &self.request
-            && header.flags & VERSION1 != 0
-            && header.flags & AT_ONCE == 0
-            && ended[0].1.is_ok()
-        {
-            ended.push(self.part(Spec { direction: Direction::Tx, ..self.spec.clone() }, false));
+        let ended = self.part(self.spec.clone(), true);
+        let has_way_back = matches!(&self.request, Request::Streams(header) if header.flags & VERSION1 != 0 && header.flags & AT_ONCE == 0);
+        if !has_way_back || ended.1.is_err() {
+            return ended;
         }
-        ended
+        self.test.part(ended);
+        if !self.spec.workload.is_udp() {
+            // A client takes the time of its stream until this end of it.
+            self.members.iter().for_each(|member| drop(member.socket.shutdown(Shutdown::Write)));
+        }
+        self.part(Spec { direction: Direction::Tx, ..self.spec.clone() }, false)
     }
 
     fn part(&mut self, mut spec: Spec, own: bool) -> Ended {

@@ -99,7 +99,7 @@ impl Serve for Server {
         drop(permit);
         test.version.clone_from(&parameters.client_version);
         let ended = Test { server: self, control, cookie, parameters, spec: &spec, test: &test }.conduct();
-        test.finish([(spec, ended)]);
+        test.finish((spec, ended));
     }
 
     fn datagrams(&self) -> Option<&dyn StreamMarks> {

@@ -189,7 +189,7 @@ impl<'a> Session<'a> {
             Err(error) => (Message::new(OMNI_RESPONSE, errno_of(&error)), Err(error)),
         };
         let said = self.say(&answer);
-        test.finish([(spec, ended)]);
+        test.finish((spec, ended));
         said
     }
 }

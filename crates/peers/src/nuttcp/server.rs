@@ -65,7 +65,7 @@ impl Serve for Server {
         let ended = Test { control, asked, spec: &spec, pool: &self.pool, test: &test }.run();
         // Of one that was not taken there is nothing to report.
         if let Some(ended) = ended {
-            test.finish([(spec, ended)]);
+            test.finish((spec, ended));
         }
     }
 }

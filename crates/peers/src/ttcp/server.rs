@@ -68,5 +68,5 @@ fn serve(
         let remote = remote_end(&spec, &outcome);
         Box::new([outcome, remote])
     });
-    test.finish([(spec, ended)]);
+    test.finish((spec, ended));
 }

@@ -80,7 +80,7 @@ impl Serve for Server {
         });
         let took = ended.as_ref().map_or(0, |ended| ended[0].flows[0].elapsed_ns).max(1_000_000);
         let spec = Spec { extent: Extent::Time(Duration::from_nanos(took)), ..asked };
-        test.finish([(spec, ended.map_err(Into::into))]);
+        test.finish((spec, ended.map_err(Into::into)));
     }
 }
 
