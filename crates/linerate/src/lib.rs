@@ -19,6 +19,8 @@ mod web;
 
 use std::process::ExitCode;
 
+use linerate_control::ControlError;
+
 /// Carries out this process' command line.
 pub fn run() -> ExitCode {
     let mut arguments = std::env::args_os();
@@ -31,7 +33,14 @@ pub fn run() -> ExitCode {
         Ok(status) => status,
         Err(error) => {
             output::say(format_args!("linerate: {error:#}"));
-            interrupt::status().unwrap_or(ExitCode::from(2))
+            interrupt::status().unwrap_or(ExitCode::from(if is_busy(&error) { BUSY_STATUS } else { 2 }))
         }
     }
+}
+
+/// Another controller measures with a machine: the same may succeed later. EX_TEMPFAIL of sysexits.h(3head).
+const BUSY_STATUS: u8 = 75;
+
+fn is_busy(error: &anyhow::Error) -> bool {
+    error.chain().any(|one| matches!(one.downcast_ref(), Some(ControlError::Busy { .. })))
 }

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(feature = "postgres")]
+use postgres::error::SqlState;
 use rusqlite::ErrorCode;
 
 use crate::select::LAST;
@@ -161,6 +163,26 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
+    /// What a server wants to see of us, or we of it, cannot be used.
+    #[error("the store {}: {why}", url.display())]
+    NoAccess {
+        /// The URL, without a password.
+        url: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A database that has tables of the same names which are not a store's, or not all of a store's.
+    #[error(
+        "the store {}: {why}: its tables are not, or not all, linerate's; name an empty database (createdb makes one), or \
+         restore this one",
+        url.display()
+    )]
+    NotOurs {
+        /// The URL, without a password.
+        url: PathBuf,
+        /// What it said.
+        why: String,
+    },
     /// The server cannot be reached, or does not let us in.
     #[error("cannot open the store {}: {why}; check that the server runs there and lets this user in", url.display())]
     NoServer {
@@ -210,7 +232,7 @@ pub(crate) fn said(path: &Path, error: impl Into<SqlError>) -> StoreError {
     let error = match error.into() {
         SqlError::Sqlite(error) => error,
         #[cfg(feature = "postgres")]
-        SqlError::Postgres(error) => return StoreError::Server { url: path, why: postgres_said(&error) },
+        SqlError::Postgres(error) => return of_server(path, &error),
         source => return StoreError::Other { path, source },
     };
     match error.sqlite_error_code() {
@@ -226,9 +248,25 @@ pub(crate) fn said(path: &Path, error: impl Into<SqlError>) -> StoreError {
     }
 }
 
+#[cfg(feature = "postgres")]
+fn of_server(url: PathBuf, error: &postgres::Error) -> StoreError {
+    let why = postgres_said(error);
+    match error.code() {
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            StoreError::NoAccess { url, why: format!("{why}; its owner may grant it: docs/teams.md says what") }
+        }
+        Some(&(SqlState::DUPLICATE_TABLE | SqlState::DUPLICATE_OBJECT | SqlState::UNDEFINED_TABLE))
+        | Some(&(SqlState::UNDEFINED_COLUMN | SqlState::DUPLICATE_FUNCTION)) => StoreError::NotOurs { url, why },
+        _ => StoreError::Server { url, why },
+    }
+}
+
 /// What a server's error says, with what is behind it: by itself it names only the step that failed. One line.
 #[cfg(feature = "postgres")]
 pub(crate) fn postgres_said(error: &postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return said.message().replace('\n', " ");
+    }
     let behind = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
     format!("{error}{behind}").replace('\n', " ")
 }

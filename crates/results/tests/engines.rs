@@ -205,6 +205,31 @@ fn many_write_to_a_new_server_at_once_and_a_crash_loses_nothing() {
     assert_eq!(indices, (0..48).collect());
 }
 
+#[test]
+fn what_a_server_does_not_do_is_said_with_what_to_do() {
+    let Some(server) = Server::new("refusals") else { return };
+    let url = server.postgres.url();
+    let mut store = server.open();
+    store.insert(&sample::udp(0, Direction::Rx, 600, 400.0)).unwrap();
+    server.psql("CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader");
+    let of_reader = url.replace("linerate@", "reader@");
+    assert_ne!(of_reader, url);
+    let mut reader = Store::open_existing(Path::new(&of_reader)).unwrap();
+    assert_eq!(reader.identifiers(&Filter::default()).unwrap().len(), 1);
+    let denied = reader.insert(&sample::udp(1, Direction::Rx, 600, 400.0)).unwrap_err().to_string();
+    assert!(denied.contains("permission denied for table") && denied.contains("docs/teams.md"), "{denied}");
+    assert!(!denied.contains("db error"), "{denied}");
+    // Somebody else's tables, of the same name; and a store of which something is gone.
+    server.psql("DROP TABLE records CASCADE");
+    let gone = Store::open(Path::new(&url)).and_then(|store| store.identifiers(&Filter::default())).unwrap_err();
+    assert!(gone.to_string().contains("restore this one"), "{gone}");
+    server.psql("CREATE SCHEMA other; CREATE TABLE other.records (a int)");
+    let other = Store::open(Path::new(&format!("{url}?options=-csearch_path%3Dother"))).map(drop).unwrap_err();
+    assert!(other.to_string().contains("createdb"), "{other}");
+    let words = Store::open(Path::new(&format!("{url}?sslmode=verify-full"))).map(drop).unwrap_err().to_string();
+    assert!(words.contains("disable, prefer or require"), "{words}");
+}
+
 /// Those who bring the same trial's figures at a time, as one that stood still and one that carried its campaign on: one has it.
 #[test]
 fn of_many_who_bring_a_trial_one_has_it() {

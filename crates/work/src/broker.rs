@@ -16,6 +16,14 @@ pub enum Unavailable {
     /// It was not done: the server lets this user not publish to this subject.
     #[error("the queue's server does not let this user publish to {0}; docs/teams.md says what who needs")]
     Forbidden(String),
+    /// It was not done: the server has no room for it.
+    #[error(
+        "the queue's server has no room ({0}); give its JetStream more (max_file_store of its configuration, or its disk)"
+    )]
+    Full(String),
+    /// It was not done, for the server's reason.
+    #[error("the queue's server refuses that: {0}")]
+    Refused(String),
 }
 
 /// Where values are kept.

@@ -1,6 +1,7 @@
 //! What people ask of a queue: to submit, to list, to cancel, to keep a bench for themselves.
 //! Knows no server; values are JSON, and one that cannot be read is as if it were not there.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_machine::text::is_plain_name;
@@ -308,11 +309,11 @@ pub fn cancel(broker: &mut dyn Broker, id: &str, by: &str) -> Result<Cancelled, 
     if !is_plain_name(id) {
         return Err(unknown());
     }
-    let mut found = None;
+    let found = Cell::new(None);
     let with = |before: Option<JobRecord>| {
         let mut record = before?;
         let state = record.state;
-        found = Some((state, record.job.ticket()));
+        found.set(Some((state, record.job.ticket())));
         if state.has_ended() {
             return None;
         }
@@ -322,8 +323,15 @@ pub fn cancel(broker: &mut dyn Broker, id: &str, by: &str) -> Result<Cancelled, 
         }
         Some(record)
     };
-    change(broker, Bucket::Jobs, id, with)?;
-    let (state, ticket): (JobState, Ticket) = found.ok_or_else(unknown)?;
+    let changed = change(broker, Bucket::Jobs, id, with);
+    let (state, ticket): (JobState, Ticket) = match (changed, found.take()) {
+        // No room to say so. The ticket is the job: without it nothing begins, whatever is said of it until there is room.
+        (Err(Unavailable::Full(_)), Some((JobState::Waiting, ticket))) => (JobState::Waiting, ticket),
+        (changed, found) => {
+            changed?;
+            found.ok_or_else(unknown)?
+        }
+    };
     Ok(match state {
         JobState::Waiting => {
             broker.remove(&ticket)?;

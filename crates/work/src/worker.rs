@@ -94,8 +94,8 @@ pub enum Came {
     Failed(String),
     /// The bench does not take it, for this reason; another attempt would not change that.
     Refused(String),
-    /// It is no fault of the job's: the store cannot be reached.
-    StoreGone(String),
+    /// It is no fault of the job's, for this reason: the store cannot be reached, or somebody else measures with a machine.
+    HandedBack(String),
     /// It was asked to end, or killed.
     Stopped,
 }
@@ -182,6 +182,11 @@ impl Worker {
             not_before_ms: BTreeMap::new(),
             is_closed: false,
         }
+    }
+
+    /// What follows from the lease's time.
+    pub fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// Begins nothing any more, and ends what runs.
@@ -338,11 +343,11 @@ impl Worker {
         let (state, why, failed_trials) = match came {
             Came::Done { failed_trials } => (JobState::Done, None, Some(*failed_trials)),
             Came::Refused(why) => (JobState::Refused, Some(why.clone()), None),
-            Came::Failed(_) | Came::Stopped | Came::StoreGone(_) if run.is_cancelled => {
+            Came::Failed(_) | Came::Stopped | Came::HandedBack(_) if run.is_cancelled => {
                 (JobState::Cancelled, None, None)
             }
             Came::Failed(why) if is_last => (JobState::Dead, Some(why.clone()), None),
-            Came::Failed(why) | Came::StoreGone(why) => (JobState::Waiting, Some(why.clone()), None),
+            Came::Failed(why) | Came::HandedBack(why) => (JobState::Waiting, Some(why.clone()), None),
             Came::Stopped => (JobState::Waiting, Some("its worker handed it back".to_owned()), None),
         };
         let told = |before: Option<JobRecord>| {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::services;
 use linerate_work::{
-    Access, Bench, Broker, Bucket, Came, Claim, Claimed, Deed, DeskError, Job, JobState, Maintenance, Memory, Nats,
-    Now, Overview, Priority, Timing, Worker, benches, cancel, jobs, leases, maintain, submit, workers,
+    Access, Bench, Broker, Bucket, Came, Cancelled, Claim, Claimed, Deed, DeskError, Job, JobState, Maintenance,
+    Memory, Nats, Now, Overview, Priority, Timing, Worker, benches, cancel, jobs, leases, maintain, submit, workers,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -99,6 +99,42 @@ fn who_may_publish_what_the_page_says_can_do_it_and_hears_at_once_what_not() {
     let refused = submit(&mut lame, &job("b", "ann", 3, 1)).unwrap_err().to_string();
     assert!(refused.contains("publish to $KV.linerate-jobs."), "{refused}");
     assert_eq!(nats.tickets(None).unwrap(), [], "nothing waits that nobody sees");
+}
+
+#[test]
+fn what_a_server_refuses_is_said_with_what_to_do() {
+    let Some(mut server) = Server::new("refusals") else { return };
+    server.nats.kill().unwrap();
+    server.nats.restrict("jetstream { max_file_store: 1MB }\nmax_payload: 64KB").unwrap();
+    server.nats.again().unwrap();
+    let access = Access::new(&server.nats.url(), None, None).unwrap();
+    let mut nats = Nats::open(&access, Some(LEASE)).unwrap();
+    let long = |number: u32, octets: usize| Job { source: "#".repeat(octets), ..job("b", "ann", number, 1) };
+    let too_long = submit(&mut nats, &long(1, 80_000)).unwrap_err().to_string();
+    assert!(too_long.contains("refuses") && too_long.contains("max_payload"), "{too_long}");
+    let full = (2..40).find_map(|number| Some((number, submit(&mut nats, &long(number, 50_000)).err()?))).unwrap();
+    assert!(full.1.to_string().contains("no room") && full.1.to_string().contains("max_file_store"), "{}", full.1);
+    // What waits can be taken back all the same.
+    let waiting = long(2, 0).id;
+    let came = cancel(&mut nats, &waiting, "ann").map_err(|error| error.to_string());
+    assert!(came.as_ref().is_ok_and(|came| *came == Cancelled::BeforeItBegan), "{came:?}");
+    assert!(nats.tickets(None).unwrap().iter().all(|ticket| ticket.id != waiting));
+    drop(nats);
+
+    server.nats.kill().unwrap();
+    server.nats.restrict("authorization { user: ann, password: secret }").unwrap();
+    server.nats.again().unwrap();
+    let said = |access: &Access| Nats::open(access, None).map(drop).unwrap_err().to_string();
+    let nobody = said(&access);
+    assert!(nobody.contains("--queue-credentials") && !nobody.contains("JetStream"), "{nobody}");
+    let file = server.folder.join("wrong");
+    std::fs::write(&file, "ann:wrong").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let wrong = said(&Access::new(&server.nats.url(), Some(&file), None).unwrap());
+    assert!(wrong.contains("does not let this user in"), "{wrong}");
+    let plain = said(&Access::new(&server.nats.url().replace("nats://", "tls://"), None, None).unwrap());
+    assert!(plain.contains("?tls=off"), "{plain}");
+    assert!(said(&Access::new("nats://127.0.0.1:99999", None, None).unwrap()).contains("write nats://"));
 }
 
 fn job(bench: &str, user: &str, number: u32, attempts: u32) -> Job {

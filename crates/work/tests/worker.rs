@@ -180,7 +180,7 @@ fn what_is_no_fault_of_the_job_s_uses_no_attempt() {
     let id = job(1, "ann").id;
     for _ in 0..5 {
         assert_eq!(started(&world.pass(20_000)), [(0, 1)]);
-        world.workers[0].ended(&id, Came::StoreGone("the store cannot be reached".to_owned()));
+        world.workers[0].ended(&id, Came::HandedBack("the store cannot be reached".to_owned()));
         world.pass(1000);
         let record = world.record(1);
         assert!(record.state == JobState::Waiting && record.why.is_some(), "{record:?}");

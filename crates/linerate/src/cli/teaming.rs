@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use linerate_control::message::Fence;
+use linerate_machine::units::parse_duration;
 
 use super::{name_and_value, whole_number};
 use crate::complete;
@@ -137,6 +138,13 @@ pub(crate) enum OnOff {
     Off,
 }
 
+/// A renewal each sixth of it, and an answer before the next.
+fn lease(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_secs(3)..=Duration::from_secs(3600);
+    if range.contains(&time) { Ok(time) } else { Err("write 3s to 1h".to_owned()) }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct WorkerArgs {
     /// A bench that this worker measures on: a file, or a folder of them (docs/teams.md); may be given several times
@@ -146,7 +154,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) at_once: u32,
     /// After how long a worker that died has lost its benches; the first worker of a queue says so for all [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = lease)]
     pub(crate) lease: Option<Duration>,
     /// Let a scraper read /metrics with the token in this file: made if it is not there, and kept. Without it nothing listens
     #[cfg(feature = "web")]

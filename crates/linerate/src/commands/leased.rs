@@ -15,7 +15,7 @@ use crate::cli::{Lease, LeasedArgs};
 use crate::measure::events::CampaignEvent;
 
 /// As Ctrl-C's.
-const STATUS: i32 = 130;
+pub(super) const STATUS: i32 = 130;
 
 /// From now on this process ends when nothing has come on standard input for so long, or it has ended: the worker is dead, or
 /// has lost the bench, or does not get on itself.

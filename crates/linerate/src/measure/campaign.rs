@@ -45,7 +45,7 @@ pub(crate) struct Order<'a> {
 /// Why a campaign ended before its last trial. Records made until then are kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CampaignError {
-    #[error("{0}")]
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{sentence}{}", kept(*.finished))]
     Lost { sentence: String, finished: usize },

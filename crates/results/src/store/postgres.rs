@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ::postgres::binary_copy::BinaryCopyInWriter;
 use ::postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -17,6 +18,8 @@ use super::sql_error::SqlError;
 use crate::error::{StoreError, said};
 
 mod connect;
+
+pub(super) use connect::PATIENCE;
 
 /// The layouts that there have been, the latest last; a store of an earlier one is brought on step by step.
 const MIGRATIONS: [&str; 2] = [
@@ -97,8 +100,8 @@ pub(super) fn check(url: &str) -> Result<(), StoreError> {
 
 /// Opens the store that this URL names, and brings its layout up to date; where it has no tables it makes them, or says
 /// that it has no records. The second is the URL as it may be shown.
-pub(super) fn open(url: &str, may_make: bool) -> Result<(Server, PathBuf), StoreError> {
-    let (client, shown) = connect::connect(url)?;
+pub(super) fn open(url: &str, may_make: bool, patience: Duration) -> Result<(Server, PathBuf), StoreError> {
+    let (client, shown) = connect::connect(url, patience)?;
     let server = Server { client: RefCell::new(client), prepared: RefCell::new(HashMap::new()) };
     if !may_make && !server.has_tables().map_err(|error| said(&shown, error))? {
         return Err(StoreError::NoRecords(shown));

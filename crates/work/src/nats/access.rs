@@ -1,12 +1,13 @@
 //! How a NATS server is reached: its URL, who we are, and whom we trust. Nothing secret stands on a command line.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use async_nats::{ConnectOptions, Event, ServerError};
+use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
+use linerate_machine::units::format_duration;
 use tokio::sync::watch::Sender;
 
 use crate::broker::Unavailable;
@@ -78,9 +79,17 @@ pub enum QueueError {
         /// What the server or the system said.
         why: String,
     },
-    /// What this user may publish.
+    /// The server does not let us in, or speaks another way.
+    #[error("the queue {url}: {why}")]
+    NotLetIn {
+        /// As it may be shown.
+        url: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// What the server does not do.
     #[error(transparent)]
-    Forbidden(Unavailable),
+    Refused(Unavailable),
     /// Nobody has begun one.
     #[error("the queue has no benches yet; linerate worker --bench FILE --queue {url} brings some")]
     Empty {
@@ -88,14 +97,12 @@ pub enum QueueError {
         url: String,
     },
     /// The lease's time.
-    #[error(
-        "the leases of the queue {url} last {there_ms} ms; leave --lease out, or let all workers end and begin another queue"
-    )]
+    #[error("the leases of the queue {url} last {}, as its first worker said; leave --lease out", format_duration(*there))]
     OtherLease {
         /// As it may be shown.
         url: String,
         /// What was agreed on.
-        there_ms: u64,
+        there: Duration,
     },
     /// This machine.
     #[error("this program cannot start a thread ({0}); see the limits of this machine (ulimit -u)")]
@@ -106,7 +113,7 @@ impl QueueError {
     pub(super) fn of(access: &Access, error: Unavailable) -> QueueError {
         match error {
             Unavailable::Silent(why) => QueueError::NoServer { url: access.shown().to_owned(), why },
-            forbidden @ Unavailable::Forbidden(_) => QueueError::Forbidden(forbidden),
+            refused => QueueError::Refused(refused),
         }
     }
 }
@@ -156,6 +163,35 @@ impl Access {
         &self.address
     }
 
+    /// Why it was not reached.
+    pub(super) fn refused(&self, error: &ConnectError) -> QueueError {
+        let url = self.shown.clone();
+        let why = error.to_string();
+        let hint = match (error.kind(), &self.identity) {
+            (ConnectErrorKind::AuthorizationViolation, Identity::Nobody) => {
+                "it lets nobody in without a name; give a file with --queue-credentials"
+            }
+            (ConnectErrorKind::AuthorizationViolation, _) => {
+                "it does not let this user in; see the file of --queue-credentials"
+            }
+            (ConnectErrorKind::Authentication, _) => {
+                "these credentials cannot sign what it asks; see the file of --queue-credentials"
+            }
+            (ConnectErrorKind::Tls, _) | (ConnectErrorKind::Io, _) if is_of_tls(error) => {
+                return QueueError::NotLetIn {
+                    url,
+                    why: format!(
+                        "no encrypted conversation came about ({why}); give its authorities with --queue-authorities, or ?tls=off \
+                         where it has no TLS and nobody else is on the network"
+                    ),
+                };
+            }
+            (ConnectErrorKind::ServerParse, _) => return QueueError::BadUrl { url, why: HOW },
+            _ => return QueueError::NoServer { url, why },
+        };
+        QueueError::NotLetIn { url, why: hint.to_owned() }
+    }
+
     /// `refusals`: what the server says that it does not do.
     pub(super) fn options(
         &self,
@@ -184,6 +220,12 @@ impl Access {
             None => options,
         })
     }
+}
+
+/// What came was no TLS, or its certificate is not trusted.
+fn is_of_tls(error: &ConnectError) -> bool {
+    let io = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    error.kind() == ConnectErrorKind::Tls || io.is_some_and(|io| io.kind() == ErrorKind::InvalidData)
 }
 
 /// On this machine: nobody is between.

@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use async_nats::client::RequestErrorKind;
 use async_nats::{Client, HeaderMap, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +29,8 @@ pub(super) const NO_MESSAGE: u64 = 10037;
 pub(super) const NO_CONSUMER: u64 = 10014;
 pub(super) const NO_STREAM: u64 = 10059;
 pub(super) const WRONG_LAST: u64 = 10071;
+/// No room: of the server, of an account, of a stream, of its disk.
+pub(super) const FULL: [u64; 5] = [10002, 10023, 10028, 10047, 10077];
 
 /// The header by which a message is written only after this one of its subject (ADR-8).
 const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
@@ -55,9 +58,16 @@ pub(super) struct JetStream {
 impl JetStream {
     async fn answer(&self, subject: String, request: Request) -> Result<Value, Fault> {
         let silent = |error: &dyn std::fmt::Display| Fault::Silent(error.to_string());
+        let octets = request.payload.as_ref().map_or(0, |payload| payload.len());
         let request = request.timeout(Some(self.patience));
         let asked = self.client.send_request(subject.clone(), request);
-        let message = self.unless_refused(&subject, asked).await?.map_err(|error| silent(&error))?;
+        let message = self.unless_refused(&subject, asked).await?.map_err(|error| match error.kind() {
+            RequestErrorKind::MaxPayloadExceeded => Fault::Says(
+                0,
+                format!("a message of {octets} octets is longer than it takes; raise max_payload in its configuration"),
+            ),
+            _ => silent(&error),
+        })?;
         let answer: Value = serde_json::from_slice(&message.payload).map_err(|error| silent(&error))?;
         match answer.get("error") {
             Some(error) => {

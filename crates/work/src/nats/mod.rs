@@ -30,7 +30,7 @@ pub use access::{Access, QueueError};
 
 use crate::broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
 use crate::job::Ticket;
-use jetstream::{Fault, JetStream, NO_CONSUMER, NO_STREAM, WRONG_LAST, numbers};
+use jetstream::{FULL, Fault, JetStream, NO_CONSUMER, NO_STREAM, WRONG_LAST, numbers};
 
 const JOBS: &str = "LINERATE_JOBS";
 const DEAD: &str = "LINERATE_DEAD";
@@ -69,8 +69,7 @@ impl Nats {
         let refused = |error| QueueError::of(access, error);
         let there = nats.ask(|jetstream| async move { lease_of(&jetstream).await }).map_err(refused)?;
         if let Some((there, _)) = there.zip(lease).filter(|(there, asked)| there != asked) {
-            let there_ms = there.as_millis() as u64;
-            return Err(QueueError::OtherLease { url: access.shown().to_owned(), there_ms });
+            return Err(QueueError::OtherLease { url: access.shown().to_owned(), there });
         }
         nats.agree(there.or(lease).unwrap_or(LEASE));
         nats.makes = true;
@@ -109,7 +108,7 @@ impl Nats {
         let options = access.options(REACH, refusals).map_err(|error| no_server(error.to_string()))?;
         let address = access.address().to_owned();
         let connected = wait(&handle, 2 * REACH, async move { options.connect(address).await });
-        let client = connected.map_err(no_server)?.map_err(|error| no_server(error.to_string()))?;
+        let client = connected.map_err(&no_server)?.map_err(|error| access.refused(&error))?;
         let (woken, tickets) = mpsc::sync_channel(1);
         let listening = client.clone();
         handle.spawn(async move {
@@ -180,7 +179,9 @@ impl Nats {
             .map_err(Unavailable::Silent)?
         {
             Ok(answer) => Ok(answer),
-            Err(Fault::Silent(why) | Fault::Says(_, why)) => Err(Unavailable::Silent(why)),
+            Err(Fault::Silent(why)) => Err(Unavailable::Silent(why)),
+            Err(Fault::Says(number, why)) if FULL.contains(&number) => Err(Unavailable::Full(why)),
+            Err(Fault::Says(_, why)) => Err(Unavailable::Refused(why)),
             Err(Fault::Forbidden(subject)) => Err(Unavailable::Forbidden(subject)),
         }
     }

@@ -406,7 +406,7 @@ impl World {
                     return self.connect(at, token);
                 }
                 if now < self.store_down_until {
-                    return self.over(at, token, Came::StoreGone("down".to_owned()));
+                    return self.over(at, token, Came::HandedBack("down".to_owned()));
                 }
                 let agent = &mut self.agents[bench];
                 self.report.overlaps += usize::from(began < agent.busy_until);
@@ -458,7 +458,7 @@ impl World {
     fn next_trial(&mut self, at: usize, token: u64, _: u64) {
         let (now, number) = (self.now, self.places[at].children[&token].number);
         if now < self.store_down_until {
-            return self.over(at, token, Came::StoreGone("down".to_owned()));
+            return self.over(at, token, Came::HandedBack("down".to_owned()));
         }
         let (stored, is_finished) = self.store.entry(number).or_default();
         let child = self.places[at].children.get_mut(&token).expect("it is there");

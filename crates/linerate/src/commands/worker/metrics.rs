@@ -62,7 +62,7 @@ impl Metrics {
             Came::Failed(_) => "failed",
             Came::Refused(_) => "refused",
             Came::Stopped => "stopped",
-            Came::StoreGone(_) => "handed_back",
+            Came::HandedBack(_) => "handed_back",
         };
         *told.jobs.entry(outcome).or_default() += 1;
         told.not_put_back += not_put_back;

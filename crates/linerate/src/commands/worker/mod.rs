@@ -91,7 +91,9 @@ fn work(
             say(format_args!("linerate: {sentence}"));
         }
     };
-    let is_store_there = || Store::open_existing(store).map(drop).map_err(|error| error.to_string());
+    // Leases are renewed meanwhile by nobody: so long an answer may take, and no longer.
+    let within = Duration::from_millis(core.timing().renew_ms());
+    let is_store_there = || Store::answers(store, within).map_err(|error| error.to_string());
     let mono_ms = || began.elapsed().as_millis() as u64;
     let mut trouble = None;
     loop {
@@ -170,7 +172,7 @@ fn words_of(came: &Came) -> String {
         Came::Done { failed_trials } => format!("is done; {failed_trials} trials have no figures"),
         Came::Failed(why) => format!("broke off: {why}"),
         Came::Refused(why) => format!("is refused: {why}"),
-        Came::StoreGone(why) => format!("is handed back: {why}"),
+        Came::HandedBack(why) => format!("is handed back: {why}"),
         Came::Stopped => "was ended".to_owned(),
     }
 }

@@ -18,6 +18,8 @@ use linerate_host::sys::signals::ask_to_end;
 use linerate_machine::printable::in_line;
 use linerate_work::{Came, Start, Teller};
 
+use crate::BUSY_STATUS;
+use crate::commands::leased;
 use crate::measure::events::CampaignEvent;
 use crate::usual_store::session_folder;
 
@@ -159,6 +161,10 @@ impl Campaign {
         Some(match (&heard.ended, status.code()) {
             (Some(Ok(failed_trials)), _) => Came::Done { failed_trials: *failed_trials },
             _ if self.was_asked => Came::Stopped,
+            // By itself.
+            (_, Some(leased::STATUS)) => {
+                Came::HandedBack("its campaign heard nothing of its lease, and ended".to_owned())
+            }
             (ended, code) => {
                 let why = match (ended, &heard.last, code) {
                     (Some(Err(sentence)), _, _) | (_, Some(sentence), _) => sentence.clone(),
@@ -166,8 +172,9 @@ impl Campaign {
                     (_, None, None) => "the campaign was killed".to_owned(),
                 };
                 match is_store_there() {
+                    Ok(()) if code == Some(BUSY_STATUS.into()) => Came::HandedBack(why),
                     Ok(()) => Came::Failed(why),
-                    Err(store) => Came::StoreGone(format!("the store cannot be reached: {store}")),
+                    Err(store) => Came::HandedBack(format!("the store cannot be reached: {store}")),
                 }
             }
         })

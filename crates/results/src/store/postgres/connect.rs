@@ -4,8 +4,9 @@
 use std::io::BufRead as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
-use std::{env, fs, io};
+use std::{env, fs, io, thread};
 
 use ::postgres::config::{Host, SslMode};
 use ::postgres::{Client, Config, NoTls};
@@ -13,10 +14,10 @@ use ::postgres::{Client, Config, NoTls};
 use crate::error::{StoreError, postgres_said as said};
 
 /// As long as a person waits for a server that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(in crate::store) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A conversation with the server that this URL names, and the URL as it may be shown.
-pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
+pub(super) fn connect(url: &str, patience: Duration) -> Result<(Client, PathBuf), StoreError> {
     let mut config = config(url)?;
     if config.get_user().is_none() {
         config.user(&env::var("PGUSER").or_else(|_| env::var("USER")).unwrap_or_else(|_| "root".to_owned()));
@@ -25,20 +26,75 @@ pub(super) fn connect(url: &str) -> Result<(Client, PathBuf), StoreError> {
         config.host_path("/var/run/postgresql");
     }
     let shown = PathBuf::from(shown(&config));
-    if let Some(password) = password(&config).map_err(|error| bad(error.to_string()))? {
+    let no_access = |why: String| StoreError::NoAccess { url: shown.clone(), why };
+    if let Some(password) = password(&config).map_err(|error| no_access(error.to_string()))? {
         config.password(password);
     }
-    config.connect_timeout(PATIENCE).application_name("linerate").tcp_user_timeout(PATIENCE * 3);
+    config.connect_timeout(patience).application_name("linerate").tcp_user_timeout(PATIENCE * 3);
     // What never leaves this machine is in the clear, unless it is asked otherwise; a socket in a folder always is, as with libpq.
     let is_asked = config.get_ssl_mode() == SslMode::Require;
     let is_near = config.get_hosts().iter().all(|host| is_near(host, is_asked));
-    let client = match config.get_ssl_mode() {
-        SslMode::Disable => config.connect(NoTls),
-        _ if is_near => config.ssl_mode(SslMode::Disable).connect(NoTls),
-        _ => config.ssl_mode(SslMode::Require).connect(tls().map_err(|error| bad(error.to_string()))?),
+    let tls = match config.get_ssl_mode() {
+        SslMode::Disable => None,
+        _ if is_near => {
+            config.ssl_mode(SslMode::Disable);
+            None
+        }
+        _ => {
+            config.ssl_mode(SslMode::Require);
+            Some(tls().map_err(|error| no_access(error.to_string()))?)
+        }
     };
-    let client = client.map_err(|error| StoreError::NoServer { url: shown.clone(), why: said(&error) })?;
+    let no_server = |why: String| StoreError::NoServer { url: shown.clone(), why };
+    let reached = in_time(&shown, patience, move || match tls {
+        Some(tls) => config.connect(tls),
+        None => config.connect(NoTls),
+    });
+    let reached = reached.ok_or_else(|| no_server(format!("no answer within {} s", patience.as_secs_f64())))?;
+    let client = reached.map_err(|error| match said(&error) {
+        why if why.ends_with("password missing") => {
+            no_access("it wants a password; put it into ~/.pgpass (mode 0600) or the variable PGPASSWORD".to_owned())
+        }
+        why => no_server(why),
+    })?;
     Ok((client, shown))
+}
+
+/// What an attempt to reach a server comes to; `None`: nothing, in this time. `connect_timeout` is over as soon as a kernel has
+/// answered, and a server that stands still says nothing after that. Who waits for it is left alone, once for a server: until then
+/// nobody waits there again.
+fn in_time<T: Send + 'static>(
+    server: &Path,
+    patience: Duration,
+    reach: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    static SILENT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let silent = || SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if silent().iter().any(|one| one == server) {
+        return None;
+    }
+    let (told, heard) = mpsc::channel();
+    let name = server.to_owned();
+    thread::spawn(move || {
+        let reached = reach();
+        let mut all = silent();
+        if told.send(reached).is_err() {
+            all.retain(|one| *one != name);
+        }
+    });
+    match heard.recv_timeout(patience) {
+        Ok(reached) => Some(reached),
+        Err(_) => {
+            // The list is held while it is settled who of the two is too late.
+            let mut all = silent();
+            let late = heard.try_recv().ok();
+            if late.is_none() {
+                all.push(server.to_owned());
+            }
+            drop(heard);
+            late
+        }
+    }
 }
 
 /// What the URL says; one with a password in it is refused.
@@ -48,7 +104,11 @@ pub(super) fn config(url: &str) -> Result<Config, StoreError> {
     if !["postgres", "postgresql"].iter().any(|one| scheme.eq_ignore_ascii_case(one)) {
         return Err(bad(format!("its scheme is {scheme}")));
     }
-    let config: Config = format!("postgres://{rest}").parse().map_err(|error: ::postgres::Error| bad(said(&error)))?;
+    let config: Config = format!("postgres://{rest}").parse().map_err(|error: ::postgres::Error| {
+        let words = "; sslmode is disable, prefer or require, by each of which certificates are checked";
+        let why = said(&error);
+        bad(if why.contains("sslmode") { why + words } else { why })
+    })?;
     if config.get_password().is_some() {
         return Err(bad("a password stands in it, where others of this machine can read it; keep it in ~/.pgpass \
                         (mode 0600) or in the file that PGPASSFILE names"
@@ -147,6 +207,9 @@ fn tls() -> io::Result<tokio_postgres_rustls::MakeRustlsConnect> {
         let certificate = certificate.map_err(|error| named(&error))?;
         roots.add(certificate).map_err(|error| named(&error))?;
     }
+    if roots.is_empty() {
+        return Err(named(&"it has no certificate"));
+    }
     let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -176,6 +239,31 @@ mod tests {
         assert_eq!(of_file(&file, &config).unwrap(), None);
     }
 
+    /// As one whose processes stand still: its kernel answers, and nothing comes after that.
+    #[test]
+    fn a_server_that_says_nothing_is_given_up_and_waited_for_once() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://ann@{}/lab", silent.local_addr().unwrap());
+        let patience = Duration::from_millis(300);
+        let tried = || {
+            let began = std::time::Instant::now();
+            let error = connect(&url, patience).map(drop).unwrap_err().to_string();
+            assert!(error.contains("no answer within 0.3 s"), "{error}");
+            began.elapsed()
+        };
+        assert!(tried() >= patience);
+        for _ in 0..20 {
+            assert!(tried() < patience);
+        }
+        // It ends at last, and is tried again.
+        drop(silent);
+        let is_tried = (0..100).any(|_| {
+            thread::sleep(Duration::from_millis(20));
+            !connect(&url, patience).map(drop).unwrap_err().to_string().contains("no answer")
+        });
+        assert!(is_tried);
+    }
+
     #[test]
     fn a_url_with_a_password_is_refused_and_never_shown() {
         for (url, why) in [
@@ -187,9 +275,9 @@ mod tests {
             assert!(super::super::super::is_url(url));
             let error = super::super::check(url).unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains("secret"), "{error}");
-            assert_eq!(connect(url).map(drop).unwrap_err().to_string(), error);
+            assert_eq!(connect(url, PATIENCE).map(drop).unwrap_err().to_string(), error);
         }
-        let error = connect("postgres://ann@127.0.0.1:1/lab").map(drop).unwrap_err().to_string();
+        let error = connect("postgres://ann@127.0.0.1:1/lab", PATIENCE).map(drop).unwrap_err().to_string();
         assert!(error.contains("postgres://ann@127.0.0.1:1/lab") && error.contains("refused"), "{error}");
     }
 }
