@@ -256,6 +256,32 @@ fn a_bench_is_taken_whole_or_not_at_all() {
     assert_eq!(team.check_fences(), 1);
 }
 
+/// Somebody measures by hand with the board for longer than a job has attempts.
+#[test]
+fn a_board_that_somebody_measures_with_keeps_its_jobs() {
+    let Some(team) = Team::new("job-busy", "settings = [\"target.*\"]") else { return };
+    let (target, host, store) = (team.bench.target(), team.bench.host(), team.bench.folder.path("by-hand.sqlite"));
+    let run =
+        ["run", "tcp-rr", "--set", "duration=14s", "--quiet", "--target", &target, "--host", &host, "--store", &store];
+    let by_hand = Running::start(team.bench.linerate(&run));
+    let is_held = || !team.bench.processes().iter().all(|(_, command)| !command.contains(" agent "));
+    team.bench.wait_until("somebody measures", IN_TIME, is_held);
+    thread::sleep(Duration::from_secs(1));
+    let _worker = team.worker();
+    team.bench.wait_until("the worker is there", IN_TIME, || team.told(&["jobs", "benches"]).stdout.contains("free"));
+    // A second one at the same time is told so by its status.
+    let second = Running::start(team.bench.linerate(&run)).wait(IN_TIME);
+    assert_eq!(second.status.code(), Some(75), "{second:?}");
+    team.submit(&["--user", "ann", "--attempts", "1"]).check_done();
+    let says_why = || team.told(&["jobs"]).stdout.contains("is busy");
+    team.bench.wait_until("the list says why it waits", IN_TIME, says_why);
+    by_hand.wait(LONG).check_done();
+    let mut queue = team.queue();
+    team.bench.wait_until("it is done", LONG, || jobs(&mut queue).unwrap().iter().all(|one| one.state.has_ended()));
+    let done = jobs(&mut queue).unwrap().remove(0);
+    assert!(done.state == JobState::Done, "{done:?}");
+}
+
 /// A certificate for the loopback, its key, and the authority that signed it; another authority, which signed nothing. `None`: there is
 /// no openssl.
 fn certificates(folder: &std::path::Path) -> Option<[String; 4]> {

@@ -81,7 +81,7 @@ pub enum BadJob {
     #[error("it cannot be read ({0}); submit it with the same version of linerate")]
     Unreadable(String),
     /// A part of it cannot be.
-    #[error("its {0} cannot be; submit it anew")]
+    #[error("a job cannot have this {0}; change it, and submit it again")]
     Part(&'static str),
 }
 
@@ -122,7 +122,7 @@ impl Job {
             (is_plain_name(&self.bench), "bench"),
             (is_plain_name(&self.user), "user"),
             (is_plan_name(&self.plan), "plan's name"),
-            (self.source.len() <= LONGEST_PLAN, "plan, which is longer than 256K,"),
+            (self.source.len() <= LONGEST_PLAN, "plan, for it is longer than 256K"),
             (self.sets.len() <= MOST_SETS, "list of options"),
             (
                 self.sets.iter().all(|(name, value)| is_line(name) && is_line(value) && !name.starts_with('-')),

@@ -71,6 +71,7 @@ pub(crate) fn submit(arguments: &SubmitArgs) -> Result<ExitCode> {
         submitted_ms,
     };
     let jobs: Vec<Job> = chosen.iter().map(|one| job(&one.bench, ids.next().0)).collect();
+    jobs.iter().try_for_each(Job::check)?;
     for (done, job) in jobs.iter().enumerate() {
         queue_job(&mut queue, job).with_context(|| format!("{done} of {} jobs are queued", jobs.len()))?;
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use linerate_machine::text::is_plain_name;
-use linerate_work::{JobRecord, Overview, WorkerCard};
+use linerate_work::{JobRecord, JobState, Overview, WorkerCard};
 
 #[cfg(feature = "web")]
 use super::answer::Answer;
@@ -78,7 +78,8 @@ pub(crate) fn list<'a>(
         .into_iter()
         .map(|one| {
             let since = one.ended_ms.or(one.began_ms).unwrap_or(one.job.submitted_ms);
-            let now = if one.state.has_ended() { None } else { progress(&one.job.id) };
+            let now =
+                if one.state.has_ended() { None } else { progress(&one.job.id).or_else(|| waits_for(one, now_ms)) };
             [
                 job(&one.job.id),
                 Cell::text(&one.job.bench),
@@ -94,6 +95,22 @@ pub(crate) fn list<'a>(
         true => Shown::said(none),
         false => Shown::table(["job", "bench", "user", "plan", "state", "for", "now"], rows).filled(),
     }
+}
+
+/// Why it has not begun, where that is known: its time has not come, or what became of it last.
+fn waits_for(one: &JobRecord, now_ms: i64) -> Option<String> {
+    if one.state != JobState::Waiting {
+        return None;
+    }
+    let from_ms = one.job.not_before_s.and_then(|s| i64::try_from(s).ok()?.checked_mul(1000));
+    match from_ms.filter(|from| *from > now_ms) {
+        Some(from) => Some(format!("not before {}", at(from))),
+        None => one.why.clone(),
+    }
+}
+
+fn at(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| "?".to_owned(), |time| format!("{time:.0}"))
 }
 
 /// Those of a queue that have not ended.
@@ -117,8 +134,6 @@ pub(crate) fn dead(jobs: &[JobRecord]) -> Shown {
 /// One, in sentences.
 pub(crate) fn one(record: &JobRecord) -> Shown {
     let job = &record.job;
-    let at =
-        |ms: i64| jiff::Timestamp::from_millisecond(ms).map_or_else(|_| "?".to_owned(), |time| format!("{time:.0}"));
     let mut lines = vec![
         format!("Job {} of {}: {} on {}, {}.", job.id, job.user, job.plan, job.bench, record.state.name()),
         format!("Submitted {}, with {} as its group.", at(job.submitted_ms), job.group),
