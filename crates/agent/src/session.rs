@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use linerate_control::message::{
     Address, CUSTOM_SETTINGS, DEVICE_MEMORY, Event, FOREIGN, Failure, HOLDER, MACHINE_PROFILE, OBSERVE, Observe, PROBE,
@@ -19,6 +20,7 @@ use linerate_control::message::{
 use linerate_control::{Lease, LeaseError, Link, Outbox, Server, serve};
 use linerate_host::guard::{FenceError, Passed};
 use linerate_host::middle::{self, Observation};
+use linerate_host::probe::await_detection;
 use linerate_host::profile::may_sample_machine;
 use linerate_host::sys::local;
 use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
@@ -35,6 +37,9 @@ use crate::refusal::{Refusal, failed, out_of_order};
 use crate::registers::{self, DeviceMemory};
 use crate::screens;
 use crate::settings::{Commands, SettingsOf};
+
+/// How long duplicate address detection is waited for: a second by default, more with net.ipv6.conf.*.dad_transmits.
+const DETECTION: Duration = Duration::from_secs(4);
 
 /// What a controller may have done here beside measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,8 +298,16 @@ impl Session {
             }
         };
         let tokens = Tokens { hello: prepare.hello.0, answer: prepare.answer.0 };
+        if let Some(interface) = &interface {
+            await_detection(prepare.local, interface, DETECTION);
+        }
         let mut trial =
-            Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(failed)?;
+            Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(|error| {
+                match error {
+                    TrafficError::CannotListen { .. } => Refusal(RefusalKind::NoAddress, error.to_string()),
+                    _ => failed(error),
+                }
+            })?;
         if let Some(wanted) = prepare.registers {
             trial.watch_registers(wanted);
         }

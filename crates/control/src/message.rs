@@ -574,6 +574,8 @@ pub enum RefusalKind {
     BadRequest,
     /// The request does not fit the state, such as a start without a trial.
     OutOfOrder,
+    /// The machine cannot use the address that it was told to.
+    NoAddress,
     /// The machine could not do it.
     Failed,
 }

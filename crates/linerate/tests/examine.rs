@@ -544,6 +544,21 @@ fn link_local_addresses_are_well() {
     check_case(&case("link-local", Kind::Six, "", "", &["All of it passes"]), &ran);
 }
 
+/// Addresses that were given a moment ago, as by a script or by a setting that takes a link down: measuring waits for them.
+#[test]
+fn an_address_that_is_new_is_waited_for() {
+    if !may() {
+        return;
+    }
+    let net = Net::new(Kind::Six);
+    let bench = Bench::bare("examine-new");
+    net.shell("ip -n $T addr del 2001:db8::2/64 dev eth0; ip -n $T addr add 2001:db8::2/64 dev eth0");
+    let command = net.command(&bench, &["run", "tcp-stream", "--set", "ip=6", "--set", "duration=300ms"]);
+    Running::start(command).wait(IN_TIME).check_done();
+    let records = bench.records();
+    assert!(records.iter().all(|record| record.error.is_none()), "{records:#?}");
+}
+
 #[test]
 fn few_descriptors_are_named() {
     if !may() {
@@ -578,7 +593,7 @@ struct Failing {
     says: &'static str,
 }
 
-const FAILING: [Failing; 7] = [
+const FAILING: [Failing; 8] = [
     Failing {
         name: "a filter of the target",
         kind: Kind::Direct,
@@ -620,6 +635,14 @@ const FAILING: [Failing; 7] = [
         fault: "ip -n $T route add blackhole 198.18.0.1/32",
         arguments: &["tcp-stream"],
         says: "a blackhole route of the target swallows packets to 198.18.0.1",
+    },
+    Failing {
+        name: "an address that another machine had",
+        kind: Kind::Six,
+        fault: "ip -n $H addr add 2001:db8::9/64 dev eth0 nodad; ip -n $T addr del 2001:db8::2/64 dev eth0
+            ip -n $T addr add 2001:db8::9/64 dev eth0; sleep 2; ip -n $H addr del 2001:db8::9/64 dev eth0",
+        arguments: &["tcp-stream", "--set", "ip=6"],
+        says: "another machine has 2001:db8::9 too, says duplicate address detection",
     },
     Failing {
         name: "no address",

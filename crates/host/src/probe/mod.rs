@@ -18,8 +18,8 @@ use std::io;
 use linerate_machine::probe::{IcmpError, Refusal};
 
 pub use send::{MOST_SIZES, Order, probe};
-pub use way::way;
 pub(crate) use way::{Router, leaves_by, router};
+pub use way::{await_detection, way};
 pub use witness::Witness;
 
 /// Known to both ends and nobody else.

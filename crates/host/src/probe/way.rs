@@ -288,6 +288,17 @@ fn address_flags(local: IpAddr, interface: u32) -> Option<Option<u32>> {
     Some(found)
 }
 
+/// Waits while duplicate address detection of an address goes on, and no longer than this: until then nothing can be bound to it
+/// (RFC 4862, section 5.4).
+pub fn await_detection(local: IpAddr, interface: &str, at_most: Duration) {
+    let Ok(index) = interfaces::number(interface) else { return };
+    let until = Instant::now() + at_most;
+    let goes_on = || address_flags(local, index).flatten().and_then(detection) == Some(Detection::Tentative);
+    while local.is_ipv6() && Instant::now() < until && goes_on() {
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn detection(flags: u32) -> Option<Detection> {
     match flags {
         flags if flags & IFA_F_DADFAILED != 0 => Some(Detection::Failed),

@@ -2,6 +2,7 @@
 //! Knows the kinds of failure, and what each means for the campaign.
 
 use linerate_control::ControlError;
+use linerate_control::message::RefusalKind;
 
 /// Why a trial has no outcome. Each is one sentence.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -33,6 +34,8 @@ pub(super) fn of_connecting(error: ControlError) -> TrialError {
 
 pub(super) fn of_control(error: ControlError) -> TrialError {
     match error {
+        // Of an address that is there nobody knows at once why it cannot be used.
+        ControlError::Refused { kind: RefusalKind::NoAddress, .. } => TrialError::NotOpened(error.to_string()),
         ControlError::Refused { .. } => TrialError::Refused(error.to_string()),
         ControlError::Interrupted => TrialError::Interrupted,
         _ => TrialError::Lost(error.to_string()),
