@@ -410,6 +410,22 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_did_not_carry_the_traffic_places_no_loss() {
+        let check = |name: &str, end: &str| {
+            let all = findings(&record_of(name));
+            let said = format!("passes by another interface of the {end} than eth0");
+            assert!(all[0].sentence.contains(&said) && all[0].machine.is_none(), "{all:#?}");
+            for wrong in ["lossy-path", "bottleneck"] {
+                assert!(found(&all, wrong).is_none(), "{all:#?}");
+            }
+            let doubts = record_of(name).doubts;
+            assert!(doubts.iter().any(|doubt| doubt.what.to_string().contains("ip neigh")), "{doubts:?}");
+        };
+        check("datagrams that arrive by another interface", "target");
+        check("datagrams that leave by another interface", "target");
+    }
+
+    #[test]
     fn reordering_that_costs_a_busy_cpu_nothing_is_no_finding() {
         let check = |retransmissions: u64, busy: f64, limit: Limit, share: f64, is_one: bool| {
             let mut record = record_of("packets overtake each other");

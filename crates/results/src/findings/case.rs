@@ -439,6 +439,20 @@ impl<'a> Case<'a> {
         at.map(|line| line.packets).total()
     }
 
+    /// The same between the two links, in the machine between them too.
+    pub(super) fn dropped_between_links(&self) -> u64 {
+        let of_middle: u64 = self.of_middle.iter().map(|line| line.packets).total();
+        self.dropped_between(Stage::MacTx, Stage::DriverRxRing).saturating_add(of_middle)
+    }
+
+    /// Whether more arrived than the link of this end counted: the traffic passes by another interface than its address's.
+    pub(super) fn passes_elsewhere(&self, of: End) -> bool {
+        self.record.doubts.iter().any(|doubt| match &doubt.what {
+            Doubted::CountersContradict { contradiction } => contradiction.is_elsewhere(of.into(), of == self.sender.end),
+            _ => false,
+        })
+    }
+
     /// How far counters of drops are to be believed: not all the way where they contradict each other, nor where other
     /// traffic of the machine moves them and they were taken for as much as was missing.
     pub(super) fn sure_of(&self, at: &LostAt<'_>) -> Sureness {

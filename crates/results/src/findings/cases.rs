@@ -277,6 +277,20 @@ fn losses() -> Vec<FaultCase> {
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_040);
         }),
+        case("datagrams that arrive by another interface", "unaccounted", &["contradiction"], udp(Rx, 300, 285.0), |r| {
+            lose(r, 2_550);
+            counted(&mut r.host, Stage::DriverTxRing, "tx", 51_030);
+            counted(&mut r.target, Stage::DriverRxRing, "rx", 17);
+        }),
+        case("datagrams that leave by another interface", "unaccounted", &["contradiction"], udp(Tx, 300, 285.0), |r| {
+            lose(r, 2_550);
+            counted(&mut r.target, Stage::DriverTxRing, "tx", 0);
+            counted(&mut r.host, Stage::DriverRxRing, "rx", 48_470);
+        }),
+        case("a loss of which the links know nothing", "unaccounted", &[], udp(Rx, 300, 285.0), |r| {
+            lose(r, 2_550);
+            between_links(r, 51_030 + 20_000, 22_500);
+        }),
         case(
             "the link was down for half of the time",
             "link-down",
@@ -915,6 +929,12 @@ fn lose(record: &mut Record, lost: u64) -> u64 {
 fn between_links(record: &mut Record, sent: u64, lost: u64) {
     record.host.counters.add(Stage::DriverTxRing, "link tx_packets", sent);
     record.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent - lost);
+}
+
+/// An interface counted so many packets of 1.5 kB this way, `rx` or `tx`.
+fn counted(machine: &mut Machine, stage: Stage, way: &str, packets: u64) {
+    machine.counters.add(stage, format!("link {way}_packets"), packets);
+    machine.counters.add(stage, format!("link {way}_bytes"), packets * 1512);
 }
 
 /// Arrivals at these distances, and what was lost in runs of these lengths: each with how often.

@@ -14,13 +14,17 @@ use crate::total::Total;
 
 /// From this part of the loss on.
 const PART: f64 = 0.1;
+/// Of requests and answers, of which few are lost.
+const PART_OF_REQUESTS: f64 = 0.3;
+/// Links that miss so many times what is missing count something else.
+const AGREES: f64 = 1.25;
 
 pub(super) const RULE: Rule = Rule {
     name: "unaccounted",
     says: "Packets vanished where no counter sees: before the sender's link (its stack), or behind the receiver's (a firewall, an \
            XDP program). Between the two links is lossy-path, or bottleneck.",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
-               the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth, and what the sender's socket took against its link tx_packets.",
+               the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth (and are no count of this traffic where fewer are counted than arrived), and what the sender's socket took against its link tx_packets.",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
     suggests: &[],
     find,
@@ -35,12 +39,22 @@ pub(super) struct Missing {
     /// Of what is missing, what vanished in the sender before its link, and between the two links.
     before: Option<f64>,
     between: Option<f64>,
+    /// More than these shares are more packets than are missing: the links count something else.
+    most: PerPlace,
     /// In words, the links between which it vanished: those of the two ends, or of one and the machine in the middle.
     pub(super) links: String,
     counted: String,
     of_segments: bool,
     /// The receiver's link has all that left the sender's, and nothing else: of a few, one packet of another kind is a good part.
     all_came: bool,
+    /// The end whose link has no count of this traffic.
+    elsewhere: Option<End>,
+}
+
+/// A share for each of the places where packets may have vanished.
+struct PerPlace {
+    before: f64,
+    between: f64,
 }
 
 impl Missing {
@@ -49,12 +63,18 @@ impl Missing {
         let loss = case.loss().or_else(of_tcp)?;
         let packets = u64::try_from(case.unaccounted()?).ok()?;
         let part = packets as f64 / loss.packets as f64;
-        if packets < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
+        // Each request that is lost costs a time-out: of them a few are enough.
+        let (few, least) = if case.record.workload.is_stream() { (FEW, PART) } else { (1, PART_OF_REQUESTS) };
+        if packets < few.min(loss.packets) || part < least || case.record.loss_budget.is_none() {
             return None;
         }
         let (sent_besides, came_besides) = (Besides::sent(case), Besides::received(case));
-        let (out, came) =
-            (sent_besides.less(case.sender.link_sent()), came_besides.less(case.receiver.link_received()));
+        // What another interface counted says nothing.
+        let elsewhere = [case.sender, case.receiver].into_iter().find(|side| case.passes_elsewhere(side.end));
+        let elsewhere = elsewhere.map(|side| side.end);
+        let of_traffic = |side: Side<'_>, link: Option<u64>| link.filter(|_| !case.passes_elsewhere(side.end));
+        let out = sent_besides.less(of_traffic(case.sender, case.sender.link_sent()));
+        let came = came_besides.less(of_traffic(case.receiver, case.receiver.link_received()));
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
         let before = share(before_the_link(case), out);
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
@@ -94,18 +114,25 @@ impl Missing {
             _ => 1.0,
         };
         let between = share(out, came).filter(|_| comparable).map(|between| between * per_packet);
+        // A few packets of another kind are no contradiction, and what counters saw dropped between the links is no part of what
+        // is missing. A datagram that travels as fragments is lost with one of them, or with all.
+        let sent = case.losses().map(|losses| losses.sent).or(case.flow().and_then(|flow| flow.packets_sent));
+        let per_datagram = out.zip(sent).map_or(1.0, |(out, sent)| out as f64 / sent.max(1) as f64).max(1.0);
+        let at_most = |known: u64| AGREES * per_datagram + (known.saturating_add(FEW)) as f64 / packets as f64;
+        let most = PerPlace { before: at_most(0), between: at_most(case.dropped_between_links()) };
         let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
-        Some(Missing { loss, packets, part, before, between, links, counted, of_segments, all_came })
+        Some(Missing { loss, packets, part, before, between, links, counted, of_segments, all_came, most, elsewhere })
     }
 
     fn is_before(&self) -> bool {
-        self.before.is_some_and(|before| before >= 0.5)
+        self.before.is_some_and(|before| (0.5..=self.most.before).contains(&before))
     }
 
-    /// Whether it vanished between the two links: these count other packets too, so it is at least as many. What is missing of
-    /// TCP has no other place, unless the links say so.
+    /// Whether it vanished between the two links: their counts agree with what is missing. What is missing of TCP has no other
+    /// place, unless the links say so; where they count buffers, as many more segments may be missing.
     pub(super) fn is_between(&self) -> bool {
-        !self.is_before() && self.between.map_or(self.of_segments, |between| between >= self.least())
+        let most = if self.of_segments { f64::INFINITY } else { self.most.between };
+        !self.is_before() && self.between.map_or(self.of_segments, |between| (self.least()..=most).contains(&between))
     }
 
     /// Acknowledgements blur the counts of segments more than those of datagrams.
@@ -179,6 +206,17 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."
             ),
         ),
+        _ if missing.elsewhere.is_some() => {
+            let end = missing.elsewhere.unwrap_or(receiver);
+            let nic = case.sides().into_iter().find(|side| side.end == end).and_then(Side::nic);
+            let named = nic.map_or("the one that has its address".to_owned(), |nic| nic.name.clone());
+            (
+                None,
+                format!(
+                    "Packets vanished, and no counter says where: the traffic passes by another interface of the {end} than {named}."
+                ),
+            )
+        }
         _ => (None, "Packets vanished, and no counter says where.".to_owned()),
     };
     let sure = if missing.between.is_some() { Sureness::Likely } else { Sureness::Possible };
@@ -189,6 +227,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .wrong_if(match machine {
                 Some(end) if end == sender => {
                     "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish."
+                }
+                None if missing.elsewhere.is_some() => {
+                    "It is wrong if ip route get names that interface on this end, and ip neigh its hardware address on the other."
                 }
                 Some(_) => {
                     "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link)."
