@@ -426,6 +426,26 @@ mod tests {
     }
 
     #[test]
+    fn a_discipline_is_that_of_the_interface_whose_counter_moved() {
+        let check = |name: &str, says: &str, kind: &str| {
+            let all = findings(&record_of(name));
+            let first = &all[0];
+            assert_eq!((first.name, first.sure, first.tries.len(), all.len()), ("qdisc-drops", Sureness::Sure, 0, 1), "{all:#?}");
+            assert!(first.sentence.contains(says), "{first:#?}");
+            assert!(first.evidence.iter().any(|clause| clause == kind), "{first:#?}");
+            assert_eq!(record_of(name).unaccounted, Some(0));
+        };
+        let shapes = "The target's vt, by which eth0 sends, shapes what it sends, and drops the rest.";
+        check("TBF on the port of a bridge that has the address", shapes, "the discipline is tbf");
+        check("TBF below a macvlan, which counts its drops again", shapes, "the discipline is tbf");
+        let full = "The transmit queue of the target's vt, by which eth0 sends, ran full.";
+        check("pfifo of 10 packets on a bridge's port", full, "the discipline is pfifo");
+        // The interface's own.
+        let own = findings(&record_of("TBF at the sender"));
+        assert_eq!((own[0].name, own[0].tries.len()), ("qdisc-drops", 1), "{own:#?}");
+    }
+
+    #[test]
     fn reordering_that_costs_a_busy_cpu_nothing_is_no_finding() {
         let check = |retransmissions: u64, busy: f64, limit: Limit, share: f64, is_one: bool| {
             let mut record = record_of("packets overtake each other");

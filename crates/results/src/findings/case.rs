@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
+use linerate_machine::setting::discipline::keeps_to_a_rate;
 use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
@@ -149,6 +150,14 @@ impl LostAt<'_> {
     /// A clause with the counters.
     pub(super) fn evidence(&self) -> String {
         self.lines.iter().map(|line| line.evidence()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The interface and the kind of the root discipline whose counter says most of it, where one does.
+    pub(super) fn device_and_kind(&self) -> Option<(&str, &str)> {
+        let counters = self.lines.iter().flat_map(|line| &line.counters);
+        let counted = counters.filter(|counted| is_of_root(&counted.name, "drops")).max_by_key(|counted| counted.value)?;
+        let mut words = counted.name.split_whitespace();
+        Some((words.next()?, words.next()?))
     }
 
     /// Whether one of the lines is so.
@@ -677,7 +686,8 @@ impl<'a> Case<'a> {
 impl<'a> Side<'a> {
     /// Its counters, as its driver means them.
     pub(super) fn seen(self) -> Seen<'static> {
-        Seen::new(self.end, &self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
+        let driver = self.nic().and_then(|nic| nic.driver.as_deref());
+        Seen::new(self.end, &self.machine.counters, driver).with_nic(self.nic().map(|nic| nic.name.as_str()))
     }
 
     /// Its pause frames; absent where no counter tells of any.
@@ -796,9 +806,18 @@ impl<'a> Side<'a> {
         self.sum(Stage::DriverRxRing, |name| name == "link rx_packets")
     }
 
+    /// The kind of the discipline that keeps to a rate at its egress: the interface's own, or that of one below it, by the names of
+    /// their counters.
+    fn rate_keeper(self) -> Option<&'a str> {
+        let of_nic = self.nic()?.rate_keeper();
+        let counters = self.machine.counters.0.get(&Stage::Qdisc).into_iter().flatten();
+        let kinds = || counters.filter_map(|(name, _)| name.split_whitespace().nth(1));
+        of_nic.or_else(|| kinds().find(|kind| keeps_to_a_rate(kind)))
+    }
+
     /// Of what its root discipline sent, how often it held a packet back to keep to a rate: the discipline, and the share.
     pub(super) fn held_at_egress(self) -> Option<(&'a str, f64)> {
-        let kind = self.nic()?.rate_keeper()?;
+        let kind = self.rate_keeper()?;
         let of = |field: &str| self.sum(Stage::Qdisc, |name| is_of_root(name, field));
         let (held, sent) = (of("overlimits")?, of("packets")?);
         (held >= FEW).then_some((kind, held as f64 / sent.max(1) as f64))

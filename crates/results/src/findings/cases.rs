@@ -192,6 +192,23 @@ fn losses() -> Vec<FaultCase> {
             }
             nic(&mut r.target).qdisc = Some("tbf".to_owned());
         }),
+        case("TBF on the port of a bridge that has the address", "qdisc-drops", &[], udp(Tx, 40, 19.5), |r| {
+            let lost = lose(r, 3_488);
+            below(r, "vt");
+            r.target.counters.add(Stage::Qdisc, "vt tbf drops", lost);
+        }),
+        case("TBF below a macvlan, which counts its drops again", "qdisc-drops", &[], udp(Tx, 40, 19.5), |r| {
+            let lost = lose(r, 3_513);
+            below(r, "vt");
+            r.target.counters.add(Stage::Qdisc, "vt tbf drops", lost);
+            r.target.counters.add(Stage::DriverTxRing, "link tx_dropped", lost);
+            r.target.counters.add(Stage::SenderStack, "Ip OutDiscards", lost);
+        }),
+        case("pfifo of 10 packets on a bridge's port", "qdisc-drops", &[], udp(Tx, 40, 19.5), |r| {
+            let lost = lose(r, 3_488);
+            below(r, "vt");
+            r.target.counters.add(Stage::Qdisc, "vt pfifo drops", lost);
+        }),
         case("pfifo of 10 packets under TCP", "qdisc-drops", &[], tcp(Tx, 500.0), |r| {
             r.target.counters.add(Stage::Qdisc, "eth0 pfifo drops", 1_500);
             tcp_of(r).retransmissions = 1_520;
@@ -931,6 +948,13 @@ fn between_links(record: &mut Record, sent: u64, lost: u64) {
     record.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent - lost);
 }
 
+/// The target's address is at an interface without a queue, which stands on this one.
+fn below(record: &mut Record, name: &str) {
+    let nic = nic(&mut record.target);
+    (nic.qdisc, nic.queue_length, nic.qdiscs) = (Some("noqueue".to_owned()), Some(1000), Vec::new());
+    record.target.counters.add(Stage::Qdisc, format!("{name} tbf packets"), 3_286);
+}
+
 /// An interface counted so many packets of 1.5 kB this way, `rx` or `tx`.
 fn counted(machine: &mut Machine, stage: Stage, way: &str, packets: u64) {
     machine.counters.add(stage, format!("link {way}_packets"), packets);
@@ -995,7 +1019,9 @@ fn settle(record: &mut Record) {
     let (Some(sent), Some(received)) = (flow.packets_sent, flow.packets_received) else { return };
     let datagrams = Datagrams { sent, received_unique: received, ..Datagrams::default() };
     let seen = |end, machine: &Machine| {
-        Seen::new(end, &machine.counters, machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()))
+        let nic = machine.environment.nic.as_ref();
+        Seen::new(end, &machine.counters, nic.and_then(|nic| nic.driver.as_deref()))
+            .with_nic(nic.map(|nic| nic.name.as_str()))
     };
     let (target, host) = (seen(End::Target, &record.target), seen(End::Host, &record.host));
     let (sender, receiver) = if record.direction == Tx { (&target, &host) } else { (&host, &target) };
