@@ -142,8 +142,9 @@ pub(crate) fn events(
     for way in ways {
         events.extend(silences(way));
     }
-    for outcome in [target, host] {
-        events.extend(others(outcome, headers_of(workload), seen(outcome.end)).into_iter().take(MOST));
+    for (outcome, other) in [(target, host), (host, target)] {
+        let sent = workload.is_stream().then_some(&other.timeline);
+        events.extend(others(outcome, sent, headers_of(workload), seen(outcome.end)).into_iter().take(MOST));
     }
     events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     events
@@ -232,8 +233,9 @@ fn headers_of(workload: Workload) -> f64 {
 }
 
 /// Times in which others used an end's interface: what it counted beyond the trial's own, whose messages need so many octets of
-/// headers.
-fn others(outcome: &Outcome, headers: f64, seen: f64) -> Vec<Event> {
+/// headers. `sent` is what the other end saw of a stream: of what this end misses, the part `seen` came to its interface all the
+/// same, also in slices in which nothing was delivered.
+fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -> Vec<Event> {
     let timeline = &outcome.timeline;
     let ends = &timeline.ends_ns;
     let machine = |column, slice| timeline.machine.get(column, slice);
@@ -247,7 +249,15 @@ fn others(outcome: &Outcome, headers: f64, seen: f64) -> Vec<Event> {
             // What never arrived was as large as what did.
             let missing = seen * flow.columns.get(FlowColumn::Missing, slice).unwrap_or(0) as f64;
             let whole = if messages > 0.0 { 1.0 + missing / messages } else { 1.0 };
-            sum += (octets * 1.1 + messages.min(octets) * headers) * whole;
+            let with_headers = |octets: f64, messages: f64| octets * 1.1 + messages.min(octets) * headers;
+            let delivered = with_headers(octets, messages);
+            let of_sender = sent.filter(|_| seen > 0.0).and_then(|sent| {
+                let flow = sent.flows.iter().find(|other| other.id == flow.id)?;
+                let column = |column| Some(flow.columns.get(column, slice)? as f64);
+                let sent = with_headers(column(FlowColumn::Octets)?, column(FlowColumn::Messages).unwrap_or(0.0));
+                Some(delivered + seen * (sent - delivered).max(0.0))
+            });
+            sum += (delivered * whole).max(of_sender.unwrap_or(0.0));
         }
         Some(sum)
     };
@@ -452,9 +462,9 @@ mod tests {
             }
         };
         count(&mut outcome, [1_060_000; 8]);
-        assert_eq!(others(&outcome, 120.0, 0.0), []);
+        assert_eq!(others(&outcome, None, 120.0, 0.0), []);
         count(&mut outcome, [1_060_000, 1_060_000, 3_000_000, 3_000_000, 3_000_000, 1_060_000, 1_060_000, 1_060_000]);
-        let found = others(&outcome, 120.0, 0.0);
+        let found = others(&outcome, None, 120.0, 0.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
         let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
@@ -462,8 +472,28 @@ mod tests {
         // Two of three datagrams came as far as the interface and no further: a thousand of a thousand octets arrived.
         outcome.timeline.flows[0].columns.0.insert(FlowColumn::Missing, vec![2000; 8]);
         count(&mut outcome, [3_180_000; 8]);
-        assert_eq!(others(&outcome, 120.0, 0.0).len(), 1, "on the way: then somebody else's came here");
-        assert_eq!(others(&outcome, 120.0, 1.0), []);
+        assert_eq!(others(&outcome, None, 120.0, 0.0).len(), 1, "on the way: then somebody else's came here");
+        assert_eq!(others(&outcome, None, 120.0, 1.0), []);
+    }
+
+    #[test]
+    fn what_dies_behind_the_interface_is_nobody_else_s_traffic() {
+        let mut outcome = Outcome::of_flows(End::Target, vec![]);
+        outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Receiver)];
+        // Of eight slices three bring nothing to the application, and all of them as much to the interface.
+        outcome.timeline = timeline(&[&[1_000_000, 1_000_000, 0, 0, 0, 0, 1_000_000, 1_000_000]]);
+        let sent = timeline(&[&[1_000_000; 8]]);
+        let mut count = |octets: u64, seen: f64| {
+            outcome.timeline.machine = Columns::default();
+            for slice in 0..8 {
+                outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(octets))]);
+            }
+            others(&outcome, Some(&sent), 120.0, seen).len()
+        };
+        assert_eq!(count(1_060_000, 1.0), 0);
+        assert_eq!(count(1_060_000, 0.0), 1, "it died on the way: somebody else's came here");
+        assert_eq!(count(3_000_000, 1.0), 1, "others' came besides");
+        assert_eq!(count(1_060_000, 0.4), 1, "of what died a part came here");
     }
 
     #[test]
@@ -475,7 +505,7 @@ mod tests {
         for slice in 0..8 {
             outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(470_000))]);
         }
-        assert_eq!(others(&outcome, headers_of(Workload::TcpCrr), 0.0), []);
-        assert_eq!(others(&outcome, headers_of(Workload::TcpRr), 0.0).len(), 1);
+        assert_eq!(others(&outcome, None, headers_of(Workload::TcpCrr), 0.0), []);
+        assert_eq!(others(&outcome, None, headers_of(Workload::TcpRr), 0.0).len(), 1);
     }
 }
