@@ -59,6 +59,8 @@ const HALF_A_CPU: f64 = 0.5;
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
 const LEAST_TIMER_S: f64 = 0.95 * TCP_RTO_MIN_S;
+/// Octets of a message that every Ethernet carries in one packet.
+const UNFRAGMENTED: u32 = 1400;
 /// A round trip over a gigabit cable takes a board 40 to 100 µs; twice that is slow.
 const SLOW_ANSWER_S: f64 = 200e-6;
 
@@ -137,6 +139,21 @@ pub(super) struct Loss {
     pub(super) ratio: f64,
 }
 
+/// Loss that began in mid-trial and stayed.
+pub(super) struct LossFrom {
+    pub(super) at_s: f64,
+    /// Lost of sent from then on.
+    pub(super) ratio: f64,
+    pub(super) bps: f64,
+}
+
+impl LossFrom {
+    /// A clause that says so.
+    pub(super) fn clause(&self) -> String {
+        format!("until {} s next to nothing was lost, and {} from then on", tidy(self.at_s), percent(self.ratio))
+    }
+}
+
 /// What a stage lost of it.
 pub(super) struct LostAt<'a> {
     pub(super) packets: u64,
@@ -155,7 +172,8 @@ impl LostAt<'_> {
     /// The interface and the kind of the root discipline whose counter says most of it, where one does.
     pub(super) fn device_and_kind(&self) -> Option<(&str, &str)> {
         let counters = self.lines.iter().flat_map(|line| &line.counters);
-        let counted = counters.filter(|counted| is_of_root(&counted.name, "drops")).max_by_key(|counted| counted.value)?;
+        let counted =
+            counters.filter(|counted| is_of_root(&counted.name, "drops")).max_by_key(|counted| counted.value)?;
         let mut words = counted.name.split_whitespace();
         Some((words.next()?, words.next()?))
     }
@@ -269,6 +287,11 @@ impl<'a> Case<'a> {
         self.asked.as_ref()?.message_size.map(u64::from)
     }
 
+    /// Whether requests, or answers, may be larger than a packet.
+    pub(super) fn may_be_fragmented(&self) -> bool {
+        self.asked.as_ref().is_none_or(|asked| asked.request_size.max(asked.response_size) > UNFRAGMENTED)
+    }
+
     pub(super) fn streams(&self) -> f64 {
         self.asked.as_ref().map_or(1.0, |asked| f64::from(asked.streams.max(1)))
     }
@@ -330,6 +353,16 @@ impl<'a> Case<'a> {
     /// What happened in the trial, to this direction or to both.
     pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> {
         self.record.events.iter().filter(|event| event.what.direction().is_none_or(|way| way == self.way))
+    }
+
+    /// From when on loss stayed that began in mid-trial: the moment, the share that was lost, and bits per second that arrived.
+    pub(super) fn loss_from(&self) -> Option<LossFrom> {
+        self.events().find_map(|event| match event.what {
+            Happening::LossBegan { loss_ratio, throughput_bps, .. } => {
+                Some(LossFrom { at_s: event.at_s, ratio: loss_ratio, bps: throughput_bps })
+            }
+            _ => None,
+        })
     }
 
     /// Seconds, of the measured part, in which events of this kind held on; and how many there were.
@@ -457,7 +490,9 @@ impl<'a> Case<'a> {
     /// Whether more arrived than the link of this end counted: the traffic passes by another interface than its address's.
     pub(super) fn passes_elsewhere(&self, of: End) -> bool {
         self.record.doubts.iter().any(|doubt| match &doubt.what {
-            Doubted::CountersContradict { contradiction } => contradiction.is_elsewhere(of.into(), of == self.sender.end),
+            Doubted::CountersContradict { contradiction } => {
+                contradiction.is_elsewhere(of.into(), of == self.sender.end)
+            }
             _ => false,
         })
     }

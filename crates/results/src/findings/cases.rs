@@ -294,16 +294,28 @@ fn losses() -> Vec<FaultCase> {
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_040);
         }),
-        case("datagrams that arrive by another interface", "unaccounted", &["contradiction"], udp(Rx, 300, 285.0), |r| {
-            lose(r, 2_550);
-            counted(&mut r.host, Stage::DriverTxRing, "tx", 51_030);
-            counted(&mut r.target, Stage::DriverRxRing, "rx", 17);
-        }),
-        case("datagrams that leave by another interface", "unaccounted", &["contradiction"], udp(Tx, 300, 285.0), |r| {
-            lose(r, 2_550);
-            counted(&mut r.target, Stage::DriverTxRing, "tx", 0);
-            counted(&mut r.host, Stage::DriverRxRing, "rx", 48_470);
-        }),
+        case(
+            "datagrams that arrive by another interface",
+            "unaccounted",
+            &["contradiction"],
+            udp(Rx, 300, 285.0),
+            |r| {
+                lose(r, 2_550);
+                counted(&mut r.host, Stage::DriverTxRing, "tx", 51_030);
+                counted(&mut r.target, Stage::DriverRxRing, "rx", 17);
+            },
+        ),
+        case(
+            "datagrams that leave by another interface",
+            "unaccounted",
+            &["contradiction"],
+            udp(Tx, 300, 285.0),
+            |r| {
+                lose(r, 2_550);
+                counted(&mut r.target, Stage::DriverTxRing, "tx", 0);
+                counted(&mut r.host, Stage::DriverRxRing, "rx", 48_470);
+            },
+        ),
         case("a loss of which the links know nothing", "unaccounted", &[], udp(Rx, 300, 285.0), |r| {
             lose(r, 2_550);
             between_links(r, 51_030 + 20_000, 22_500);
@@ -672,6 +684,42 @@ fn in_time() -> Vec<FaultCase> {
                 arrivals(r, &[(117_600, 16_400), (156_800, 600)], &[(2, 16_400), (3, 400)]);
             },
         ),
+        case("a policer whose bucket lets the first second pass", "bottleneck", &[], udp(Rx, 50, 30.0), |r| {
+            let lost = lose(r, 3_400);
+            between_links(r, 8_510, lost);
+            // From then on 41 of 100 pass, at even distances; of all it is no more than two of five that are lost.
+            arrivals(r, &[(235_200, 4_200), (573_000, 900)], &[(1, 1_350), (2, 1_025)]);
+            let direction = Some(Rx);
+            let what = Happening::LossBegan { direction, loss_ratio: 0.59, throughput_bps: 20.4e6 };
+            r.events = vec![event(0.95, None, None, what)];
+        }),
+        case("every twentieth lost on the way", "bottleneck", &[], udp(Rx, 40, 38.0), |r| {
+            let lost = lose(r, 340);
+            between_links(r, 6_812, lost);
+            arrivals(r, &[(294_000, 6_120), (588_000, 340)], &[(1, 340)]);
+        }),
+        case("answers of which one in four is lost, at random", "lossy-path", &[], rr(300e-6), |r| {
+            waited(r, [37, 10], 10.0);
+            for for_s in [1.9, 2.8] {
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+                r.events.push(event(1.1 + 2.0 * for_s, Some(for_s), None, stall));
+            }
+        }),
+        case("two answers of seven lost, one of which a counter may have seen", "lossy-path", &[], rr(300e-6), |r| {
+            waited(r, [5, 2], 2.0);
+            r.losses[1].unaccounted = 1;
+        }),
+        case(
+            "requests that an outage kept waiting, and few that were lost else",
+            "outage",
+            &["lossy-path"],
+            rr(300e-6),
+            |r| {
+                waited(r, [900, 5], 10.0);
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+                r.events = vec![event(4.1, Some(3.0), None, stall)];
+            },
+        ),
         case("two of three lost on the way by chance", "lossy-path", &["unaccounted"], udp(Rx, 300, 100.0), |r| {
             let lost = lose(r, 34_000);
             between_links(r, 51_030, lost);
@@ -946,6 +994,23 @@ fn lose(record: &mut Record, lost: u64) -> u64 {
 fn between_links(record: &mut Record, sent: u64, lost: u64) {
     record.host.counters.add(Stage::DriverTxRing, "link tx_packets", sent);
     record.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent - lost);
+}
+
+/// Requests every 5 ms for so long, answered and waited for in vain; the target's link sent an answer to each.
+fn waited(record: &mut Record, [answered, lost]: [u64; 2], seconds: f64) {
+    drop(record.asked.insert("rate".to_owned(), "200pps".to_owned()));
+    record.duration_s = Some(seconds);
+    let result = record.result.as_mut().expect("figures");
+    result.transactions_per_s = Some(answered as f64 / seconds);
+    let latency = result.latency.as_mut().expect("it is timed");
+    (latency.count, latency.timeouts) = (answered, Some(lost));
+    let sent = answered + lost;
+    let way = |direction, of, lost: u64| Losses { direction, of, sent, arrived: sent - lost, unaccounted: lost as i64 };
+    record.losses = vec![way(Rx, Counted::Requests, 0), way(Tx, Counted::Answers, lost)];
+    (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost as i64));
+    acknowledged(record, [sent, answered + 9]);
+    // What the requester sent when the other end had ended was refused.
+    record.host.counters.add(Stage::ReceiverStack, "Icmp InDestUnreachs", 9);
 }
 
 /// The target's address is at an interface without a queue, which stands on this one.

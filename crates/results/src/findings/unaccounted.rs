@@ -64,7 +64,7 @@ impl Missing {
         let packets = u64::try_from(case.unaccounted()?).ok()?;
         let part = packets as f64 / loss.packets as f64;
         // Each request that is lost costs a time-out: of them a few are enough.
-        let (few, least) = if case.record.workload.is_stream() { (FEW, PART) } else { (1, PART_OF_REQUESTS) };
+        let (few, least) = if case.is(Workload::UdpRr) { (1, PART_OF_REQUESTS) } else { (FEW, PART) };
         if packets < few.min(loss.packets) || part < least || case.record.loss_budget.is_none() {
             return None;
         }
@@ -73,8 +73,13 @@ impl Missing {
         let elsewhere = [case.sender, case.receiver].into_iter().find(|side| case.passes_elsewhere(side.end));
         let elsewhere = elsewhere.map(|side| side.end);
         let of_traffic = |side: Side<'_>, link: Option<u64>| link.filter(|_| !case.passes_elsewhere(side.end));
-        let out = sent_besides.less(of_traffic(case.sender, case.sender.link_sent()));
+        let mut out = sent_besides.less(of_traffic(case.sender, case.sender.link_sent()));
         let came = came_besides.less(of_traffic(case.receiver, case.receiver.link_received()));
+        let sent = case.losses().map(|losses| losses.sent).or(case.flow().and_then(|flow| flow.packets_sent));
+        // Who asks goes on for a while when the other end has ended, which counts no more then.
+        if case.is(Workload::UdpRr) && !case.may_be_fragmented() {
+            out = out.map(|out| sent.map_or(out, |sent| out.min(sent)));
+        }
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
         let before = share(before_the_link(case), out);
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
@@ -116,7 +121,6 @@ impl Missing {
         let between = share(out, came).filter(|_| comparable).map(|between| between * per_packet);
         // A few packets of another kind are no contradiction, and what counters saw dropped between the links is no part of what
         // is missing. A datagram that travels as fragments is lost with one of them, or with all.
-        let sent = case.losses().map(|losses| losses.sent).or(case.flow().and_then(|flow| flow.packets_sent));
         let per_datagram = out.zip(sent).map_or(1.0, |(out, sent)| out as f64 / sent.max(1) as f64).max(1.0);
         let at_most = |known: u64| AGREES * per_datagram + (known.saturating_add(FEW)) as f64 / packets as f64;
         let most = PerPlace { before: at_most(0), between: at_most(case.dropped_between_links()) };
@@ -146,14 +150,18 @@ impl Missing {
     }
 
     pub(super) fn evidence(&self, case: &Case<'_>) -> [String; 2] {
+        let (noun, verb) = match self.packets {
+            1 => (case.noun().trim_end_matches('s'), "is"),
+            _ => (case.noun(), "are"),
+        };
         let missing =
-            format!("{} {} are unaccounted for, {} of what was lost", self.packets, case.noun(), percent(self.part));
+            format!("{} {noun} {verb} unaccounted for, {} of what was lost", self.packets, percent(self.part));
         [missing, self.counted.clone()]
     }
 }
 
-/// Packets that IP counts and that are none of a trial's: to groups (neighbours' questions, reports of membership), and of the
-/// other version.
+/// Packets that IP counts and that are none of a trial's: to groups (neighbours' questions, reports of membership), of the other
+/// version, and refusals of what came when a socket was closed.
 struct Besides(u64);
 
 impl Besides {
@@ -163,22 +171,29 @@ impl Besides {
             case.sender,
             ["Ip OutTransmits", "Ip6 OutTransmits"],
             ["IpExt OutMcastPkts", "Ip6 OutMcastPkts"],
+            ["Icmp OutDestUnreachs", "Icmp6 OutDestUnreachs"],
         )
     }
 
     fn received(case: &Case<'_>) -> Besides {
-        Besides::of(case, case.receiver, ["Ip InReceives", "Ip6 InReceives"], ["IpExt InMcastPkts", "Ip6 InMcastPkts"])
+        Besides::of(
+            case,
+            case.receiver,
+            ["Ip InReceives", "Ip6 InReceives"],
+            ["IpExt InMcastPkts", "Ip6 InMcastPkts"],
+            ["Icmp InDestUnreachs", "Icmp6 InDestUnreachs"],
+        )
     }
 
-    /// By the counters of all packets and of those to groups, IPv4's first.
-    fn of(case: &Case<'_>, side: Side<'_>, all: [&str; 2], to_groups: [&str; 2]) -> Besides {
+    /// By the counters of all packets, of those to groups and of refusals, IPv4's first.
+    fn of(case: &Case<'_>, side: Side<'_>, all: [&str; 2], to_groups: [&str; 2], refusals: [&str; 2]) -> Besides {
         // With IP in them, a trial's frames are counted by the stack of whoever receives them, too.
         if case.is(Workload::Frames) {
             return Besides(0);
         }
         let own = usize::from(case.asked.as_ref().is_some_and(|asked| asked.ip == Some(Ip::V6)));
         let count = |name: &str| side.counter(name).unwrap_or(0);
-        Besides(count(all[1 - own]).saturating_add(count(to_groups[own])))
+        Besides([all[1 - own], to_groups[own], refusals[own]].map(count).into_iter().total())
     }
 
     fn less(&self, link: Option<u64>) -> Option<u64> {
@@ -188,7 +203,7 @@ impl Besides {
 
 impl fmt::Display for Besides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 { Ok(()) } else { write!(f, ", {} of them to groups or of the other IP", self.0) }
+        if self.0 == 0 { Ok(()) } else { write!(f, ", {} of them to groups, of the other IP or refusals", self.0) }
     }
 }
 
@@ -224,6 +239,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, machine, sure, missing.part, sentence)
             .because_of(missing.evidence(case))
             .because_of(Pattern::of(case, &missing.loss).map(|pattern| pattern.clause()))
+            .because_of(case.loss_from().map(|from| from.clause()))
             .wrong_if(match machine {
                 Some(end) if end == sender => {
                     "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish."
@@ -239,12 +255,42 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Which of so many is lost, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Lost(u64),
+    Passed(u64),
+}
+
+impl Of {
+    /// What a loss of this share comes to, as well as so many lost ones tell.
+    fn of(ratio: f64, lost: u64) -> Option<Of> {
+        let every = 1.0 / ratio.min(1.0 - ratio);
+        let is_whole = (every - every.round()).abs() <= every * 3.0 / lost.max(1) as f64 + 0.01;
+        let whole = every.round() as u64;
+        is_whole.then_some(if ratio <= 0.5 { Of::Lost(whole) } else { Of::Passed(whole) })
+    }
+
+    /// As `drops …`.
+    pub(super) fn drops(self) -> String {
+        let nth = |number: u64| match number % 100 {
+            11..=13 => format!("{number}th"),
+            end => format!("{number}{}", ["th", "st", "nd", "rd"].get(end as usize % 10).unwrap_or(&"th")),
+        };
+        match self {
+            Of::Lost(2) => "drops every other one".to_owned(),
+            Of::Lost(every) => format!("drops every {} one", nth(every)),
+            Of::Passed(every) => format!("lets every {} one pass", nth(every)),
+        }
+    }
+}
+
 /// How a loss of datagrams is spread.
 pub(super) enum Pattern {
     /// So many at a time, on average.
     Bursts(f64),
-    /// One by one, at distances more regular than chance makes.
-    Regular,
+    /// One by one, at distances more regular than chance makes: of so many one, or all but one, where it is a whole number.
+    Regular(Option<Of>),
     /// Most of them, and this share of the rest arrived at even distances.
     Above(f64),
     /// Each by chance.
@@ -260,26 +306,32 @@ impl Pattern {
             return None;
         }
         let mean = lost as f64 / runs as f64;
+        // Where loss began in mid-trial, all runs lie behind that, and distances are of both parts.
+        let from = case.loss_from();
+        let ratio = from.as_ref().map_or(loss.ratio, |from| from.ratio);
         // Of losses that do not depend on each other runs are as long as this.
-        let independent = 1.0 / (1.0 - loss.ratio).max(0.01);
+        let independent = 1.0 / (1.0 - ratio).max(0.01);
         let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
-        Some(match even_share(case).filter(|share| loss.ratio >= MOST && *share >= EVEN) {
+        let even = even_share(case).filter(|share| from.is_none() && ratio >= MOST && *share >= EVEN);
+        Some(match even {
             Some(share) => Pattern::Above(share),
             None if mean > 3.0 * independent => Pattern::Bursts(mean),
-            None if is_regular(single, loss.ratio, runs) => Pattern::Regular,
+            None if is_regular(single, ratio, runs) || is_short(mean, ratio, runs) => {
+                Pattern::Regular(Of::of(ratio, lost))
+            }
             None => Pattern::Random,
         })
     }
 
     /// Whether a limit of rate makes it: more was offered than passes.
     pub(super) const fn is_of_a_rate(&self) -> bool {
-        matches!(self, Pattern::Regular | Pattern::Above(_))
+        matches!(self, Pattern::Regular(_) | Pattern::Above(_))
     }
 
     pub(super) fn clause(&self) -> String {
         match self {
             Pattern::Bursts(mean) => format!("they vanished in bursts, {} at a time on average", tidy(*mean)),
-            Pattern::Regular => "they vanished one by one, at more regular distances than chance makes".to_owned(),
+            Pattern::Regular(_) => "they vanished one by one, at more regular distances than chance makes".to_owned(),
             Pattern::Above(share) => format!(
                 "{} of what arrived came at even distances, as from a link or shaper that is always busy",
                 percent(*share)
@@ -310,6 +362,14 @@ const MOST: f64 = 0.5;
 fn is_regular(single: f64, ratio: f64, runs: u64) -> bool {
     let deviation = (ratio * (1.0 - ratio) / runs as f64).sqrt();
     ratio >= REGULAR_FROM && single >= 1.0 - ratio / 2.0 && single >= 1.0 - ratio + DEVIATIONS * deviation
+}
+
+/// Whether runs of a loss of most are shorter than chance makes: then they are 1 / (1 - ratio) long on average, and one shorter where
+/// what passes passes at even distances.
+fn is_short(mean: f64, ratio: f64, runs: u64) -> bool {
+    let by_chance = 1.0 / (1.0 - ratio).max(0.01);
+    let deviation = ratio.sqrt() * by_chance / (runs as f64).sqrt();
+    ratio >= 0.45 && mean <= by_chance - 0.5 && mean <= by_chance - DEVIATIONS * deviation
 }
 
 /// So many standard deviations are no accident.

@@ -61,17 +61,23 @@ impl Joined<'_> {
 
     /// Which part of what this end misses of a stream its link counted, by how much less it has than left the sender's link.
     fn seen_by_link(&self, record: &Record, end: End) -> f64 {
-        let losses = record.losses.iter().find(|one| one.direction == towards(end) && one.of != Counted::Segments);
+        let losses = record.losses.iter().find(|one| one.direction == towards(end));
+        if losses.is_some_and(|losses| losses.of == Counted::Segments) {
+            return 0.0;
+        }
         let link = |end: End, stage, name| self.outcome(end).counters.get(stage, name);
         let left = link(end.other(), Stage::DriverTxRing, "link tx_packets");
         let came = link(end, Stage::DriverRxRing, "link rx_packets");
-        let (Some(losses), Some(left), Some(came)) = (losses.filter(|losses| losses.lost() > 0), left, came) else {
-            return 0.0;
-        };
+        let (Some(left), Some(came)) = (left, came) else { return 0.0 };
         // Fragments are frames of their own. Who has more than was sent to it has others' too, and nothing is known.
-        let lost = losses.lost() as f64 / losses.sent.max(1) as f64 * left as f64;
         let slack = FEW_FRAMES + 0.02 * left as f64;
-        if came as f64 > left as f64 + slack || (left as f64) < losses.sent as f64 - slack {
+        let lost = match losses {
+            Some(losses) if (left as f64) < losses.sent as f64 - slack => return 0.0,
+            Some(losses) => losses.lost() as f64 / losses.sent.max(1) as f64 * left as f64,
+            // Of a trial that failed nobody knows what was lost.
+            None => left as f64,
+        };
+        if came as f64 > left as f64 + slack || lost < 1.0 {
             return 0.0;
         }
         (1.0 - (left.saturating_sub(came) as f64 - slack).max(0.0) / lost.max(1.0)).clamp(0.0, 1.0)
