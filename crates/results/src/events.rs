@@ -300,6 +300,8 @@ fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -
             let delivered = with_headers(octets, messages);
             let of_sender = sent.filter(|_| seen > 0.0).and_then(|sent| {
                 let flow = sent.flows.iter().find(|other| other.id == flow.id)?;
+                // Of a trial that failed an end may tell less: it went on as it had last.
+                let slice = if slice < sent.ends_ns.len() { slice } else { sent.ends_ns.len().checked_sub(2)? };
                 let column = |column| Some(flow.columns.get(column, slice)? as f64);
                 let sent = with_headers(column(FlowColumn::Octets)?, column(FlowColumn::Messages).unwrap_or(0.0));
                 Some(delivered + seen * (sent - delivered).max(0.0))
@@ -543,6 +545,11 @@ mod tests {
         assert_eq!(count(1_060_000, 0.0), 1, "it died on the way: somebody else's came here");
         assert_eq!(count(3_000_000, 1.0), 1, "others' came besides");
         assert_eq!(count(1_060_000, 0.4), 1, "of what died a part came here");
+        // Three slices of the sender's: it goes on.
+        let (mut outcome, sent) = (outcome, timeline(&[&[1_000_000; 3]]));
+        outcome.timeline.machine = Columns::default();
+        (0..8).for_each(|slice| outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(1_060_000))]));
+        assert_eq!(others(&outcome, Some(&sent), 120.0, 1.0), []);
     }
 
     #[test]
