@@ -466,6 +466,15 @@ mod tests {
     }
 
     #[test]
+    fn checksums_limit_no_requests() {
+        let mut record = record_of("checksums by the CPU");
+        assert!(found(&findings(&record), "checksum-offload").is_some());
+        record.workload = Workload::UdpRr;
+        record.error = Some("no test traffic passed for 5 s".to_owned());
+        assert!(found(&findings(&record), "checksum-offload").is_none());
+    }
+
+    #[test]
     fn few_requests_at_once_are_silent_by_chance() {
         let check = |rate: u64, outstanding: &str, is_one: bool| {
             let mut record = record_of("answers of which one in four is lost, at random");
