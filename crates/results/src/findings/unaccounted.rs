@@ -149,6 +149,14 @@ impl Missing {
         }
     }
 
+    /// Why the links do not tell, where that is known: behind a sentence.
+    fn why(&self, case: &Case<'_>) -> String {
+        let Some(end) = self.elsewhere else { return String::new() };
+        let nic = case.sides().into_iter().find(|side| side.end == end).and_then(Side::nic);
+        let named = nic.map_or("the one that has its address", |nic| &nic.name);
+        format!(": the traffic passes by another interface of the {end} than {named}")
+    }
+
     pub(super) fn evidence(&self, case: &Case<'_>) -> [String; 2] {
         let (noun, verb) = match self.packets {
             1 => (case.noun().trim_end_matches('s'), "is"),
@@ -221,18 +229,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."
             ),
         ),
-        _ if missing.elsewhere.is_some() => {
-            let end = missing.elsewhere.unwrap_or(receiver);
-            let nic = case.sides().into_iter().find(|side| side.end == end).and_then(Side::nic);
-            let named = nic.map_or("the one that has its address".to_owned(), |nic| nic.name.clone());
-            (
-                None,
-                format!(
-                    "Packets vanished, and no counter says where: the traffic passes by another interface of the {end} than {named}."
-                ),
-            )
-        }
-        _ => (None, "Packets vanished, and no counter says where.".to_owned()),
+        _ => (None, format!("Packets vanished, and no counter says where{}.", missing.why(case))),
     };
     let sure = if missing.between.is_some() { Sureness::Likely } else { Sureness::Possible };
     Some(
@@ -245,7 +242,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                     "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish."
                 }
                 None if missing.elsewhere.is_some() => {
-                    "It is wrong if ip route get names that interface on this end, and ip neigh its hardware address on the other."
+                    "It is wrong if ip route get names the latter on this end, and ip neigh its hardware address on the other."
                 }
                 Some(_) => {
                     "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link)."
@@ -264,7 +261,7 @@ pub(super) enum Of {
 
 impl Of {
     /// What a loss of this share comes to, as well as so many lost ones tell.
-    fn of(ratio: f64, lost: u64) -> Option<Of> {
+    fn each(ratio: f64, lost: u64) -> Option<Of> {
         let every = 1.0 / ratio.min(1.0 - ratio);
         let is_whole = (every - every.round()).abs() <= every * 3.0 / lost.max(1) as f64 + 0.01;
         let whole = every.round() as u64;
@@ -317,7 +314,7 @@ impl Pattern {
             Some(share) => Pattern::Above(share),
             None if mean > 3.0 * independent => Pattern::Bursts(mean),
             None if is_regular(single, ratio, runs) || is_short(mean, ratio, runs) => {
-                Pattern::Regular(Of::of(ratio, lost))
+                Pattern::Regular(Of::each(ratio, lost))
             }
             None => Pattern::Random,
         })
