@@ -174,7 +174,7 @@ impl Asked {
 }
 
 fn known(name: String) -> Result<String, String> {
-    let names = || families::FAULTS.iter().chain(&families::HEALTHY).map(|family| family.name);
+    let names = || families::faults().chain(&families::HEALTHY).map(|family| family.name);
     if names().any(|one| one == name) {
         return Ok(name);
     }

@@ -272,6 +272,13 @@ impl Finding {
         }
     }
 
+    /// What disciplines of interfaces below the link's dropped, by counters that begin with their names; 0 where its is not known.
+    fn below(&self, seen: &Seen<'_>) -> u64 {
+        let Some(nic) = seen.nic() else { return 0 };
+        let is_below = |counted: &&Counted| counted.name.split(' ').next().is_some_and(|device| device != nic);
+        self.counters.iter().filter(is_below).fold(0, |sum, counted| sum.saturating_add(counted.value))
+    }
+
     /// Takes off what is counted elsewhere, and says so.
     fn take_off(&mut self, packets: u64, at: Stage) {
         let taken = packets.min(self.net);
@@ -647,6 +654,18 @@ fn read_all(
                 let value = datagrams.send_errors;
                 finding.counters = vec![Counted { source: Source::Send, name: "send".to_owned(), value }];
                 finding.adjustments.clear();
+            }
+            // An interface that stands on another one, a VLAN's or a macvlan, counts what that one's discipline refused once more
+            // (net/8021q/vlan_dev.c, vlan_dev_hard_start_xmit; drivers/net/macvlan.c, macvlan_start_xmit).
+            DropCause::TxRing => {
+                let of = entry(&found, DropCause::Qdisc);
+                let below = of.below(sender).min(of.net);
+                let (before, stage) = (finding.net, of.drop.stage);
+                finding.take_off(below, stage);
+                if finding.net < before {
+                    let qdisc = found.iter_mut().find(|one| one.drop.id == DropCause::Qdisc);
+                    qdisc.into_iter().for_each(|qdisc| qdisc.again.push(sender.counter("link tx_dropped")));
+                }
             }
             // softnet counts for the whole machine, rx_dropped for the interface.
             DropCause::Backlog => match receiver.counters.get(Stage::DriverRxRing, "link rx_dropped") {

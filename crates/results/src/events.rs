@@ -121,11 +121,20 @@ const MOST_OF_IT: f64 = 0.5;
 pub(crate) const MOST_OF_THEM: f64 = 0.5;
 /// Threads that waited for a CPU for this share of a silence made it.
 const STARVED: f64 = 0.3;
+/// Loss that began before this part of a trial was there from its beginning.
+const BEGAN_LATE: f64 = 0.1;
+/// Of what was lost, so much may have been lost before.
+const FEW_BEFORE: f64 = 0.05;
+/// Loss stays that is in so many of the slices, of which there are so many.
+const STAYS: f64 = 0.8;
+const LOSSY_SLICES: usize = 6;
 /// A trial that has more stalls than this has something else.
 const MOST: usize = 50;
 /// Others' traffic is worth a word from this rate on, octets a second, and from this part of the trial's own.
 const OTHERS: f64 = 250_000.0;
 const OTHERS_PART: f64 = 0.2;
+/// A retransmitted segment, with its headers, octets.
+const SEGMENT: f64 = 1514.0;
 /// And for so many slices.
 const OTHERS_SLICES: usize = 2;
 
@@ -141,9 +150,11 @@ pub(crate) fn events(
     let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
     for way in ways {
         events.extend(silences(way));
+        events.extend(loss_began(way).filter(|_| matches!(workload, Workload::UdpStream | Workload::Frames)));
     }
-    for outcome in [target, host] {
-        events.extend(others(outcome, headers_of(workload), seen(outcome.end)).into_iter().take(MOST));
+    for (outcome, other) in [(target, host), (host, target)] {
+        let sent = workload.is_stream().then_some(&other.timeline);
+        events.extend(others(outcome, sent, headers_of(workload), seen(outcome.end)).into_iter().take(MOST));
     }
     events.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     events
@@ -225,6 +236,43 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     died.chain(stalls).take(MOST).collect()
 }
 
+/// The moment from which on a stream loses all the time, where it lost next to nothing before: a bucket that was full, a filter that
+/// somebody made.
+fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
+    let (timeline, column) = way.losing?;
+    let ends = &timeline.ends_ns;
+    let sum = |column: FlowColumn| -> Option<Vec<f64>> {
+        let mut sums = vec![0.0; ends.len()];
+        for flow in way.of_timeline(timeline) {
+            let values = flow.columns.0.get(&column).filter(|values| values.len() == ends.len())?;
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += *value as f64);
+        }
+        Some(sums)
+    };
+    let (missing, arrived, octets) = (sum(column)?, sum(FlowColumn::Messages)?, sum(FlowColumn::Octets)?);
+    let ratio = |slices: std::ops::Range<usize>| {
+        let (missing, arrived): (f64, f64) = (missing[slices.clone()].iter().sum(), arrived[slices].iter().sum());
+        missing / (missing + arrived).max(1.0)
+    };
+    let of_all = ratio(0..ends.len());
+    let loses = |slice: usize| missing[slice] > 0.0 && ratio(slice..slice + 1) >= 0.5 * of_all;
+    let first = (1..ends.len().saturating_sub(1)).find(|slice| loses(*slice) && loses(slice + 1))?;
+    let (at_s, end_s) = (seconds(ends[first - 1]), seconds(*ends.last()?));
+    // The first and the last may have lost for a part of their time.
+    let within = first + 1..ends.len() - 1;
+    let lossy = within.clone().filter(|slice| loses(*slice)).count();
+    let all: f64 = missing.iter().sum();
+    let is_late = at_s >= BEGAN_LATE * end_s && missing[..first].iter().sum::<f64>() <= FEW_BEFORE * all;
+    if !is_late || within.len() < LOSSY_SLICES || (lossy as f64) < STAYS * within.len() as f64 {
+        return None;
+    }
+    let span_s = seconds(ends[within.end - 1]) - seconds(ends[first]);
+    let bps = octets[within.clone()].iter().sum::<f64>() * 8.0 / span_s.max(1e-6);
+    let direction = Some(way.direction);
+    let what = Happening::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
+    Some(Event { at_s, for_s: None, within_s: seconds(ends[first]) - at_s, end: None, what })
+}
+
 /// Octets that a message needs beside itself, at most: headers of its packet and of its acknowledgement. A connection of its own has
 /// three packets to begin and four to end besides (RFC 9293, section 3.5 and 3.6), of up to 78 octets each.
 fn headers_of(workload: Workload) -> f64 {
@@ -232,8 +280,9 @@ fn headers_of(workload: Workload) -> f64 {
 }
 
 /// Times in which others used an end's interface: what it counted beyond the trial's own, whose messages need so many octets of
-/// headers.
-fn others(outcome: &Outcome, headers: f64, seen: f64) -> Vec<Event> {
+/// headers. `sent` is what the other end saw of a stream: of what this end misses, the part `seen` came to its interface all the
+/// same, also in slices in which nothing was delivered.
+fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -> Vec<Event> {
     let timeline = &outcome.timeline;
     let ends = &timeline.ends_ns;
     let machine = |column, slice| timeline.machine.get(column, slice);
@@ -247,7 +296,19 @@ fn others(outcome: &Outcome, headers: f64, seen: f64) -> Vec<Event> {
             // What never arrived was as large as what did.
             let missing = seen * flow.columns.get(FlowColumn::Missing, slice).unwrap_or(0) as f64;
             let whole = if messages > 0.0 { 1.0 + missing / messages } else { 1.0 };
-            sum += (octets * 1.1 + messages.min(octets) * headers) * whole;
+            let with_headers = |octets: f64, messages: f64| octets * 1.1 + messages.min(octets) * headers;
+            let delivered = with_headers(octets, messages);
+            let of_sender = sent.filter(|_| seen > 0.0).and_then(|sent| {
+                let flow = sent.flows.iter().find(|other| other.id == flow.id)?;
+                // Of a trial that failed an end may tell less: it went on as it had last.
+                let slice = if slice < sent.ends_ns.len() { slice } else { sent.ends_ns.len().checked_sub(2)? };
+                let column = |column| Some(flow.columns.get(column, slice)? as f64);
+                let sent = with_headers(column(FlowColumn::Octets)?, column(FlowColumn::Messages).unwrap_or(0.0));
+                Some(delivered + seen * (sent - delivered).max(0.0))
+            });
+            // TCP's sender, which counts what it was given once.
+            let again = flow.columns.get(FlowColumn::Retransmitted, slice).unwrap_or(0) as f64 * SEGMENT;
+            sum += (delivered * whole).max(of_sender.unwrap_or(0.0)) + again;
         }
         Some(sum)
     };
@@ -452,9 +513,9 @@ mod tests {
             }
         };
         count(&mut outcome, [1_060_000; 8]);
-        assert_eq!(others(&outcome, 120.0, 0.0), []);
+        assert_eq!(others(&outcome, None, 120.0, 0.0), []);
         count(&mut outcome, [1_060_000, 1_060_000, 3_000_000, 3_000_000, 3_000_000, 1_060_000, 1_060_000, 1_060_000]);
-        let found = others(&outcome, 120.0, 0.0);
+        let found = others(&outcome, None, 120.0, 0.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
         let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
@@ -462,8 +523,60 @@ mod tests {
         // Two of three datagrams came as far as the interface and no further: a thousand of a thousand octets arrived.
         outcome.timeline.flows[0].columns.0.insert(FlowColumn::Missing, vec![2000; 8]);
         count(&mut outcome, [3_180_000; 8]);
-        assert_eq!(others(&outcome, 120.0, 0.0).len(), 1, "on the way: then somebody else's came here");
-        assert_eq!(others(&outcome, 120.0, 1.0), []);
+        assert_eq!(others(&outcome, None, 120.0, 0.0).len(), 1, "on the way: then somebody else's came here");
+        assert_eq!(others(&outcome, None, 120.0, 1.0), []);
+    }
+
+    #[test]
+    fn what_dies_behind_the_interface_is_nobody_else_s_traffic() {
+        let mut outcome = Outcome::of_flows(End::Target, vec![]);
+        outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Receiver)];
+        // Of eight slices three bring nothing to the application, and all of them as much to the interface.
+        outcome.timeline = timeline(&[&[1_000_000, 1_000_000, 0, 0, 0, 0, 1_000_000, 1_000_000]]);
+        let sent = timeline(&[&[1_000_000; 8]]);
+        let mut count = |octets: u64, seen: f64| {
+            outcome.timeline.machine = Columns::default();
+            for slice in 0..8 {
+                outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(octets))]);
+            }
+            others(&outcome, Some(&sent), 120.0, seen).len()
+        };
+        assert_eq!(count(1_060_000, 1.0), 0);
+        assert_eq!(count(1_060_000, 0.0), 1, "it died on the way: somebody else's came here");
+        assert_eq!(count(3_000_000, 1.0), 1, "others' came besides");
+        assert_eq!(count(1_060_000, 0.4), 1, "of what died a part came here");
+        // Three slices of the sender's: it goes on.
+        let (mut outcome, sent) = (outcome, timeline(&[&[1_000_000; 3]]));
+        outcome.timeline.machine = Columns::default();
+        (0..8).for_each(|slice| outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(1_060_000))]));
+        assert_eq!(others(&outcome, Some(&sent), 120.0, 1.0), []);
+    }
+
+    #[test]
+    fn loss_that_begins_and_stays_is_told_with_the_rate_after_it() {
+        let check = |lost: fn(usize) -> u64, began: Option<(f64, f64, f64)>| {
+            // A hundred datagrams of a thousand octets in each slice, or what is left of them.
+            let arrived: Vec<u64> = (0..40).map(|slice| 1000 * (100 - lost(slice))).collect();
+            let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 40]]));
+            seen.flows[0].columns.0.insert(FlowColumn::Missing, (0..40).map(lost).collect());
+            let way = Arrivals { losing: Some((&seen, FlowColumn::Missing)), ..of_tcp(&seen, &sent) };
+            let told = loss_began(&way).map(|event| match event.what {
+                Happening::LossBegan { loss_ratio, throughput_bps, .. } => {
+                    (event.at_s, loss_ratio, throughput_bps / 1e6)
+                }
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(told.map(|(at, ratio, mbit)| (at, (ratio * 1e3).round() / 1e3, mbit)), began);
+        };
+        check(|slice| if slice < 20 { 0 } else { 40 }, Some((1.0, 0.4, 9.6)));
+        // One that was lost before, and a first slice of which a part was.
+        check(|slice| [u64::from(slice == 3), 25, 40][slice.saturating_sub(19).min(2)], Some((1.0, 0.4, 9.6)));
+        check(|_| 40, None);
+        check(|slice| if slice < 2 { 0 } else { 40 }, None);
+        check(|slice| if (10..20).contains(&slice) { 40 } else { 0 }, None);
+        check(|slice| if slice >= 20 && slice % 3 == 0 { 40 } else { 0 }, None);
+        check(|slice| if slice < 36 { 0 } else { 40 }, None);
+        check(|_| 0, None);
     }
 
     #[test]
@@ -475,7 +588,7 @@ mod tests {
         for slice in 0..8 {
             outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(470_000))]);
         }
-        assert_eq!(others(&outcome, headers_of(Workload::TcpCrr), 0.0), []);
-        assert_eq!(others(&outcome, headers_of(Workload::TcpRr), 0.0).len(), 1);
+        assert_eq!(others(&outcome, None, headers_of(Workload::TcpCrr), 0.0), []);
+        assert_eq!(others(&outcome, None, headers_of(Workload::TcpRr), 0.0).len(), 1);
     }
 }

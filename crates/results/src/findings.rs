@@ -410,6 +410,85 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_did_not_carry_the_traffic_places_no_loss() {
+        let check = |name: &str, end: &str| {
+            let all = findings(&record_of(name));
+            let said = format!("passes by another interface of the {end} than eth0");
+            assert!(all[0].sentence.contains(&said) && all[0].machine.is_none(), "{all:#?}");
+            for wrong in ["lossy-path", "bottleneck"] {
+                assert!(found(&all, wrong).is_none(), "{all:#?}");
+            }
+            let doubts = record_of(name).doubts;
+            assert!(doubts.iter().any(|doubt| doubt.what.to_string().contains("ip neigh")), "{doubts:?}");
+        };
+        check("datagrams that arrive by another interface", "target");
+        check("datagrams that leave by another interface", "target");
+    }
+
+    #[test]
+    fn a_discipline_is_that_of_the_interface_whose_counter_moved() {
+        let check = |name: &str, says: &str, kind: &str| {
+            let all = findings(&record_of(name));
+            let first = &all[0];
+            assert_eq!(
+                (first.name, first.sure, first.tries.len(), all.len()),
+                ("qdisc-drops", Sureness::Sure, 0, 1),
+                "{all:#?}"
+            );
+            assert!(first.sentence.contains(says), "{first:#?}");
+            assert!(first.evidence.iter().any(|clause| clause == kind), "{first:#?}");
+            assert_eq!(record_of(name).unaccounted, Some(0));
+        };
+        let shapes = "The target's vt, by which eth0 sends, shapes what it sends, and drops the rest.";
+        check("TBF on the port of a bridge that has the address", shapes, "the discipline is tbf");
+        check("TBF below a macvlan, which counts its drops again", shapes, "the discipline is tbf");
+        let full = "The transmit queue of the target's vt, by which eth0 sends, ran full.";
+        check("pfifo of 10 packets on a bridge's port", full, "the discipline is pfifo");
+        // The interface's own.
+        let own = findings(&record_of("TBF at the sender"));
+        assert_eq!((own[0].name, own[0].tries.len()), ("qdisc-drops", 1), "{own:#?}");
+    }
+
+    #[test]
+    fn a_limit_of_rate_is_told_by_what_passes_while_it_bites() {
+        let said = |name: &str| findings(&record_of(name))[0].clone();
+        let policer = said("a policer whose bucket lets the first second pass");
+        assert!(policer.sentence.ends_with("above about 20.4 Mbit/s."), "{policer:#?}");
+        assert!(policer.evidence.iter().any(|clause| clause.starts_with("until 0.95 s")), "{policer:#?}");
+        let counts = said("every twentieth lost on the way");
+        let both = "above about 38.0 Mbit/s, or something there drops every 20th one, whatever the rate.";
+        assert!(counts.sentence.ends_with(both) && counts.wrong_if.contains("half the rate"), "{counts:#?}");
+        // What is no whole number is no count.
+        let mut record = record_of("every twentieth lost on the way");
+        record.result.as_mut().unwrap().flow.loss_ratio = Some(1.0 / 19.5);
+        let all = findings(&record);
+        assert!(all[0].sentence.ends_with("above about 38.0 Mbit/s."), "{all:#?}");
+    }
+
+    #[test]
+    fn checksums_limit_no_requests() {
+        let mut record = record_of("checksums by the CPU");
+        assert!(found(&findings(&record), "checksum-offload").is_some());
+        record.workload = Workload::UdpRr;
+        record.error = Some("no test traffic passed for 5 s".to_owned());
+        assert!(found(&findings(&record), "checksum-offload").is_none());
+    }
+
+    #[test]
+    fn few_requests_at_once_are_silent_by_chance() {
+        let check = |rate: u64, outstanding: &str, is_one: bool| {
+            let mut record = record_of("answers of which one in four is lost, at random");
+            drop(record.asked.insert("outstanding".to_owned(), outstanding.to_owned()));
+            record.result.as_mut().unwrap().latency.as_mut().unwrap().count = rate;
+            let all = findings(&record);
+            assert_eq!(found(&all, "outage").is_some(), is_one, "{rate} {outstanding}: {all:#?}");
+        };
+        check(37, "1", false);
+        check(3_700, "1", true);
+        check(37, "8", true);
+    }
+
+    #[test]
     fn reordering_that_costs_a_busy_cpu_nothing_is_no_finding() {
         let check = |retransmissions: u64, busy: f64, limit: Limit, share: f64, is_one: bool| {
             let mut record = record_of("packets overtake each other");

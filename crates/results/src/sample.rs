@@ -327,6 +327,11 @@ fn events() -> Vec<Event> {
         (target, Some(0.1), Happening::OthersTraffic { octets_per_s: 2_500_000.0 }),
         (None, Some(0.3), Happening::Stall { direction: Some(Direction::Tx), lost_share: Some(0.8) }),
         (None, None, Happening::FlowDied { flow: 1, direction: Some(Direction::Rx), lost_share: Some(0.1) }),
+        (
+            None,
+            None,
+            Happening::LossBegan { direction: Some(Direction::Rx), loss_ratio: 0.49, throughput_bps: 20_100_000.0 },
+        ),
         (target, None, Happening::More { events: 7 }),
     ];
     let event = |(at, (end, for_s, what)): (usize, (Option<End>, Option<f64>, Happening))| Event {

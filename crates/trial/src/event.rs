@@ -50,6 +50,16 @@ pub enum Happening {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost_share: Option<f64>,
     },
+    /// Until here next to nothing was lost of a stream, and from here to the end something in nearly every slice.
+    LossBegan {
+        /// Which way it went.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+        /// Lost of sent from then on, 0 to 1.
+        loss_ratio: f64,
+        /// Payload bits per second that arrived from then on.
+        throughput_bps: f64,
+    },
     /// The interface lost its carrier.
     CarrierLost {
         /// Its name.
@@ -129,7 +139,9 @@ impl Happening {
     /// Which way the traffic went that it is about, where it is about one.
     pub const fn direction(&self) -> Option<Direction> {
         match self {
-            Happening::Stall { direction, .. } | Happening::FlowDied { direction, .. } => *direction,
+            Happening::Stall { direction, .. }
+            | Happening::FlowDied { direction, .. }
+            | Happening::LossBegan { direction, .. } => *direction,
             _ => None,
         }
     }
@@ -139,6 +151,7 @@ impl Happening {
         match self {
             Happening::Stall { .. } => "stall",
             Happening::FlowDied { .. } => "flow-died",
+            Happening::LossBegan { .. } => "loss-began",
             Happening::CarrierLost { .. } => "carrier-lost",
             Happening::CarrierBack { .. } => "carrier-back",
             Happening::InterfaceSet { .. } => "interface-set",
@@ -178,6 +191,12 @@ impl Display for Happening {
         match self {
             Happening::Stall { .. } => write!(f, "nothing arrived"),
             Happening::FlowDied { flow, .. } => write!(f, "flow {flow} died: nothing of it arrived any more"),
+            Happening::LossBegan { loss_ratio, throughput_bps, .. } => write!(
+                f,
+                "loss began and stayed: {:.1} % from then on, and {:.1} Mbit/s came through",
+                loss_ratio * 100.0,
+                throughput_bps / 1e6
+            ),
             Happening::CarrierLost { interface } => write!(f, "{interface} lost its carrier"),
             Happening::CarrierBack { interface } => write!(f, "{interface} got its carrier back"),
             Happening::InterfaceSet { interface, up } => {

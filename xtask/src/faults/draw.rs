@@ -14,7 +14,7 @@ pub(super) fn case(seed: u64, number: u64, only_family: Option<&str>) -> Case {
     let mut draft =
         Draft::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.wrapping_mul(0xd134_2543_de82_ef95), number);
     let named = |family: &&Family| only_family.is_some_and(|name| name == family.name);
-    let all = || families::FAULTS.iter().chain(&families::HEALTHY);
+    let all = || families::faults().chain(&families::HEALTHY);
     if let Some(family) = all().find(named) {
         draft.plant(family);
         return draft.case;
@@ -22,6 +22,9 @@ pub(super) fn case(seed: u64, number: u64, only_family: Option<&str>) -> Case {
     // Healthy and not in turns, so that few cases have both.
     if number.is_multiple_of(2) {
         let family = draft.weighted(&families::HEALTHY);
+        draft.plant(family);
+    } else if number > FIRST && number % LATER_EVERY == 1 {
+        let family = draft.weighted(&families::LATER);
         draft.plant(family);
     } else {
         let family = draft.weighted(&families::FAULTS);
@@ -37,6 +40,10 @@ pub(super) fn case(seed: u64, number: u64, only_family: Option<&str>) -> Case {
     }
     draft.case
 }
+
+/// Numbers above the first of which every so many-th draws a family that came later.
+const FIRST: u64 = 10;
+const LATER_EVERY: u64 = 10;
 
 /// A case that is being drawn.
 pub(super) struct Draft {

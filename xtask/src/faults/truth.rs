@@ -92,7 +92,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 68] = [
+const TRUTHS: [Truth; 72] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -139,6 +139,10 @@ const TRUTHS: [Truth; 68] = [
     fault("bridge-blocks",         &["outage"],                        &["stall", "lossy-path", "unaccounted", "receive-window"], Where::Any).or_told("nothing arrived|nothing passed"),
     fault("bridge-mtu",            &["nothing-comes-through/bytes do not pass", "nothing-comes-through/MTU"], &["lossy-path", "unaccounted", "transmit-ring"], Where::Any),
     fault("bridge-astray",         &["flow-died", "nothing-comes-through/do not arrive"], &["outage", "stall", "lossy-path", "unaccounted", "nothing-comes-through"], Where::Any),
+    fault("two-ports",             &["unaccounted/passes by another interface"], &[], Where::Any),
+    fault("lower-shaper",          &["qdisc-drops/by which"],          &[], Where::There),
+    fault("requests-often-lost",   &["lossy-path", BETWEEN],           &[], Where::Any),
+    fault("deep-bucket",           &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
     refused("firewall-reject",     &["firewall|filter|reject|refuse|prohibited|reset|administratively", "{at}"]),
     refused("no-route",            &["route|unreachable", "{at}"]),

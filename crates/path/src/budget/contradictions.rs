@@ -59,6 +59,17 @@ pub enum Contradiction {
         /// The interface's count.
         counters: Vec<Counted>,
     },
+    /// An end's interface counted next to nothing of what arrived: the traffic passes by another one.
+    Elsewhere {
+        /// Which end.
+        end: Party,
+        /// Of what it sends; else of what it receives.
+        sends: bool,
+        /// Datagrams that arrived.
+        delivered: u64,
+        /// The interface's count.
+        counters: Vec<Counted>,
+    },
     /// So many octets cannot be for so many packets.
     Octets {
         /// Which end.
@@ -119,6 +130,12 @@ impl Display for Contradiction {
                 f,
                 "{end}: {delivered} datagrams were delivered and {}; measure without receive offloads, or look at another \
                  counter",
+                listed(counters)
+            ),
+            Contradiction::Elsewhere { end, delivered, counters, .. } => write!(
+                f,
+                "{end}: {delivered} datagrams arrived and {}: they pass by another interface than the one that has the \
+                 address; compare ip route get here with what the other end has for this one (ip neigh)",
                 listed(counters)
             ),
             Contradiction::Octets { end, octets, packets, looks } => {
@@ -182,15 +199,37 @@ pub(super) fn of_passages(datagrams: &Datagrams, chain: Chain<'_>) -> Vec<Contra
             found.push(Contradiction::MoreThanTheMac { end: seen.party(), more, less });
         }
     }
-    if datagrams.fragments <= 1
-        && datagrams.segments <= 1
-        && let Some((frames, counters)) = frames_at(receiver, Stage::DriverRxRing)
-        && datagrams.received_unique > slack(frames)
-    {
-        let delivered = datagrams.received_unique;
-        found.push(Contradiction::MoreDelivered { end: receiver.party(), delivered, counters });
+    if datagrams.fragments > 1 || datagrams.segments > 1 {
+        return found;
+    }
+    for (seen, stage) in [(chain.sender, Stage::DriverTxRing), (receiver, Stage::DriverRxRing)] {
+        let Some((frames, counters)) = frames_at(seen, stage) else { continue };
+        let (end, delivered) = (seen.party(), datagrams.received_unique);
+        if delivered <= slack(frames) {
+            continue;
+        }
+        // Buffers that were merged have all octets in them.
+        let octets = octets_at(seen, stage).map(|(octets, _)| octets);
+        let is_elsewhere = octets.map_or(frames.saturating_mul(MOST_MERGED), |octets| octets / HEADERS) < delivered;
+        if is_elsewhere && !datagrams.below_ip {
+            found.push(Contradiction::Elsewhere { end, sends: stage == Stage::DriverTxRing, delivered, counters });
+        } else if stage == Stage::DriverRxRing {
+            found.push(Contradiction::MoreDelivered { end, delivered, counters });
+        }
     }
     found
+}
+
+/// Octets of the smallest datagram on a link: headers of Ethernet, IPv4 and UDP.
+const HEADERS: u64 = 42;
+/// A buffer holds no more datagrams (linux/udp.h, UDP_MAX_SEGMENTS).
+const MOST_MERGED: u64 = 128;
+
+impl Contradiction {
+    /// Whether what this end's interface counted of what it sends, or receives, is no count of the trial's traffic.
+    pub fn is_elsewhere(&self, of: Party, sending: bool) -> bool {
+        matches!(self, Contradiction::Elsewhere { end, sends, .. } if *end == of && *sends == sending)
+    }
 }
 
 /// A little more: counters are read at different moments.

@@ -19,6 +19,8 @@ pub struct Seen<'a> {
     at: At,
     /// What its counters grew by, each at the stage that its driver's table says.
     pub counters: Counters,
+    /// The interface that the link's counters are of, where that is known.
+    nic: Option<String>,
     pub(super) table: &'static Table,
     pub(super) reasons: &'a [DropReason],
 }
@@ -54,12 +56,22 @@ impl<'a> Seen<'a> {
 
     fn at(at: At, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
         let table = drivers::table(driver);
-        Seen { at, counters: table.place(counters), table, reasons: &[] }
+        Seen { at, counters: table.place(counters), nic: None, table, reasons: &[] }
     }
 
     /// With the drops that the kernel traced.
     pub fn with_reasons(self, reasons: &'a [DropReason]) -> Seen<'a> {
         Seen { reasons, ..self }
+    }
+
+    /// Whose link's counters are of this interface.
+    pub fn with_nic(self, name: Option<&str>) -> Seen<'a> {
+        Seen { nic: name.map(str::to_owned), ..self }
+    }
+
+    /// The interface that the link's counters are of.
+    pub(super) fn nic(&self) -> Option<&str> {
+        self.interface().or(self.nic.as_deref())
     }
 
     /// Which machine it is.

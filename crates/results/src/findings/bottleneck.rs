@@ -18,7 +18,9 @@ pub(super) const RULE: Rule = Rule {
     says: "A queue stands between the two ends: a slower link, a shaper or a busy switch on the way limits, not the ends.",
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
                while nothing stood at the sender's egress and both ends had CPU time left. Of datagrams: a loss between the two links whose runs are \
-               shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance.",
+               shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
+               Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on. What drops each of so many \
+               looks the same at one rate, and is named too where the share is one of a whole number.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
     suggests: &[],
     find,
@@ -28,12 +30,19 @@ pub(super) const RULE: Rule = Rule {
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between)?;
     let pattern = Pattern::of(case, &missing.loss).filter(Pattern::is_of_a_rate)?;
-    let mbit = case.throughput_bps()? / 1e6;
-    let sentence = format!("A limit of rate {} drops what is above about {} Mbit/s.", missing.links, tidy(mbit));
+    let from = case.loss_from();
+    let mbit = from.as_ref().map(|from| from.bps).or(case.throughput_bps())? / 1e6;
+    // Of one rate nobody can tell a limit from what counts.
+    let or = match pattern {
+        Pattern::Regular(Some(of)) => format!(", or something there {}, whatever the rate", of.drops()),
+        _ => String::new(),
+    };
+    let sentence = format!("A limit of rate {} drops what is above about {} Mbit/s{or}.", missing.links, tidy(mbit));
     Some(
         RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
             .because_of(missing.evidence(case))
             .because(pattern.clause())
+            .because_of(from.map(|from| from.clause()))
             .wrong_if("It is wrong if as large a share is lost at half the rate: then it is no limit of rate."),
     )
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
+use linerate_machine::setting::discipline::keeps_to_a_rate;
 use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
@@ -58,6 +59,8 @@ const HALF_A_CPU: f64 = 0.5;
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
 const LEAST_TIMER_S: f64 = 0.95 * TCP_RTO_MIN_S;
+/// Octets of a message that every Ethernet carries in one packet.
+const UNFRAGMENTED: u32 = 1400;
 /// A round trip over a gigabit cable takes a board 40 to 100 µs; twice that is slow.
 const SLOW_ANSWER_S: f64 = 200e-6;
 
@@ -136,6 +139,21 @@ pub(super) struct Loss {
     pub(super) ratio: f64,
 }
 
+/// Loss that began in mid-trial and stayed.
+pub(super) struct LossFrom {
+    pub(super) at_s: f64,
+    /// Lost of sent from then on.
+    pub(super) ratio: f64,
+    pub(super) bps: f64,
+}
+
+impl LossFrom {
+    /// A clause that says so.
+    pub(super) fn clause(&self) -> String {
+        format!("until {} s next to nothing was lost, and {} from then on", tidy(self.at_s), percent(self.ratio))
+    }
+}
+
 /// What a stage lost of it.
 pub(super) struct LostAt<'a> {
     pub(super) packets: u64,
@@ -149,6 +167,15 @@ impl LostAt<'_> {
     /// A clause with the counters.
     pub(super) fn evidence(&self) -> String {
         self.lines.iter().map(|line| line.evidence()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The interface and the kind of the root discipline whose counter says most of it, where one does.
+    pub(super) fn device_and_kind(&self) -> Option<(&str, &str)> {
+        let counters = self.lines.iter().flat_map(|line| &line.counters);
+        let counted =
+            counters.filter(|counted| is_of_root(&counted.name, "drops")).max_by_key(|counted| counted.value)?;
+        let mut words = counted.name.split_whitespace();
+        Some((words.next()?, words.next()?))
     }
 
     /// Whether one of the lines is so.
@@ -260,6 +287,11 @@ impl<'a> Case<'a> {
         self.asked.as_ref()?.message_size.map(u64::from)
     }
 
+    /// Whether requests, or answers, may be larger than a packet.
+    pub(super) fn may_be_fragmented(&self) -> bool {
+        self.asked.as_ref().is_none_or(|asked| asked.request_size.max(asked.response_size) > UNFRAGMENTED)
+    }
+
     pub(super) fn streams(&self) -> f64 {
         self.asked.as_ref().map_or(1.0, |asked| f64::from(asked.streams.max(1)))
     }
@@ -321,6 +353,16 @@ impl<'a> Case<'a> {
     /// What happened in the trial, to this direction or to both.
     pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> {
         self.record.events.iter().filter(|event| event.what.direction().is_none_or(|way| way == self.way))
+    }
+
+    /// From when on loss stayed that began in mid-trial: the moment, the share that was lost, and bits per second that arrived.
+    pub(super) fn loss_from(&self) -> Option<LossFrom> {
+        self.events().find_map(|event| match event.what {
+            Happening::LossBegan { loss_ratio, throughput_bps, .. } => {
+                Some(LossFrom { at_s: event.at_s, ratio: loss_ratio, bps: throughput_bps })
+            }
+            _ => None,
+        })
     }
 
     /// Seconds, of the measured part, in which events of this kind held on; and how many there were.
@@ -437,6 +479,22 @@ impl<'a> Case<'a> {
     pub(super) fn dropped_between(&self, first: Stage, last: Stage) -> u64 {
         let at = self.drops.iter().filter(|line| (first..=last).contains(&line.stage));
         at.map(|line| line.packets).total()
+    }
+
+    /// The same between the two links, in the machine between them too.
+    pub(super) fn dropped_between_links(&self) -> u64 {
+        let of_middle: u64 = self.of_middle.iter().map(|line| line.packets).total();
+        self.dropped_between(Stage::MacTx, Stage::DriverRxRing).saturating_add(of_middle)
+    }
+
+    /// Whether more arrived than the link of this end counted: the traffic passes by another interface than its address's.
+    pub(super) fn passes_elsewhere(&self, of: End) -> bool {
+        self.record.doubts.iter().any(|doubt| match &doubt.what {
+            Doubted::CountersContradict { contradiction } => {
+                contradiction.is_elsewhere(of.into(), of == self.sender.end)
+            }
+            _ => false,
+        })
     }
 
     /// How far counters of drops are to be believed: not all the way where they contradict each other, nor where other
@@ -663,7 +721,8 @@ impl<'a> Case<'a> {
 impl<'a> Side<'a> {
     /// Its counters, as its driver means them.
     pub(super) fn seen(self) -> Seen<'static> {
-        Seen::new(self.end, &self.machine.counters, self.nic().and_then(|nic| nic.driver.as_deref()))
+        let driver = self.nic().and_then(|nic| nic.driver.as_deref());
+        Seen::new(self.end, &self.machine.counters, driver).with_nic(self.nic().map(|nic| nic.name.as_str()))
     }
 
     /// Its pause frames; absent where no counter tells of any.
@@ -782,9 +841,18 @@ impl<'a> Side<'a> {
         self.sum(Stage::DriverRxRing, |name| name == "link rx_packets")
     }
 
+    /// The kind of the discipline that keeps to a rate at its egress: the interface's own, or that of one below it, by the names of
+    /// their counters.
+    fn rate_keeper(self) -> Option<&'a str> {
+        let of_nic = self.nic()?.rate_keeper();
+        let counters = self.machine.counters.0.get(&Stage::Qdisc).into_iter().flatten();
+        let kinds = || counters.filter_map(|(name, _)| name.split_whitespace().nth(1));
+        of_nic.or_else(|| kinds().find(|kind| keeps_to_a_rate(kind)))
+    }
+
     /// Of what its root discipline sent, how often it held a packet back to keep to a rate: the discipline, and the share.
     pub(super) fn held_at_egress(self) -> Option<(&'a str, f64)> {
-        let kind = self.nic()?.rate_keeper()?;
+        let kind = self.rate_keeper()?;
         let of = |field: &str| self.sum(Stage::Qdisc, |name| is_of_root(name, field));
         let (held, sent) = (of("overlimits")?, of("packets")?);
         (held >= FEW).then_some((kind, held as f64 / sent.max(1) as f64))

@@ -1,6 +1,7 @@
 //! Recorded faults for the tests of rules: each a record as a trial with that fault would leave it.
 //! Measured by nobody; counters are named and sized as the drivers of those boards and servers do.
 
+mod in_time;
 mod nothing_through;
 
 use linerate_machine::cpu::CpuShares;
@@ -11,7 +12,6 @@ use linerate_machine::profile::{Function, KERNEL, Stack};
 use linerate_path::budget::{Between, Chain, Datagrams, Seen, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted};
-use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
@@ -67,7 +67,7 @@ pub fn cases() -> Vec<FaultCase> {
         short_streams(),
         out_of_cpu(),
         slow_answers(),
-        in_time(),
+        in_time::cases(),
     ]
     .into_iter()
     .flatten()
@@ -192,6 +192,23 @@ fn losses() -> Vec<FaultCase> {
             }
             nic(&mut r.target).qdisc = Some("tbf".to_owned());
         }),
+        case("TBF on the port of a bridge that has the address", "qdisc-drops", &[], udp(Tx, 40, 19.5), |r| {
+            let lost = lose(r, 3_488);
+            below(r, "vt");
+            r.target.counters.add(Stage::Qdisc, "vt tbf drops", lost);
+        }),
+        case("TBF below a macvlan, which counts its drops again", "qdisc-drops", &[], udp(Tx, 40, 19.5), |r| {
+            let lost = lose(r, 3_513);
+            below(r, "vt");
+            r.target.counters.add(Stage::Qdisc, "vt tbf drops", lost);
+            r.target.counters.add(Stage::DriverTxRing, "link tx_dropped", lost);
+            r.target.counters.add(Stage::SenderStack, "Ip OutDiscards", lost);
+        }),
+        case("pfifo of 10 packets on a bridge's port", "qdisc-drops", &[], udp(Tx, 40, 19.5), |r| {
+            let lost = lose(r, 3_488);
+            below(r, "vt");
+            r.target.counters.add(Stage::Qdisc, "vt pfifo drops", lost);
+        }),
         case("pfifo of 10 packets under TCP", "qdisc-drops", &[], tcp(Tx, 500.0), |r| {
             r.target.counters.add(Stage::Qdisc, "eth0 pfifo drops", 1_500);
             tcp_of(r).retransmissions = 1_520;
@@ -276,6 +293,32 @@ fn losses() -> Vec<FaultCase> {
             lose(r, 17_000);
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_040);
+        }),
+        case(
+            "datagrams that arrive by another interface",
+            "unaccounted",
+            &["contradiction"],
+            udp(Rx, 300, 285.0),
+            |r| {
+                lose(r, 2_550);
+                counted(&mut r.host, Stage::DriverTxRing, "tx", 51_030);
+                counted(&mut r.target, Stage::DriverRxRing, "rx", 17);
+            },
+        ),
+        case(
+            "datagrams that leave by another interface",
+            "unaccounted",
+            &["contradiction"],
+            udp(Tx, 300, 285.0),
+            |r| {
+                lose(r, 2_550);
+                counted(&mut r.target, Stage::DriverTxRing, "tx", 0);
+                counted(&mut r.host, Stage::DriverRxRing, "rx", 48_470);
+            },
+        ),
+        case("a loss of which the links know nothing", "unaccounted", &[], udp(Rx, 300, 285.0), |r| {
+            lose(r, 2_550);
+            between_links(r, 51_030 + 20_000, 22_500);
         }),
         case(
             "the link was down for half of the time",
@@ -545,255 +588,6 @@ fn slow_answers() -> Vec<FaultCase> {
     ]
 }
 
-/// Faults that show in time slices and in both ends' counts of what was sent.
-fn in_time() -> Vec<FaultCase> {
-    let limited = |record: &mut Record, limit: Limit, end: Option<End>, share: f64| {
-        let direction = record.direction;
-        let line = |limit, end, share| TimeLine { direction, limit, end, seconds: 2.0 * share, share };
-        record.time_budget = vec![line(limit, end, share), line(Limit::Unaccounted, None, 1.0 - share)];
-    };
-    let event = |at_s: f64, for_s: Option<f64>, end: Option<End>, what: Happening| Event {
-        at_s,
-        for_s,
-        within_s: 0.05,
-        end,
-        what,
-    };
-    let lossy = |record: &mut Record, lost: u64| {
-        let direction = record.direction;
-        let tcp = tcp_of(record);
-        (tcp.retransmissions, tcp.segments_lost) = (lost, Some(lost));
-        let sent = tcp.segments_sent.expect("a stream has them");
-        let (of, arrived, unaccounted) = (Counted::Segments, sent - lost, lost as i64);
-        record.losses = vec![Losses { direction, of, sent, arrived, unaccounted }];
-    };
-    let requests = |record: &mut Record, lost: [u64; 2]| {
-        let sent = [10_000, 10_000 - lost[0]];
-        let way = |direction, of, at: usize| {
-            let (sent, lost) = (sent[at], lost[at]);
-            Losses { direction, of, sent, arrived: sent - lost, unaccounted: lost as i64 }
-        };
-        record.losses = vec![way(Rx, Counted::Requests, 0), way(Tx, Counted::Answers, 1)];
-        (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost.iter().sum::<u64>() as i64));
-    };
-    vec![
-        case("UDP's memory used up", "receive-buffer", &[], udp(Rx, 300, 240.0), |r| {
-            socket_drops(r, 9_000);
-            r.target.counters.add(Stage::ReceiverSocket, "Udp MemErrors", 9_000);
-        }),
-        case("a token bucket at the sender's egress", "shaper", &[], tcp(Tx, 48.0), |r| {
-            nic(&mut r.target).qdisc = Some("tbf".to_owned());
-            limited(r, Limit::Shaper, Some(End::Target), 0.97);
-        }),
-        case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
-            tcp_of(r).rtt_s = 24e-3;
-            limited(r, Limit::Path, None, 0.9);
-        }),
-        case("one segment of fifty lost on the way", "lossy-path", &[], tcp(Tx, 15.0), |r| {
-            tcp_of(r).rtt_s = 10e-3;
-            lossy(r, 51);
-        }),
-        case("packets doubled on the way", "duplicates", &[], udp(Rx, 100, 100.0), |r| {
-            r.result.as_mut().expect("figures").flow.packets_duplicated = Some(900);
-        }),
-        case("datagrams overtaken", "reordering", &[], udp(Rx, 100, 100.0), |r| {
-            r.result.as_mut().expect("figures").flow.packets_reordered = Some(700);
-        }),
-        case("half a second of nothing", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
-            lose(r, 4_200);
-            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall { direction: None, lost_share: Some(0.98) })];
-        }),
-        case("an address that another machine took", "neighbour-changed", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
-            lose(r, 4_200);
-            nic(&mut r.target).mac = Some("00:19:b8:00:12:34".to_owned());
-            let change = |from: &str, to: &str| Happening::NeighbourChanged {
-                address: "10.0.0.2".to_owned(),
-                from: format!("00:19:b8:00:12:{from}"),
-                to: format!("00:19:b8:00:12:{to}"),
-            };
-            r.events = vec![
-                event(0.68, None, Some(End::Host), change("34", "77")),
-                event(0.7, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
-                event(1.2, None, Some(End::Host), change("77", "34")),
-            ];
-        }),
-        case("an address that moved without harm", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
-            lose(r, 4_200);
-            let change = Happening::NeighbourChanged {
-                address: "10.0.0.2".to_owned(),
-                from: "00:19:b8:00:12:34".to_owned(),
-                to: "00:19:b8:00:12:77".to_owned(),
-            };
-            r.events = vec![
-                event(0.2, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
-                event(1.2, None, Some(End::Host), change),
-            ];
-        }),
-        case(
-            "a rate limit on the way that drops two of three",
-            "bottleneck",
-            &["unaccounted"],
-            udp(Rx, 300, 100.0),
-            |r| {
-                let lost = lose(r, 34_000);
-                between_links(r, 51_030, lost);
-                // Two of three, and now and then three of four: what is lost comes in runs, what arrives at the rate's distance.
-                arrivals(r, &[(117_600, 16_400), (156_800, 600)], &[(2, 16_400), (3, 400)]);
-            },
-        ),
-        case("two of three lost on the way by chance", "lossy-path", &["unaccounted"], udp(Rx, 300, 100.0), |r| {
-            let lost = lose(r, 34_000);
-            between_links(r, 51_030, lost);
-            let by_chance = |k: i32| (17_000.0 / 3.0 * (2.0_f64 / 3.0).powi(k - 1)) as u64;
-            let gaps: Vec<(u64, u64)> = (1..15).map(|k| (39_200 * k as u64, by_chance(k))).collect();
-            let runs: Vec<(u64, u64)> = (1..15).map(|k| (k as u64, by_chance(k) * 2 / 3)).collect();
-            arrivals(r, &gaps, &runs);
-        }),
-        case("TCP that loses so much that its timer outlasts the trial", "lossy-path", &[], tcp(Tx, 3.0), |r| {
-            let tcp = tcp_of(r);
-            (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (10e-3, 70, Some(500));
-            lossy(r, 60);
-            r.losses[0] = Losses { sent: 500, arrived: 440, ..r.losses[0] };
-            let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
-            r.events = vec![event(0.8, None, None, died)];
-        }),
-        case(
-            "TCP that loses bursts, and then waits for its timer to the end",
-            "lossy-path",
-            &["flow-died"],
-            tcp(Tx, 28.0),
-            |r| {
-                let tcp = tcp_of(r);
-                (tcp.rtt_s, tcp.segments_sent) = (3e-3, Some(5_400));
-                lossy(r, 130);
-                let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
-                r.events = vec![event(1.4, None, None, died)];
-            },
-        ),
-        case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
-            lose(r, 8_500);
-            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, direction: None, lost_share: None })];
-        }),
-        case("a receiver that was stopped", "agent-stopped", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
-            socket_drops(r, 9_000);
-            r.events = vec![event(0.5, Some(0.4), Some(End::Target), Happening::AgentStopped)];
-        }),
-        case("a receiver with a quota", "cpu-quota", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
-            socket_drops(r, 9_000);
-            r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
-        }),
-        case("others on the link", "others-traffic", &["bottleneck"], tcp(Tx, 480.0), |r| {
-            let octets_per_s = 55e6;
-            r.events = vec![event(0.1, Some(1.9), Some(End::Target), Happening::OthersTraffic { octets_per_s })];
-        }),
-        case("two answers of a hundred lost", "unaccounted", &[], rr(300e-6), |r| requests(r, [0, 200])),
-        case("four requests of ten thousand lost", "idle-states", &[], rr(190e-6), |r| {
-            r.target.environment.cpu.idle_states =
-                vec![IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) }];
-            r.target.counters.add(Stage::SoftirqBacklog, "cpu idle WAIT entered", 21_000);
-            requests(r, [4, 0]);
-        }),
-        case("requests that a machine without a CPU does not send", "cpu-wait", &[], rr(300e-6), |r| {
-            crowded(r, "10000pps", 0.02, 1.9);
-        }),
-        case("an answerer without a CPU", "cpu-wait", &[], rr(300e-6), |r| {
-            limited(r, Limit::ResponderWaits, Some(End::Target), 0.8);
-        }),
-        clean("requests over a way of 20 ms", rr(25e-3), |r| limited(r, Limit::OnTheWay, None, 0.95)),
-        case("TCP over a way of 20 ms", "far-path", &[], tcp(Tx, 95.0), |r| {
-            let tcp = tcp_of(r);
-            (tcp.rtt_s, tcp.min_rtt_s) = (20.5e-3, Some(20e-3));
-            limited(r, Limit::SlowStart, None, 0.7);
-        }),
-        case("datagrams that the way carries in two pieces each", "path-mtu", &[], udp(Rx, 100, 100.0), |r| {
-            r.asked.insert("message_size".to_owned(), "1432".to_owned());
-            r.result.as_mut().expect("figures").flow.path_mtu = Some(1300);
-        }),
-        case("acknowledgements that a packet filter takes", "acknowledgements", &["outage"], tcp(Rx, 0.9), |r| {
-            acknowledged(r, [400, 400]);
-            r.host.counters.add(Stage::ReceiverStack, "Ip InReceives", 400);
-            r.host.counters.add(Stage::ReceiverStack, "Ip InDelivers", 160);
-            let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
-            r.events = vec![event(0.1, Some(1.3), None, stall)];
-        }),
-        case(
-            "segments that a packet filter takes, until the timer runs out",
-            "stack-drops",
-            &["outage"],
-            tcp(Rx, 19.0),
-            |r| {
-                tcp_of(r).retransmissions = 515;
-                r.losses = vec![of_segments(Rx, 520, 0)];
-                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 3_997);
-                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 3_477);
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.75) };
-                r.events = vec![event(0.8, Some(0.6), None, stall)];
-            },
-        ),
-        case(
-            "lost acknowledgements of what TCP then takes for lost",
-            "acknowledgements",
-            &["unaccounted"],
-            tcp(Rx, 0.9),
-            |r| {
-                acknowledged(r, [20, 11]);
-                between_links(r, 23, 0);
-                (r.losses, r.unaccounted) = (vec![of_segments(Rx, 135, 135)], Some(135));
-                r.loss_budget = Some(Vec::new());
-            },
-        ),
-        case("acknowledgements that are lost on the way", "acknowledgements", &[], tcp(Rx, 0.9), |r| {
-            acknowledged(r, [400, 160]);
-        }),
-        case("acknowledgements behind a token bucket", "acknowledgements", &["bottleneck"], tcp(Rx, 250.0), |r| {
-            acknowledged(r, [754, 754]);
-            nic(&mut r.target).qdisc = Some("tbf".to_owned());
-            r.target.counters.add(Stage::Qdisc, "eth0 tbf packets", 754);
-            r.target.counters.add(Stage::Qdisc, "eth0 tbf overlimits", 2_126);
-            limited(r, Limit::Path, None, 0.7);
-        }),
-        case("requests behind a token bucket", "shaper", &["slow-answers"], rr(8.5e-3), |r| {
-            nic(&mut r.host).qdisc = Some("tbf".to_owned());
-            r.host.counters.add(Stage::Qdisc, "eth0 tbf packets", 250);
-            r.host.counters.add(Stage::Qdisc, "eth0 tbf overlimits", 217);
-            slow(r, Limit::Queues, 0.8);
-        }),
-        case("answers that wait where nobody sees it", "slow-answers", &[], rr(8.5e-3), |r| {
-            slow(r, Limit::Queues, 0.8);
-        }),
-        case(
-            "requests over TCP that a packet filter takes",
-            "stack-drops",
-            &["retransmission-timeout"],
-            rr(300e-6),
-            |r| {
-                over_tcp(r, 7);
-                r.losses = vec![of_segments(Rx, 10, 0), of_segments(Tx, 0, 0)];
-                let packets = 10;
-                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 5_017 + packets);
-                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 5_017);
-            },
-        ),
-        case(
-            "connections whose SYN a packet filter takes",
-            "stack-drops",
-            &["retransmission-timeout"],
-            rr(300e-6),
-            |r| {
-                over_tcp(r, 3);
-                r.workload = Workload::TcpCrr;
-                r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 3);
-                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 205);
-                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 202);
-            },
-        ),
-        case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
-            over_tcp(r, 7);
-            r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
-        }),
-    ]
-}
-
 // ---- What the cases are made of. ----
 
 /// A UDP stream between a board and a server, nothing wrong but that less may come through.
@@ -917,6 +711,36 @@ fn between_links(record: &mut Record, sent: u64, lost: u64) {
     record.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent - lost);
 }
 
+/// Requests every 5 ms for so long, answered and waited for in vain; the target's link sent an answer to each.
+fn waited(record: &mut Record, [answered, lost]: [u64; 2], seconds: f64) {
+    drop(record.asked.insert("rate".to_owned(), "200pps".to_owned()));
+    record.duration_s = Some(seconds);
+    let result = record.result.as_mut().expect("figures");
+    result.transactions_per_s = Some(answered as f64 / seconds);
+    let latency = result.latency.as_mut().expect("it is timed");
+    (latency.count, latency.timeouts) = (answered, Some(lost));
+    let sent = answered + lost;
+    let way = |direction, of, lost: u64| Losses { direction, of, sent, arrived: sent - lost, unaccounted: lost as i64 };
+    record.losses = vec![way(Rx, Counted::Requests, 0), way(Tx, Counted::Answers, lost)];
+    (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost as i64));
+    acknowledged(record, [sent, answered + 9]);
+    // What the requester sent when the other end had ended was refused.
+    record.host.counters.add(Stage::ReceiverStack, "Icmp InDestUnreachs", 9);
+}
+
+/// The target's address is at an interface without a queue, which stands on this one.
+fn below(record: &mut Record, name: &str) {
+    let nic = nic(&mut record.target);
+    (nic.qdisc, nic.queue_length, nic.qdiscs) = (Some("noqueue".to_owned()), Some(1000), Vec::new());
+    record.target.counters.add(Stage::Qdisc, format!("{name} tbf packets"), 3_286);
+}
+
+/// An interface counted so many packets of 1.5 kB this way, `rx` or `tx`.
+fn counted(machine: &mut Machine, stage: Stage, way: &str, packets: u64) {
+    machine.counters.add(stage, format!("link {way}_packets"), packets);
+    machine.counters.add(stage, format!("link {way}_bytes"), packets * 1512);
+}
+
 /// Arrivals at these distances, and what was lost in runs of these lengths: each with how often.
 fn arrivals(record: &mut Record, gaps: &[(u64, u64)], runs: &[(u64, u64)]) {
     let flow = &mut record.result.as_mut().expect("figures").flow;
@@ -975,7 +799,9 @@ fn settle(record: &mut Record) {
     let (Some(sent), Some(received)) = (flow.packets_sent, flow.packets_received) else { return };
     let datagrams = Datagrams { sent, received_unique: received, ..Datagrams::default() };
     let seen = |end, machine: &Machine| {
-        Seen::new(end, &machine.counters, machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref()))
+        let nic = machine.environment.nic.as_ref();
+        Seen::new(end, &machine.counters, nic.and_then(|nic| nic.driver.as_deref()))
+            .with_nic(nic.map(|nic| nic.name.as_str()))
     };
     let (target, host) = (seen(End::Target, &record.target), seen(End::Host, &record.host));
     let (sender, receiver) = if record.direction == Tx { (&target, &host) } else { (&host, &target) };

@@ -50,6 +50,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
             .because_of(missing.evidence(case))
             .because_of(pattern.map(|pattern| pattern.clause()))
+            .because_of(case.loss_from().map(|from| from.clause()))
             .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between."),
     )
 }

@@ -15,7 +15,8 @@ pub(super) const RULE: Rule = Rule {
     rests_on: "The event stall: no flow of a direction brought anything in mid-trial for at least 0.25 s, or 20 times what usually \
                passes between two messages (tcp-rr 0.5 s, udp-rr 1.2 s, tcp-crr 1.3 s: one lost request, or SYN, takes less; tcp-rr 0.25 s where all that was \
                retransmitted, twice or more, was so in one wait), though its threads had a CPU and no carrier changed. Where counters name most of what TCP lost, or it lost as \
-               much at other times, the silence is its timer's, and comes behind. Likely: that it stood still is seen, and why only where \
+               much at other times, the silence is its timer's, and comes behind; of udp-rr it is none where so many time-outs in a row are no \
+               accident (0.02 of them or more to be expected) at the loss outside of it. Likely: that it stood still is seen, and why only where \
                other events lie beside it.",
     source: "RFC 2680, section 2.5 (loss in periods of outage).",
     suggests: &[],
@@ -51,11 +52,33 @@ fn counted_elsewhere(case: &Case<'_>) -> bool {
     case.is(Workload::TcpStream) && case.missing().is_some_and(|missing| 2 * case.drops_seen() >= missing.max(2))
 }
 
+/// Whether so many time-outs in a row as each silence of requests over UDP takes are to be expected of the requests that were lost
+/// outside of it: with few outstanding, they are silent by themselves.
+fn is_chance(case: &Case<'_>) -> bool {
+    let Some(latency) = case.latency().filter(|_| case.is(Workload::UdpRr)) else { return false };
+    let outstanding = case.asked.as_ref().map_or(1.0, |asked| f64::from(asked.outstanding.max(1)));
+    let at_once = outstanding * case.streams();
+    let (answered, lost) = (latency.count as f64, latency.timeouts.unwrap_or(0) as f64);
+    let is_to_be_expected = |seconds: f64| {
+        let in_a_row = (seconds / REQUEST_TIMEOUT_S).round().max(1.0) * at_once;
+        let outside = (lost - in_a_row).max(0.0);
+        let tries = answered + outside;
+        tries / at_once * (outside / tries.max(1.0)).powf(in_a_row) >= IMPROBABLE
+    };
+    let span_s = case.span_s().unwrap_or(0.0);
+    let silences = case.events().filter_map(|event| match event.what {
+        Happening::Stall { .. } => event.for_s,
+        Happening::FlowDied { .. } => Some(span_s - event.at_s),
+        _ => None,
+    });
+    silences.map(is_to_be_expected).reduce(|all, one| all && one).unwrap_or(false)
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
     let is_stall = |event: &Event| matches!(event.what, Happening::Stall { .. });
     let (seconds, times) = case.held(is_stall);
     let first = case.events().find(|event| is_stall(event))?;
-    if !carrier_changes(case.record).is_empty() || times == 0 {
+    if !carrier_changes(case.record).is_empty() || times == 0 || is_chance(case) {
         return None;
     }
     let share = (seconds / case.span_s()?).min(1.0);
@@ -104,6 +127,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// A request over UDP is given up after this time.
+const REQUEST_TIMEOUT_S: f64 = 1.0;
+/// Of chance alone a trial has fewer such silences than this.
+const IMPROBABLE: f64 = 0.02;
 /// What an outage looks like besides.
 const EXPLAINS: [&str; 12] = [
     "unaccounted",
@@ -126,7 +153,7 @@ const SOME: f64 = 0.02;
 
 fn find_died(case: &Case<'_>) -> Option<Finding> {
     let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();
-    let first = died.first()?;
+    let first = died.first().filter(|_| !is_chance(case))?;
     let shares = case.events().filter_map(|event| match event.what {
         Happening::FlowDied { lost_share, .. } => lost_share,
         _ => None,

@@ -1,6 +1,7 @@
 //! The sender's own queueing discipline drops.
 //! Knows its kind and length.
 
+use linerate_machine::setting::discipline::keeps_to_a_rate;
 use linerate_path::stage::Stage;
 
 use super::case::Case;
@@ -10,7 +11,8 @@ pub(super) const RULE: Rule = Rule {
     name: "qdisc-drops",
     says: "The sender's queueing discipline drops: it holds less than the sender puts into it, or shapes to a lower rate.",
     rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP retransmitted), at the stage \
-               qdisc.",
+               qdisc. Which discipline it is says the name of the counter: that of a port of a bridge, or of an interface below, is \
+               none that a setting changes.",
     source: "tc(8); Linux net/sched (a root discipline's qstats drops).",
     suggests: &["qdisc", "queue_length"],
     find,
@@ -19,13 +21,24 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let at = case.lost_at(Stage::Qdisc)?;
     let side = case.sender;
-    let shaper = side.nic().and_then(|nic| nic.rate_keeper());
-    let kind = shaper.or(side.nic().and_then(|nic| nic.qdisc.as_deref()));
-    let length = side.nic().and_then(|nic| nic.queue_length);
+    let nic = side.nic();
+    // One that stands on another interface, a bridge or a VLAN's, has no queue of its own.
+    let below = at.device_and_kind().filter(|(device, _)| nic.is_some_and(|nic| nic.name != *device));
+    let shaper = match below {
+        Some((_, kind)) => keeps_to_a_rate(kind).then_some(kind),
+        None => nic.and_then(|nic| nic.rate_keeper()),
+    };
+    let kind = shaper.or(below.map(|(_, kind)| kind)).or(nic.and_then(|nic| nic.qdisc.as_deref()));
+    let length = nic.and_then(|nic| nic.queue_length).filter(|_| below.is_none());
     let shapes = shaper.is_some();
-    let sentence = match shapes {
-        true => format!("The {}'s own queueing discipline shapes what it sends, and drops the rest.", side.end),
-        false => format!("The {}'s own transmit queue ran full.", side.end),
+    let through = |device: &str| format!("{device}, by which {} sends,", nic.map_or("", |nic| nic.name.as_str()));
+    let sentence = match (shapes, below) {
+        (true, None) => format!("The {}'s own queueing discipline shapes what it sends, and drops the rest.", side.end),
+        (false, None) => format!("The {}'s own transmit queue ran full.", side.end),
+        (true, Some((device, _))) => {
+            format!("The {}'s {} shapes what it sends, and drops the rest.", side.end, through(device))
+        }
+        (false, Some((device, _))) => format!("The transmit queue of the {}'s {} ran full.", side.end, through(device)),
     };
     let finding = RULE
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
@@ -34,9 +47,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because_of(kind.map(|kind| format!("the discipline is {kind}")))
         .because_of(length.filter(|_| !shapes).map(|length| format!("the queue holds {length} packets")))
         .wrong_if("It is wrong if the discipline's drops go on as they are after the change.");
-    Some(match shapes {
-        true => finding.attempt(side.setting("qdisc"), "default", case.metric()),
-        false => {
+    Some(match (shapes, below) {
+        // What can be set is set at the interface that has the address.
+        (_, Some((device, _))) => finding.wrong_if(format!(
+            "It is wrong if as many are lost without it (tc qdisc replace dev {device} root pfifo limit 10000)."
+        )),
+        (true, None) => finding.attempt(side.setting("qdisc"), "default", case.metric()),
+        (false, None) => {
             let more = length.unwrap_or(1000).saturating_mul(10).max(1000);
             finding.attempt(side.setting("queue_length"), more.to_string(), case.metric())
         }

@@ -14,13 +14,17 @@ use crate::total::Total;
 
 /// From this part of the loss on.
 const PART: f64 = 0.1;
+/// Of requests and answers, of which few are lost.
+const PART_OF_REQUESTS: f64 = 0.3;
+/// Links that miss so many times what is missing count something else.
+const AGREES: f64 = 1.25;
 
 pub(super) const RULE: Rule = Rule {
     name: "unaccounted",
     says: "Packets vanished where no counter sees: before the sender's link (its stack), or behind the receiver's (a firewall, an \
            XDP program). Between the two links is lossy-path, or bottleneck.",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
-               the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth, and what the sender's socket took against its link tx_packets.",
+               the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth (and are no count of this traffic where fewer are counted than arrived), and what the sender's socket took against its link tx_packets.",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
     suggests: &[],
     find,
@@ -35,12 +39,22 @@ pub(super) struct Missing {
     /// Of what is missing, what vanished in the sender before its link, and between the two links.
     before: Option<f64>,
     between: Option<f64>,
+    /// More than these shares are more packets than are missing: the links count something else.
+    most: PerPlace,
     /// In words, the links between which it vanished: those of the two ends, or of one and the machine in the middle.
     pub(super) links: String,
     counted: String,
     of_segments: bool,
     /// The receiver's link has all that left the sender's, and nothing else: of a few, one packet of another kind is a good part.
     all_came: bool,
+    /// The end whose link has no count of this traffic.
+    elsewhere: Option<End>,
+}
+
+/// A share for each of the places where packets may have vanished.
+struct PerPlace {
+    before: f64,
+    between: f64,
 }
 
 impl Missing {
@@ -49,12 +63,23 @@ impl Missing {
         let loss = case.loss().or_else(of_tcp)?;
         let packets = u64::try_from(case.unaccounted()?).ok()?;
         let part = packets as f64 / loss.packets as f64;
-        if packets < FEW.min(loss.packets) || part < PART || case.record.loss_budget.is_none() {
+        // Each request that is lost costs a time-out: of them a few are enough.
+        let (few, least) = if case.is(Workload::UdpRr) { (1, PART_OF_REQUESTS) } else { (FEW, PART) };
+        if packets < few.min(loss.packets) || part < least || case.record.loss_budget.is_none() {
             return None;
         }
         let (sent_besides, came_besides) = (Besides::sent(case), Besides::received(case));
-        let (out, came) =
-            (sent_besides.less(case.sender.link_sent()), came_besides.less(case.receiver.link_received()));
+        // What another interface counted says nothing.
+        let elsewhere = [case.sender, case.receiver].into_iter().find(|side| case.passes_elsewhere(side.end));
+        let elsewhere = elsewhere.map(|side| side.end);
+        let of_traffic = |side: Side<'_>, link: Option<u64>| link.filter(|_| !case.passes_elsewhere(side.end));
+        let mut out = sent_besides.less(of_traffic(case.sender, case.sender.link_sent()));
+        let came = came_besides.less(of_traffic(case.receiver, case.receiver.link_received()));
+        let sent = case.losses().map(|losses| losses.sent).or(case.flow().and_then(|flow| flow.packets_sent));
+        // Who asks goes on for a while when the other end has ended, which counts no more then.
+        if case.is(Workload::UdpRr) && !case.may_be_fragmented() {
+            out = out.map(|out| sent.map_or(out, |sent| out.min(sent)));
+        }
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
         let before = share(before_the_link(case), out);
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
@@ -94,18 +119,24 @@ impl Missing {
             _ => 1.0,
         };
         let between = share(out, came).filter(|_| comparable).map(|between| between * per_packet);
+        // A few packets of another kind are no contradiction, and what counters saw dropped between the links is no part of what
+        // is missing. A datagram that travels as fragments is lost with one of them, or with all.
+        let per_datagram = out.zip(sent).map_or(1.0, |(out, sent)| out as f64 / sent.max(1) as f64).max(1.0);
+        let at_most = |known: u64| AGREES * per_datagram + (known.saturating_add(FEW)) as f64 / packets as f64;
+        let most = PerPlace { before: at_most(0), between: at_most(case.dropped_between_links()) };
         let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
-        Some(Missing { loss, packets, part, before, between, links, counted, of_segments, all_came })
+        Some(Missing { loss, packets, part, before, between, links, counted, of_segments, all_came, most, elsewhere })
     }
 
     fn is_before(&self) -> bool {
-        self.before.is_some_and(|before| before >= 0.5)
+        self.before.is_some_and(|before| (0.5..=self.most.before).contains(&before))
     }
 
-    /// Whether it vanished between the two links: these count other packets too, so it is at least as many. What is missing of
-    /// TCP has no other place, unless the links say so.
+    /// Whether it vanished between the two links: their counts agree with what is missing. What is missing of TCP has no other
+    /// place, unless the links say so; where they count buffers, as many more segments may be missing.
     pub(super) fn is_between(&self) -> bool {
-        !self.is_before() && self.between.map_or(self.of_segments, |between| between >= self.least())
+        let most = if self.of_segments { f64::INFINITY } else { self.most.between };
+        !self.is_before() && self.between.map_or(self.of_segments, |between| (self.least()..=most).contains(&between))
     }
 
     /// Acknowledgements blur the counts of segments more than those of datagrams.
@@ -118,15 +149,27 @@ impl Missing {
         }
     }
 
+    /// Why the links do not tell, where that is known: behind a sentence.
+    fn why(&self, case: &Case<'_>) -> String {
+        let Some(end) = self.elsewhere else { return String::new() };
+        let nic = case.sides().into_iter().find(|side| side.end == end).and_then(Side::nic);
+        let named = nic.map_or("the one that has its address", |nic| &nic.name);
+        format!(": the traffic passes by another interface of the {end} than {named}")
+    }
+
     pub(super) fn evidence(&self, case: &Case<'_>) -> [String; 2] {
+        let (noun, verb) = match self.packets {
+            1 => (case.noun().trim_end_matches('s'), "is"),
+            _ => (case.noun(), "are"),
+        };
         let missing =
-            format!("{} {} are unaccounted for, {} of what was lost", self.packets, case.noun(), percent(self.part));
+            format!("{} {noun} {verb} unaccounted for, {} of what was lost", self.packets, percent(self.part));
         [missing, self.counted.clone()]
     }
 }
 
-/// Packets that IP counts and that are none of a trial's: to groups (neighbours' questions, reports of membership), and of the
-/// other version.
+/// Packets that IP counts and that are none of a trial's: to groups (neighbours' questions, reports of membership), of the other
+/// version, and refusals of what came when a socket was closed.
 struct Besides(u64);
 
 impl Besides {
@@ -136,22 +179,29 @@ impl Besides {
             case.sender,
             ["Ip OutTransmits", "Ip6 OutTransmits"],
             ["IpExt OutMcastPkts", "Ip6 OutMcastPkts"],
+            ["Icmp OutDestUnreachs", "Icmp6 OutDestUnreachs"],
         )
     }
 
     fn received(case: &Case<'_>) -> Besides {
-        Besides::of(case, case.receiver, ["Ip InReceives", "Ip6 InReceives"], ["IpExt InMcastPkts", "Ip6 InMcastPkts"])
+        Besides::of(
+            case,
+            case.receiver,
+            ["Ip InReceives", "Ip6 InReceives"],
+            ["IpExt InMcastPkts", "Ip6 InMcastPkts"],
+            ["Icmp InDestUnreachs", "Icmp6 InDestUnreachs"],
+        )
     }
 
-    /// By the counters of all packets and of those to groups, IPv4's first.
-    fn of(case: &Case<'_>, side: Side<'_>, all: [&str; 2], to_groups: [&str; 2]) -> Besides {
+    /// By the counters of all packets, of those to groups and of refusals, IPv4's first.
+    fn of(case: &Case<'_>, side: Side<'_>, all: [&str; 2], to_groups: [&str; 2], refusals: [&str; 2]) -> Besides {
         // With IP in them, a trial's frames are counted by the stack of whoever receives them, too.
         if case.is(Workload::Frames) {
             return Besides(0);
         }
         let own = usize::from(case.asked.as_ref().is_some_and(|asked| asked.ip == Some(Ip::V6)));
         let count = |name: &str| side.counter(name).unwrap_or(0);
-        Besides(count(all[1 - own]).saturating_add(count(to_groups[own])))
+        Besides([all[1 - own], to_groups[own], refusals[own]].map(count).into_iter().total())
     }
 
     fn less(&self, link: Option<u64>) -> Option<u64> {
@@ -161,7 +211,7 @@ impl Besides {
 
 impl fmt::Display for Besides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 { Ok(()) } else { write!(f, ", {} of them to groups or of the other IP", self.0) }
+        if self.0 == 0 { Ok(()) } else { write!(f, ", {} of them to groups, of the other IP or refusals", self.0) }
     }
 }
 
@@ -179,16 +229,20 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."
             ),
         ),
-        _ => (None, "Packets vanished, and no counter says where.".to_owned()),
+        _ => (None, format!("Packets vanished, and no counter says where{}.", missing.why(case))),
     };
     let sure = if missing.between.is_some() { Sureness::Likely } else { Sureness::Possible };
     Some(
         RULE.finds(case, machine, sure, missing.part, sentence)
             .because_of(missing.evidence(case))
             .because_of(Pattern::of(case, &missing.loss).map(|pattern| pattern.clause()))
+            .because_of(case.loss_from().map(|from| from.clause()))
             .wrong_if(match machine {
                 Some(end) if end == sender => {
                     "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish."
+                }
+                None if missing.elsewhere.is_some() => {
+                    "It is wrong if ip route get names the latter on this end, and ip neigh its hardware address on the other."
                 }
                 Some(_) => {
                     "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link)."
@@ -198,12 +252,42 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Which of so many is lost, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Lost(u64),
+    Passed(u64),
+}
+
+impl Of {
+    /// What a loss of this share comes to, as well as so many lost ones tell.
+    fn each(ratio: f64, lost: u64) -> Option<Of> {
+        let every = 1.0 / ratio.min(1.0 - ratio);
+        let is_whole = (every - every.round()).abs() <= every * 3.0 / lost.max(1) as f64 + 0.01;
+        let whole = every.round() as u64;
+        is_whole.then_some(if ratio <= 0.5 { Of::Lost(whole) } else { Of::Passed(whole) })
+    }
+
+    /// As `drops …`.
+    pub(super) fn drops(self) -> String {
+        let nth = |number: u64| match number % 100 {
+            11..=13 => format!("{number}th"),
+            end => format!("{number}{}", ["th", "st", "nd", "rd"].get(end as usize % 10).unwrap_or(&"th")),
+        };
+        match self {
+            Of::Lost(2) => "drops every other one".to_owned(),
+            Of::Lost(every) => format!("drops every {} one", nth(every)),
+            Of::Passed(every) => format!("lets every {} one pass", nth(every)),
+        }
+    }
+}
+
 /// How a loss of datagrams is spread.
 pub(super) enum Pattern {
     /// So many at a time, on average.
     Bursts(f64),
-    /// One by one, at distances more regular than chance makes.
-    Regular,
+    /// One by one, at distances more regular than chance makes: of so many one, or all but one, where it is a whole number.
+    Regular(Option<Of>),
     /// Most of them, and this share of the rest arrived at even distances.
     Above(f64),
     /// Each by chance.
@@ -219,26 +303,32 @@ impl Pattern {
             return None;
         }
         let mean = lost as f64 / runs as f64;
+        // Where loss began in mid-trial, all runs lie behind that, and distances are of both parts.
+        let from = case.loss_from();
+        let ratio = from.as_ref().map_or(loss.ratio, |from| from.ratio);
         // Of losses that do not depend on each other runs are as long as this.
-        let independent = 1.0 / (1.0 - loss.ratio).max(0.01);
+        let independent = 1.0 / (1.0 - ratio).max(0.01);
         let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
-        Some(match even_share(case).filter(|share| loss.ratio >= MOST && *share >= EVEN) {
+        let even = even_share(case).filter(|share| from.is_none() && ratio >= MOST && *share >= EVEN);
+        Some(match even {
             Some(share) => Pattern::Above(share),
             None if mean > 3.0 * independent => Pattern::Bursts(mean),
-            None if is_regular(single, loss.ratio, runs) => Pattern::Regular,
+            None if is_regular(single, ratio, runs) || is_short(mean, ratio, runs) => {
+                Pattern::Regular(Of::each(ratio, lost))
+            }
             None => Pattern::Random,
         })
     }
 
     /// Whether a limit of rate makes it: more was offered than passes.
     pub(super) const fn is_of_a_rate(&self) -> bool {
-        matches!(self, Pattern::Regular | Pattern::Above(_))
+        matches!(self, Pattern::Regular(_) | Pattern::Above(_))
     }
 
     pub(super) fn clause(&self) -> String {
         match self {
             Pattern::Bursts(mean) => format!("they vanished in bursts, {} at a time on average", tidy(*mean)),
-            Pattern::Regular => "they vanished one by one, at more regular distances than chance makes".to_owned(),
+            Pattern::Regular(_) => "they vanished one by one, at more regular distances than chance makes".to_owned(),
             Pattern::Above(share) => format!(
                 "{} of what arrived came at even distances, as from a link or shaper that is always busy",
                 percent(*share)
@@ -269,6 +359,14 @@ const MOST: f64 = 0.5;
 fn is_regular(single: f64, ratio: f64, runs: u64) -> bool {
     let deviation = (ratio * (1.0 - ratio) / runs as f64).sqrt();
     ratio >= REGULAR_FROM && single >= 1.0 - ratio / 2.0 && single >= 1.0 - ratio + DEVIATIONS * deviation
+}
+
+/// Whether runs of a loss of most are shorter than chance makes: then they are 1 / (1 - ratio) long on average, and one shorter where
+/// what passes passes at even distances.
+fn is_short(mean: f64, ratio: f64, runs: u64) -> bool {
+    let by_chance = 1.0 / (1.0 - ratio).max(0.01);
+    let deviation = ratio.sqrt() * by_chance / (runs as f64).sqrt();
+    ratio >= 0.45 && mean <= by_chance - 0.5 && mean <= by_chance - DEVIATIONS * deviation
 }
 
 /// So many standard deviations are no accident.

@@ -314,6 +314,7 @@ const FEW_OF_LOST: f64 = 0.3;
 const MIXED: f64 = 2.5;
 
 fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment) -> Seen<'a> {
-    let driver = environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-    Seen::new(end, &outcome.counters, driver).with_reasons(outcome.drop_reasons.as_deref().unwrap_or_default())
+    let nic = environment.nic.as_ref();
+    let seen = Seen::new(end, &outcome.counters, nic.and_then(|nic| nic.driver.as_deref()));
+    seen.with_nic(nic.map(|nic| nic.name.as_str())).with_reasons(outcome.drop_reasons.as_deref().unwrap_or_default())
 }

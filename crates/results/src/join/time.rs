@@ -10,7 +10,7 @@ use linerate_trial::spec::{Spacing, Workload};
 use linerate_trial::timeline::{FlowColumn, Timeline};
 
 use crate::events::{Arrivals, LeastSilence, events};
-use crate::record::{Losses, Record};
+use crate::record::{Counted, Losses, Record};
 use crate::time_budget::{Stream, TCP_RTO_MIN_S, TimeLine, Transactions, stream, transactions};
 use crate::total::Total;
 
@@ -53,7 +53,34 @@ impl Joined<'_> {
             };
             ways.push(Arrivals { direction, flows, seen, gap_s, longest_s, least, losing });
         }
-        record.events = events(self.spec.workload, self.target, self.host, &ways, |end| dropped_within(record, end));
+        record.events = events(self.spec.workload, self.target, self.host, &ways, |end| {
+            // Whatever counters name, a link that has as much as was sent has what died behind it.
+            dropped_within(record, end).max(self.seen_by_link(record, end))
+        });
+    }
+
+    /// Which part of what this end misses of a stream its link counted, by how much less it has than left the sender's link.
+    fn seen_by_link(&self, record: &Record, end: End) -> f64 {
+        let losses = record.losses.iter().find(|one| one.direction == towards(end));
+        if losses.is_some_and(|losses| losses.of == Counted::Segments) {
+            return 0.0;
+        }
+        let link = |end: End, stage, name| self.outcome(end).counters.get(stage, name);
+        let left = link(end.other(), Stage::DriverTxRing, "link tx_packets");
+        let came = link(end, Stage::DriverRxRing, "link rx_packets");
+        let (Some(left), Some(came)) = (left, came) else { return 0.0 };
+        // Fragments are frames of their own. Who has more than was sent to it has others' too, and nothing is known.
+        let slack = FEW_FRAMES + 0.02 * left as f64;
+        let lost = match losses {
+            Some(losses) if (left as f64) < losses.sent as f64 - slack => return 0.0,
+            Some(losses) => losses.lost() as f64 / losses.sent.max(1) as f64 * left as f64,
+            // Of a trial that failed nobody knows what was lost.
+            None => left as f64,
+        };
+        if came as f64 > left as f64 + slack || lost < 1.0 {
+            return 0.0;
+        }
+        (1.0 - (left.saturating_sub(came) as f64 - slack).max(0.0) / lost.max(1.0)).clamp(0.0, 1.0)
     }
 
     fn outcome(&self, end: End) -> &Outcome {
@@ -120,9 +147,16 @@ fn lost_in_one_wait(pairs: &[&Pair<'_>]) -> bool {
     })
 }
 
+/// Frames that are nobody's datagrams: neighbours' questions and answers.
+const FEW_FRAMES: f64 = 20.0;
+
+fn towards(end: End) -> Direction {
+    if end == End::Target { Direction::Rx } else { Direction::Tx }
+}
+
 /// Which part of the datagrams that this end missed its own counters saw dropped after its interface had counted them.
 fn dropped_within(record: &Record, end: End) -> f64 {
-    let towards = if end == End::Target { Direction::Rx } else { Direction::Tx };
+    let towards = towards(end);
     let lost: u64 = record.losses.iter().filter(|one| one.direction == towards).map(Losses::lost).sum();
     let within = |line: &&LossLine| line.end == end && line.direction == towards && line.stage >= Stage::DriverRxRing;
     let dropped: u64 = record.loss_budget.iter().flatten().filter(within).map(|line| line.packets).sum();

@@ -9,7 +9,8 @@ use super::super::draw::Draft;
 pub(super) const PLAIN: [Between; 3] = [Between::Cable, Between::Cable, Between::Router];
 
 /// What the discipline at the root dropped.
-const QDISC_DROPS: &str = "tc -s qdisc show dev eth0 root | sed -n 's/.*dropped \\([0-9]*\\),.*/\\1/p' | head -n 1";
+pub(super) const QDISC_DROPS: &str =
+    "tc -s qdisc show dev eth0 root | sed -n 's/.*dropped \\([0-9]*\\),.*/\\1/p' | head -n 1";
 /// How often a discipline held a packet back.
 pub(super) const OVERLIMITS: &str =
     "tc -s qdisc show dev eth0 root | sed -n 's/.*overlimits \\([0-9]*\\) .*/\\1/p' | head -n 1";

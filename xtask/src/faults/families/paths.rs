@@ -194,6 +194,27 @@ pub(super) fn policer(draft: &mut Draft) {
     draft.impair(sender, change, &["policed"], 10);
 }
 
+/// The same with a bucket that lets a good part of the trial pass before it is empty.
+pub(super) fn deep_bucket(draft: &mut Draft) {
+    draft.lies_between(&[Between::Relay]);
+    draft.lasts(2500, 3500);
+    let mbps = draft.scaled(8, 30);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
+    draft.udp(20, 40);
+    let more = mbps * draft.between(14, 26) / 10;
+    draft.case.set.retain(|set| !set.starts_with("rate"));
+    draft.set("rate", format!("{more}M"));
+    let sender = draft.one_way();
+    // With headers more is offered than was asked, and the warm-up takes of it too.
+    let empty_ms = draft.between(1000, 1600);
+    let depth = (more - mbps) * 125 * empty_ms;
+    draft.say(format!("a policer of {mbps} Mbit/s whose {depth} bytes last for about {empty_ms} ms"));
+    let change = |path: &mut Impairment| {
+        (path.police_bps, path.police_octets) = (mbps * 1_000_000, depth);
+    };
+    draft.impair(sender, change, &["policed"], 100);
+}
+
 /// Nothing passes for a while, one way or both.
 pub(super) fn outage(draft: &mut Draft) {
     draft.lies_between(&RELAYS);
@@ -330,6 +351,19 @@ pub(super) fn requests_lost(draft: &mut Draft) {
     let ppm = draft.enough_ppm(ppm, 15);
     draft.say(format!("{} of what the {end} sends lost", percent(ppm)));
     draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 2);
+}
+
+/// A good part of the requests or answers do not arrive: with one outstanding each keeps the next waiting, some one after the other.
+pub(super) fn requests_often_lost(draft: &mut Draft) {
+    draft.lies_between(&[Between::Relay]);
+    draft.lasts(5000, 9000);
+    draft.requests(&["udp-rr"]);
+    draft.one_way();
+    let end = draft.of(&[End::Target, End::Host]);
+    // A trial ends when nothing passed for 5 s: five that are lost one after the other.
+    let ppm = draft.between(12, 24) * 10_000;
+    draft.say(format!("{} of what the {end} sends lost", percent(ppm)));
+    draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 3);
 }
 
 /// A router's next link carries smaller packets, and it says so: datagrams are cut into fragments.

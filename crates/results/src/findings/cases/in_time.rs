@@ -1,0 +1,301 @@
+//! Recorded faults that show in time slices, and in both ends' counts of what was sent.
+//! Measured by nobody.
+
+use linerate_machine::end::Direction::{Rx, Tx};
+use linerate_machine::end::End;
+use linerate_machine::environment::IdleState;
+use linerate_path::stage::Stage;
+use linerate_trial::event::{Event, Happening};
+use linerate_trial::spec::Workload;
+
+use super::{
+    FaultCase, acknowledged, arrivals, between_links, case, clean, crowded, lose, nic, of_segments, over_tcp, rr, slow,
+    socket_drops, tcp, tcp_of, udp, waited,
+};
+use crate::record::{Counted, Losses, Record};
+use crate::time_budget::{Limit, TimeLine};
+
+/// Every one of them.
+pub(super) fn cases() -> Vec<FaultCase> {
+    let limited = |record: &mut Record, limit: Limit, end: Option<End>, share: f64| {
+        let direction = record.direction;
+        let line = |limit, end, share| TimeLine { direction, limit, end, seconds: 2.0 * share, share };
+        record.time_budget = vec![line(limit, end, share), line(Limit::Unaccounted, None, 1.0 - share)];
+    };
+    let event = |at_s: f64, for_s: Option<f64>, end: Option<End>, what: Happening| Event {
+        at_s,
+        for_s,
+        within_s: 0.05,
+        end,
+        what,
+    };
+    let lossy = |record: &mut Record, lost: u64| {
+        let direction = record.direction;
+        let tcp = tcp_of(record);
+        (tcp.retransmissions, tcp.segments_lost) = (lost, Some(lost));
+        let sent = tcp.segments_sent.expect("a stream has them");
+        let (of, arrived, unaccounted) = (Counted::Segments, sent - lost, lost as i64);
+        record.losses = vec![Losses { direction, of, sent, arrived, unaccounted }];
+    };
+    let requests = |record: &mut Record, lost: [u64; 2]| {
+        let sent = [10_000, 10_000 - lost[0]];
+        let way = |direction, of, at: usize| {
+            let (sent, lost) = (sent[at], lost[at]);
+            Losses { direction, of, sent, arrived: sent - lost, unaccounted: lost as i64 }
+        };
+        record.losses = vec![way(Rx, Counted::Requests, 0), way(Tx, Counted::Answers, 1)];
+        (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost.iter().sum::<u64>() as i64));
+    };
+    vec![
+        case("UDP's memory used up", "receive-buffer", &[], udp(Rx, 300, 240.0), |r| {
+            socket_drops(r, 9_000);
+            r.target.counters.add(Stage::ReceiverSocket, "Udp MemErrors", 9_000);
+        }),
+        case("a token bucket at the sender's egress", "shaper", &[], tcp(Tx, 48.0), |r| {
+            nic(&mut r.target).qdisc = Some("tbf".to_owned());
+            limited(r, Limit::Shaper, Some(End::Target), 0.97);
+        }),
+        case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
+            tcp_of(r).rtt_s = 24e-3;
+            limited(r, Limit::Path, None, 0.9);
+        }),
+        case("one segment of fifty lost on the way", "lossy-path", &[], tcp(Tx, 15.0), |r| {
+            tcp_of(r).rtt_s = 10e-3;
+            lossy(r, 51);
+        }),
+        case("packets doubled on the way", "duplicates", &[], udp(Rx, 100, 100.0), |r| {
+            r.result.as_mut().expect("figures").flow.packets_duplicated = Some(900);
+        }),
+        case("datagrams overtaken", "reordering", &[], udp(Rx, 100, 100.0), |r| {
+            r.result.as_mut().expect("figures").flow.packets_reordered = Some(700);
+        }),
+        case("half a second of nothing", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall { direction: None, lost_share: Some(0.98) })];
+        }),
+        case("an address that another machine took", "neighbour-changed", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            nic(&mut r.target).mac = Some("00:19:b8:00:12:34".to_owned());
+            let change = |from: &str, to: &str| Happening::NeighbourChanged {
+                address: "10.0.0.2".to_owned(),
+                from: format!("00:19:b8:00:12:{from}"),
+                to: format!("00:19:b8:00:12:{to}"),
+            };
+            r.events = vec![
+                event(0.68, None, Some(End::Host), change("34", "77")),
+                event(0.7, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(1.2, None, Some(End::Host), change("77", "34")),
+            ];
+        }),
+        case("an address that moved without harm", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            let change = Happening::NeighbourChanged {
+                address: "10.0.0.2".to_owned(),
+                from: "00:19:b8:00:12:34".to_owned(),
+                to: "00:19:b8:00:12:77".to_owned(),
+            };
+            r.events = vec![
+                event(0.2, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(1.2, None, Some(End::Host), change),
+            ];
+        }),
+        case(
+            "a rate limit on the way that drops two of three",
+            "bottleneck",
+            &["unaccounted"],
+            udp(Rx, 300, 100.0),
+            |r| {
+                let lost = lose(r, 34_000);
+                between_links(r, 51_030, lost);
+                // Two of three, and now and then three of four: what is lost comes in runs, what arrives at the rate's distance.
+                arrivals(r, &[(117_600, 16_400), (156_800, 600)], &[(2, 16_400), (3, 400)]);
+            },
+        ),
+        case("a policer whose bucket lets the first second pass", "bottleneck", &[], udp(Rx, 50, 30.0), |r| {
+            let lost = lose(r, 3_400);
+            between_links(r, 8_510, lost);
+            // From then on 41 of 100 pass, at even distances; of all it is no more than two of five that are lost.
+            arrivals(r, &[(235_200, 4_200), (573_000, 900)], &[(1, 1_350), (2, 1_025)]);
+            let direction = Some(Rx);
+            let what = Happening::LossBegan { direction, loss_ratio: 0.59, throughput_bps: 20.4e6 };
+            r.events = vec![event(0.95, None, None, what)];
+        }),
+        case("every twentieth lost on the way", "bottleneck", &[], udp(Rx, 40, 38.0), |r| {
+            let lost = lose(r, 340);
+            between_links(r, 6_812, lost);
+            arrivals(r, &[(294_000, 6_120), (588_000, 340)], &[(1, 340)]);
+        }),
+        case("answers of which one in four is lost, at random", "lossy-path", &[], rr(300e-6), |r| {
+            waited(r, [37, 10], 10.0);
+            for for_s in [1.9, 2.8] {
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+                r.events.push(event(1.1 + 2.0 * for_s, Some(for_s), None, stall));
+            }
+        }),
+        case("two answers of seven lost, one of which a counter may have seen", "lossy-path", &[], rr(300e-6), |r| {
+            waited(r, [5, 2], 2.0);
+            r.losses[1].unaccounted = 1;
+        }),
+        case(
+            "requests that an outage kept waiting, and few that were lost else",
+            "outage",
+            &["lossy-path"],
+            rr(300e-6),
+            |r| {
+                waited(r, [900, 5], 10.0);
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+                r.events = vec![event(4.1, Some(3.0), None, stall)];
+            },
+        ),
+        case("two of three lost on the way by chance", "lossy-path", &["unaccounted"], udp(Rx, 300, 100.0), |r| {
+            let lost = lose(r, 34_000);
+            between_links(r, 51_030, lost);
+            let by_chance = |k: i32| (17_000.0 / 3.0 * (2.0_f64 / 3.0).powi(k - 1)) as u64;
+            let gaps: Vec<(u64, u64)> = (1..15).map(|k| (39_200 * k as u64, by_chance(k))).collect();
+            let runs: Vec<(u64, u64)> = (1..15).map(|k| (k as u64, by_chance(k) * 2 / 3)).collect();
+            arrivals(r, &gaps, &runs);
+        }),
+        case("TCP that loses so much that its timer outlasts the trial", "lossy-path", &[], tcp(Tx, 3.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (10e-3, 70, Some(500));
+            lossy(r, 60);
+            r.losses[0] = Losses { sent: 500, arrived: 440, ..r.losses[0] };
+            let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
+            r.events = vec![event(0.8, None, None, died)];
+        }),
+        case(
+            "TCP that loses bursts, and then waits for its timer to the end",
+            "lossy-path",
+            &["flow-died"],
+            tcp(Tx, 28.0),
+            |r| {
+                let tcp = tcp_of(r);
+                (tcp.rtt_s, tcp.segments_sent) = (3e-3, Some(5_400));
+                lossy(r, 130);
+                let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
+                r.events = vec![event(1.4, None, None, died)];
+            },
+        ),
+        case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
+            lose(r, 8_500);
+            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, direction: None, lost_share: None })];
+        }),
+        case("a receiver that was stopped", "agent-stopped", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
+            socket_drops(r, 9_000);
+            r.events = vec![event(0.5, Some(0.4), Some(End::Target), Happening::AgentStopped)];
+        }),
+        case("a receiver with a quota", "cpu-quota", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
+            socket_drops(r, 9_000);
+            r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
+        }),
+        case("others on the link", "others-traffic", &["bottleneck"], tcp(Tx, 480.0), |r| {
+            let octets_per_s = 55e6;
+            r.events = vec![event(0.1, Some(1.9), Some(End::Target), Happening::OthersTraffic { octets_per_s })];
+        }),
+        case("two answers of a hundred lost", "unaccounted", &[], rr(300e-6), |r| requests(r, [0, 200])),
+        case("four requests of ten thousand lost", "idle-states", &[], rr(190e-6), |r| {
+            r.target.environment.cpu.idle_states =
+                vec![IdleState { name: "WAIT".to_owned(), exit_latency_us: Some(50), disabled: Some(false) }];
+            r.target.counters.add(Stage::SoftirqBacklog, "cpu idle WAIT entered", 21_000);
+            requests(r, [4, 0]);
+        }),
+        case("requests that a machine without a CPU does not send", "cpu-wait", &[], rr(300e-6), |r| {
+            crowded(r, "10000pps", 0.02, 1.9);
+        }),
+        case("an answerer without a CPU", "cpu-wait", &[], rr(300e-6), |r| {
+            limited(r, Limit::ResponderWaits, Some(End::Target), 0.8);
+        }),
+        clean("requests over a way of 20 ms", rr(25e-3), |r| limited(r, Limit::OnTheWay, None, 0.95)),
+        case("TCP over a way of 20 ms", "far-path", &[], tcp(Tx, 95.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.rtt_s, tcp.min_rtt_s) = (20.5e-3, Some(20e-3));
+            limited(r, Limit::SlowStart, None, 0.7);
+        }),
+        case("datagrams that the way carries in two pieces each", "path-mtu", &[], udp(Rx, 100, 100.0), |r| {
+            r.asked.insert("message_size".to_owned(), "1432".to_owned());
+            r.result.as_mut().expect("figures").flow.path_mtu = Some(1300);
+        }),
+        case("acknowledgements that a packet filter takes", "acknowledgements", &["outage"], tcp(Rx, 0.9), |r| {
+            acknowledged(r, [400, 400]);
+            r.host.counters.add(Stage::ReceiverStack, "Ip InReceives", 400);
+            r.host.counters.add(Stage::ReceiverStack, "Ip InDelivers", 160);
+            let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+            r.events = vec![event(0.1, Some(1.3), None, stall)];
+        }),
+        case(
+            "segments that a packet filter takes, until the timer runs out",
+            "stack-drops",
+            &["outage"],
+            tcp(Rx, 19.0),
+            |r| {
+                tcp_of(r).retransmissions = 515;
+                r.losses = vec![of_segments(Rx, 520, 0)];
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 3_997);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 3_477);
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.75) };
+                r.events = vec![event(0.8, Some(0.6), None, stall)];
+            },
+        ),
+        case(
+            "lost acknowledgements of what TCP then takes for lost",
+            "acknowledgements",
+            &["unaccounted"],
+            tcp(Rx, 0.9),
+            |r| {
+                acknowledged(r, [20, 11]);
+                between_links(r, 23, 0);
+                (r.losses, r.unaccounted) = (vec![of_segments(Rx, 135, 135)], Some(135));
+                r.loss_budget = Some(Vec::new());
+            },
+        ),
+        case("acknowledgements that are lost on the way", "acknowledgements", &[], tcp(Rx, 0.9), |r| {
+            acknowledged(r, [400, 160]);
+        }),
+        case("acknowledgements behind a token bucket", "acknowledgements", &["bottleneck"], tcp(Rx, 250.0), |r| {
+            acknowledged(r, [754, 754]);
+            nic(&mut r.target).qdisc = Some("tbf".to_owned());
+            r.target.counters.add(Stage::Qdisc, "eth0 tbf packets", 754);
+            r.target.counters.add(Stage::Qdisc, "eth0 tbf overlimits", 2_126);
+            limited(r, Limit::Path, None, 0.7);
+        }),
+        case("requests behind a token bucket", "shaper", &["slow-answers"], rr(8.5e-3), |r| {
+            nic(&mut r.host).qdisc = Some("tbf".to_owned());
+            r.host.counters.add(Stage::Qdisc, "eth0 tbf packets", 250);
+            r.host.counters.add(Stage::Qdisc, "eth0 tbf overlimits", 217);
+            slow(r, Limit::Queues, 0.8);
+        }),
+        case("answers that wait where nobody sees it", "slow-answers", &[], rr(8.5e-3), |r| {
+            slow(r, Limit::Queues, 0.8);
+        }),
+        case(
+            "requests over TCP that a packet filter takes",
+            "stack-drops",
+            &["retransmission-timeout"],
+            rr(300e-6),
+            |r| {
+                over_tcp(r, 7);
+                r.losses = vec![of_segments(Rx, 10, 0), of_segments(Tx, 0, 0)];
+                let packets = 10;
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 5_017 + packets);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 5_017);
+            },
+        ),
+        case(
+            "connections whose SYN a packet filter takes",
+            "stack-drops",
+            &["retransmission-timeout"],
+            rr(300e-6),
+            |r| {
+                over_tcp(r, 3);
+                r.workload = Workload::TcpCrr;
+                r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 3);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 205);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 202);
+            },
+        ),
+        case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
+            over_tcp(r, 7);
+            r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
+        }),
+    ]
+}
