@@ -17,7 +17,7 @@ use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::output::{out, say};
 use crate::usual_store;
-use crate::web::{self, Allowed, Door, Lab, ScraperToken, Setup, Tls, Token};
+use crate::web::{self, Allowed, Door, Lab, ScraperToken, Setup, Tls, Token, Usual};
 
 /// Serves until Ctrl-C.
 pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -52,8 +52,9 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         ..*shared
     };
     let mut machines: Vec<(String, Endpoint)> = Vec::new();
-    let usual = [defaults.target, defaults.host, defaults.middle];
-    for endpoint in arguments.machine.iter().cloned().chain(usual.into_iter().flatten()) {
+    let usual = Usual { host: defaults.host, middle: defaults.middle };
+    let all = [&defaults.target, &usual.host, &usual.middle].into_iter().flatten();
+    for endpoint in arguments.machine.iter().chain(all).cloned() {
         let name = endpoint.to_string();
         if !machines.iter().any(|(other, _)| *other == name) {
             machines.push((name, endpoint));
@@ -75,6 +76,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     let setup = Setup {
         store,
         machines,
+        usual,
         plans: arguments.plans.clone(),
         connect,
         allowed,

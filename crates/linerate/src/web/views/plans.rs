@@ -13,6 +13,7 @@ use super::super::reply::kind;
 use super::records::query;
 use super::{Shown, View, choice, field, is_form, need, plain, raw, refused};
 use crate::commands::{dry_run, plans};
+use crate::defaults;
 use crate::render;
 use crate::render::answer::Answer;
 
@@ -24,7 +25,9 @@ fn files(lab: &Lab) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for folder in &lab.plans {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_plan = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml") && path.is_file();
+        let is_plan = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "toml") && !path.ends_with(defaults::FILE) && path.is_file()
+        };
         all.extend(entries.filter(is_plan).take(FILES));
     }
     all.sort();
@@ -40,9 +43,16 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<Plan> {
     plans::find(name).map_err(|error| refused(404, error.to_string()))
 }
 
+/// The words by which `linerate run` carries this plan out and no other: a file may be edited before its turn comes.
+pub(super) fn words(name: &str, plan: &Plan) -> Vec<String> {
+    let is_file = name != INPUT && linerate_plan::folder(name).is_some();
+    let digest = is_file.then(|| format!("--plan-sha256={}", plans::digest(plan)));
+    [name.to_owned()].into_iter().chain(digest).collect()
+}
+
 /// What a plan of this name and text is called here: as built in, or by its file.
 pub(super) fn of_source(lab: &Lab, name: &str, source: &str) -> Option<String> {
-    let is_same = |found: &str| plans::find(found).is_ok_and(|plan| plan.source == source);
+    let is_same = |found: &str| plans::find(found).is_ok_and(|plan| plan.name == name && plan.source == source);
     let built_in = linerate_plan::builtin_names().filter(|other| *other == name).map(str::to_owned);
     let files = files(lab).into_iter().map(|file| file.display().to_string());
     built_in.chain(files).find(|found| is_same(found))
