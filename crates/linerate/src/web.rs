@@ -21,6 +21,7 @@ mod runs;
 mod server;
 mod sessions;
 mod tls;
+mod turns;
 mod views;
 
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 //! Knows the command line, and where the token is kept; what is served, `web` knows.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,20 +87,20 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         team,
     };
     let lab = Lab::new(setup, &token);
-    match (&arguments.socket, door.port()) {
+    match (&arguments.socket, door.address()) {
         (Some(path), _) => out!(
             "linerate web listens at {}: ssh -L 4780:{} HOST, and then http://127.0.0.1:4780/#{}\n",
             path.display(),
             path.display(),
             token.text()
         ),
-        (None, port) => {
+        (None, address) => {
             let scheme = if arguments.tls_cert.is_some() { "https" } else { "http" };
             let host = match arguments.name.first().filter(|_| arguments.behind_proxy || !ip.is_loopback()) {
                 Some(name) => name.clone(),
                 None => bracketed(ip),
             };
-            out!("linerate web: {scheme}://{host}:{}/#{}\n", port.unwrap_or(0), token.text());
+            out!("linerate web: {scheme}://{host}:{}/#{}\n", address.map_or(0, |address| address.port()), token.text());
         }
     }
     say(format_args!(
@@ -132,8 +132,12 @@ fn is_name(name: &str) -> bool {
 
 /// In a folder that is this user's alone: that of the session, or the data folder.
 fn token_file(door: &Door) -> Result<PathBuf> {
-    let name = match door.port() {
-        Some(port) => format!("web-{port}.token"),
+    let name = match door.address() {
+        // Another address of the loopback has the same ports once more.
+        Some(address) if address.ip() != Ipv4Addr::LOCALHOST => {
+            format!("web-{}-{}.token", address.ip(), address.port())
+        }
+        Some(address) => format!("web-{}.token", address.port()),
         None => format!("web-{}.token", std::process::id()),
     };
     let folder = match usual_store::session_folder() {

@@ -117,7 +117,7 @@ impl Runs {
         table.runs.push_back(Run {
             number,
             plan: plan.to_owned(),
-            command: typed(&words),
+            command: typed(&all),
             words: all,
             input,
             by: by.to_owned(),

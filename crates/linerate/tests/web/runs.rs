@@ -105,7 +105,11 @@ fn machines_that_nobody_asked_for_are_named_machines_too() {
     server.post("/runs", &form).check(303, &[]);
     wait_for_end(&bench, &server, "/run/1");
     let told = server.get("/run/1");
-    assert!(!told.check(200, &["--no-defaults --target=local --host=local"]).body.contains("nowhere"), "{}", told.body);
+    assert!(
+        !told.check(200, &["--store=", "--no-defaults --target=local --host=local"]).body.contains("nowhere"),
+        "{}",
+        told.body
+    );
     assert!(!std::path::Path::new(&ran_it).exists(), "a program has run");
 }
 

@@ -23,9 +23,10 @@ use crate::render::answer::Answer;
 /// A command that looks at a machine or sets it takes no longer.
 const TIME: Duration = Duration::from_secs(60);
 
-/// The machine of this name, which the server was told of.
+/// The machine of this name, which the server was told of; an endpoint may be written as short as on the command line.
 pub(super) fn machine<'a>(lab: &'a Lab, name: &str) -> Result<&'a Endpoint> {
-    let found = lab.machines.iter().find(|(other, _)| other == name).map(|(_, endpoint)| endpoint);
+    let whole = name.parse().map_or_else(|_| name.to_owned(), |endpoint: Endpoint| endpoint.to_string());
+    let found = lab.machines.iter().find(|(other, _)| *other == whole).map(|(_, endpoint)| endpoint);
     let endpoint = found.ok_or_else(|| {
         refused(
             404,

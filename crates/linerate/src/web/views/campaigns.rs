@@ -11,7 +11,7 @@ use super::super::asked::Asked;
 use super::super::reply::kind;
 use super::actions::why_not_resumed;
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, plain, raw, refused};
+use super::{Shown, View, choice, field, is_form, left_out, plain, raw, refused, without};
 use crate::commands::report::measured_by;
 use crate::render;
 use crate::render::answer::Answer;
@@ -64,12 +64,17 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
     };
     let filter = Filter { campaign: Some(id.clone()), ..Filter::default() };
     let ids = store.identifiers(&filter)?;
-    let records = if ids.len() <= RECORDS { store.select_in_brief(&filter)? } else { Vec::new() };
+    let mut records = Vec::new();
+    let unreadable = match ids.len() <= RECORDS {
+        true => store.each(&filter, |record, _| records.push(record.into_brief()))?,
+        false => Vec::new(),
+    };
     if is_form(asked, "csv") {
-        return raw(kind::CSV, render::csv::csv(&records));
+        return without(raw(kind::CSV, render::csv::csv(&records)), &unreadable);
     }
     let answer = match records.is_empty() {
         true if ids.is_empty() => Answer::said("It has no records yet."),
+        true if !unreadable.is_empty() => Answer::default(),
         true => Answer::said(format!(
             "It has {} records, more than this page shows; the list of records has them.",
             ids.len()
@@ -109,6 +114,7 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
         @if is_resumable && lab.allowed.run {
             form method="post" action=(format!("/campaign/{id}/resume")) { button type="submit" { "Carry it on" } }
         }
+        (left_out(&unreadable))
         @if !plan.is_empty() {
             details { summary { "The plan" } pre tabindex="0" { (printable(&plan)) } }
         }

@@ -16,6 +16,7 @@ use crate::commands::{dry_run, plans};
 use crate::defaults;
 use crate::render;
 use crate::render::answer::Answer;
+use crate::render::matrix::Matrix;
 
 /// So many plan files of a folder.
 const FILES: usize = 200;
@@ -129,14 +130,21 @@ pub(super) fn posted(asked: &Asked) -> Result<Option<Plan>> {
 /// The trials of a plan that was posted; nothing is kept of it, and no machine is asked.
 pub(super) fn tried(lab: &Lab, asked: &Asked) -> Result<Shown> {
     need_to_post(lab)?;
-    let told = || -> Result<Answer> {
+    let told = || -> Result<(Answer, usize)> {
         let plan = posted(asked)?.ok_or_else(|| refused(400, "which plan? Write its text"))?;
         let changes = changes(asked)?;
         let trials = plan.trials_of(&changes)?;
-        Ok(render::matrix::answer(&dry_run::matrix(&plan, &changes, &trials, &[])))
+        Ok(shown(&dry_run::matrix(&plan, &changes, &trials, &[])))
     };
     let (told, status) = match told() {
-        Ok(answer) => (html! { h2 { "Its trials" } (answer.inner()) }, 200),
+        Ok((answer, more)) => {
+            let told = html! {
+                h2 { "Its trials" }
+                @if more > 0 { p { "These are the first " (TRIALS) "; " (more) " more are not shown." } }
+                (answer.inner())
+            };
+            (told, 200)
+        }
         Err(error) => (html! { p class="refused" role="alert" { (plain(&format!("{error:#}"))) } }, 400),
     };
     let above = html! {
@@ -212,6 +220,16 @@ pub(super) fn changes(asked: &Asked) -> Result<Changes> {
     Ok(Changes { overrides, repeat, ..Changes::default() })
 }
 
+/// So many trials on a page; a browser draws no more in a moment.
+const TRIALS: usize = 2000;
+
+/// The first of the trials, what all come to, and how many more there are.
+fn shown(matrix: &Matrix<'_>) -> (Answer, usize) {
+    let (first, rest) = matrix.trials.split_at(matrix.trials.len().min(TRIALS));
+    let shown = Matrix { trials: first, conclusion: matrix.conclusion.clone(), ..*matrix };
+    (render::matrix::answer(&shown), rest.len())
+}
+
 /// Its trials in their order. No machine is asked.
 pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let name = asked.path()[1].to_owned();
@@ -222,14 +240,15 @@ pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
     if is_form(asked, "json") {
         return raw(kind::JSON, render::matrix::json(&matrix));
     }
+    let (answer, more) = shown(&matrix);
     let sets = asked.lines("set").join("\n");
     let back = query(&[("set", &sets), ("repeat", asked.value("repeat").unwrap_or_default())]);
     let above = html! {
         p { a href=(format!("/plan/{}?{back}", segment(&name))) { "Back to the plan, with these options" } }
         p { "No machine was asked: what one does not have is told when the plan is started, or by linerate run … --dry-run." }
+        @if more > 0 {
+            p { "These are the first " (TRIALS) "; " (more) " more are not shown. " a href=(asked.address(&[("form", "json")])) { "All of them" } }
+        }
     };
-    View::new(format!("Trials of {}", plan.name), render::matrix::answer(&matrix))
-        .above(above)
-        .forms(&[("json", "JSON")])
-        .shown()
+    View::new(format!("Trials of {}", plan.name), answer).above(above).forms(&[("json", "JSON")]).shown()
 }
