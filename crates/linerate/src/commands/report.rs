@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
+#[cfg(feature = "web")]
 use linerate_machine::printable::in_line;
 use linerate_results::record::Record;
 use linerate_results::select::LAST;
-use linerate_results::store::{Campaign, Reader, Store, StoreError};
+#[cfg(feature = "web")]
+use linerate_results::store::StoreError;
+use linerate_results::store::{Campaign, Reader, Store};
 
 use super::open_store;
 use super::order::Wanted;
