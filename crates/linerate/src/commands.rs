@@ -1,7 +1,7 @@
 //! The commands, one file each.
 //! Knows which is which.
 
-mod boards;
+pub(crate) mod boards;
 mod calibration;
 mod case_files;
 mod check;
@@ -112,6 +112,7 @@ pub(crate) fn carry_out(mut cli: Cli) -> Result<ExitCode> {
 /// What the command line does not say, the environment and files may.
 fn fill_in(cli: &mut Cli) -> Result<()> {
     let plan_folder = match &cli.command {
+        Command::Run(arguments) if arguments.no_defaults => return Ok(()),
         Command::Run(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Search(arguments) => linerate_plan::folder(&arguments.plan),
         Command::Serve(_) | Command::Target(_) | Command::Records(_) | Command::Explain(_) => None,

@@ -13,7 +13,7 @@ use toml::de::DeTable;
 use crate::given;
 
 /// The file's name.
-const FILE: &str = "linerate.toml";
+pub(crate) const FILE: &str = "linerate.toml";
 /// Its keys; in capitals and behind `LINERATE_` they are variables of the environment.
 const KEYS: [&str; 5] = ["target", "host", "middle", "store", "psk_file"];
 

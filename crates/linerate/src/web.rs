@@ -21,6 +21,7 @@ mod runs;
 mod server;
 mod sessions;
 mod tls;
+mod turns;
 mod views;
 
 use std::path::PathBuf;
@@ -54,11 +55,20 @@ pub(crate) struct Allowed {
     pub(crate) commands: bool,
 }
 
+/// What `linerate run` would take here where its command line says nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Usual {
+    pub(crate) host: Option<Endpoint>,
+    pub(crate) middle: Option<Endpoint>,
+}
+
 /// All that the server knows.
 pub(crate) struct Lab {
     store: PathBuf,
     /// The machines that may be looked at and measured: what the page calls each, and how it is reached.
     machines: Vec<(String, Endpoint)>,
+    /// The host and the machine between the two where a request names none; both are among the machines.
+    usual: Usual,
     /// Where plan files are, beside the built-in ones.
     plans: Vec<PathBuf>,
     connect: ConnectOptions,
@@ -80,6 +90,7 @@ pub(crate) struct Lab {
 pub(crate) struct Setup {
     pub(crate) store: PathBuf,
     pub(crate) machines: Vec<(String, Endpoint)>,
+    pub(crate) usual: Usual,
     pub(crate) plans: Vec<PathBuf>,
     pub(crate) connect: ConnectOptions,
     pub(crate) allowed: Allowed,
@@ -96,13 +107,14 @@ impl Lab {
     pub(crate) fn new(setup: Setup, token: &Token) -> Lab {
         #[cfg(feature = "nats")]
         let team = setup.team;
-        let Setup { store, machines, plans, connect, allowed, names, reach, scraper, .. } = setup;
+        let Setup { store, machines, usual, plans, connect, allowed, names, reach, scraper, .. } = setup;
         let runs = Runs::new(reach.iter().cloned().chain([format!("--store={}", store.display())]).collect());
         let (gate, sessions) = (Gate::new(names), Sessions::new(token));
         let tally = Mutex::new(Tally::new(render::metrics::wanted()));
         Lab {
             store,
             machines,
+            usual,
             plans,
             connect,
             allowed,

@@ -13,6 +13,8 @@ use crate::{Plan, PlannedTrial};
 pub enum Need {
     /// Machines are booted by commands of the plan's.
     Boot,
+    /// The device is reset by a command of the plan's, in mid-trial.
+    Reset,
     /// Settings are read and made by programs of the plan's.
     Programs,
     /// A setting is changed, like `target.mtu`.
@@ -22,7 +24,7 @@ pub enum Need {
 impl Need {
     /// Whether programs run that the plan names.
     pub const fn is_program(&self) -> bool {
-        matches!(self, Need::Boot | Need::Programs)
+        matches!(self, Need::Boot | Need::Reset | Need::Programs)
     }
 }
 
@@ -30,6 +32,7 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Need::Boot => f.write_str("the plan boots machines by commands of its own"),
+            Need::Reset => f.write_str("the plan resets the device by a command of its own"),
             Need::Programs => f.write_str("the plan reads and sets by programs of its own"),
             Need::Setting(name) => write!(f, "it changes {name}"),
         }
@@ -42,6 +45,9 @@ pub fn needs(plan: &Plan, trials: &[PlannedTrial]) -> Vec<Need> {
     let settings = || trials.iter().flat_map(|trial| &trial.settings);
     if !plan.boots.is_empty() || trials.iter().any(|trial| End::BOTH.into_iter().any(|end| trial.boot(end).is_some())) {
         needs.push(Need::Boot);
+    }
+    if plan.search.as_ref().is_some_and(|search| search.reset.is_some()) {
+        needs.push(Need::Reset);
     }
     if !plan.custom.is_empty() || settings().any(|one| one.change.custom.is_some()) {
         needs.push(Need::Programs);
@@ -69,6 +75,8 @@ mod tests {
         assert_eq!(needs_of("workload = \"tcp-rr\"", &[("target.mtu", "1400")]), [setting("target.mtu")]);
         let two = "workload = \"tcp-rr\"\n[options]\nhost.gro = \"off\"\n[factors]\ntarget.mtu = [1400, 1500]";
         assert_eq!(needs_of(two, &[]), [setting("host.gro"), setting("target.mtu")]);
+        let reset = "workload = \"udp-stream\"\n[search]\nstages = [\"reset\"]\nreset = \"reboot\"";
+        assert_eq!(needs_of(reset, &[]), [Need::Reset]);
         let program =
             "workload = \"tcp-rr\"\n[options]\ntarget.custom.x = \"1\"\n[custom.x]\nget = [\"true\"]\nset = [\"true\"]";
         assert_eq!(needs_of(program, &[]), [Need::Programs, setting("target.custom.x")]);

@@ -109,8 +109,10 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
-    /// A stored record that this program cannot read.
-    #[error("the record {id} cannot be read: {why}; use the linerate that wrote it, or a newer one")]
+    /// A stored record that this program cannot read: a later program wrote it, or it is damaged.
+    #[error(
+        "the record {id} cannot be read: {why}; a newer linerate may read it, else take a copy of the store from a backup"
+    )]
     Unreadable {
         /// Its identifier.
         id: String,

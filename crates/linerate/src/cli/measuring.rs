@@ -119,9 +119,9 @@ pub(crate) struct SearchArgs {
     /// Set an option of the trials, as run does; several levels (direction=tx,rx) are several searches
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value, add = ArgValueCompleter::new(complete::options))]
     pub(crate) set: Vec<(String, String)>,
-    /// Carry on the last unfinished search of this plan between these machines
-    #[arg(long)]
-    pub(crate) resume: bool,
+    /// Carry on the last unfinished search of this plan between these machines, or the one of this identifier
+    #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true)]
+    pub(crate) resume: Option<Option<String>>,
     /// Measure nothing: show what would be searched, between which loads
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
@@ -218,9 +218,17 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "999",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) profile: Option<u32>,
-    /// Carry on the last unfinished campaign of this plan between these machines
+    /// Carry on the last unfinished campaign of this plan between these machines, or the one of this identifier
+    ///
+    /// `linerate records campaigns` lists identifiers; the beginning of one is enough where no other begins so.
+    #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true)]
+    pub(crate) resume: Option<Option<String>>,
+    /// Take nothing from LINERATE_TARGET and the like, nor from a linerate.toml: what is not given here is as if nobody had said it
     #[arg(long)]
-    pub(crate) resume: bool,
+    pub(crate) no_defaults: bool,
+    /// Do nothing unless the plan file's text has this digest, as whoever checked it found it
+    #[arg(long, value_name = "HEX", hide = true)]
+    pub(crate) plan_sha256: Option<String>,
     /// Measure nothing: show every trial in its order, which will be skipped and why, and the time it will all take
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,

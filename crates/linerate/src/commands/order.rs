@@ -1,9 +1,10 @@
 //! What a run carries out: a plan with what was changed in it, its trials, and the campaign that it goes on with.
 
 use anyhow::{Result, bail};
-use linerate_machine::end::Party;
+use linerate_control::Endpoint;
+use linerate_machine::end::{Party, PerEnd};
 use linerate_plan::{Changes, Plan, PlannedTrial, expected};
-use linerate_results::store::Campaign;
+use linerate_results::store::{Campaign, Picked, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::campaign::Order;
@@ -123,6 +124,50 @@ impl Wanted {
     }
 }
 
+/// The unfinished campaign that is to be carried on: the one that is named, and no other; else the newest of this plan between these
+/// ends, if there is one.
+pub(super) fn unfinished(
+    store: &Store,
+    named: Option<&str>,
+    plan: &str,
+    ends: &PerEnd<Endpoint>,
+) -> Result<Option<Campaign>> {
+    let (target, host) = (ends.target.to_string(), ends.host.to_string());
+    let Some(name) = named else { return Ok(store.latest_unfinished(plan, &target, &host)?) };
+    let campaign = named_campaign(store, name)?;
+    let id = &campaign.id;
+    if campaign.finished_at.is_some() {
+        bail!("the campaign {id} is finished, and nothing of it is left to do; leave --resume out to begin another");
+    }
+    if campaign.plan != plan {
+        bail!("the campaign {id} is of the plan {}, and not of {plan}; name that plan to carry it on", campaign.plan);
+    }
+    if (&campaign.target, &campaign.host) != (&target, &host) {
+        bail!(
+            "the campaign {id} is between {} and {}, and not between {target} and {host}; give --target and --host as they were \
+             to carry it on",
+            campaign.target,
+            campaign.host
+        );
+    }
+    Ok(Some(campaign))
+}
+
+/// The campaign of this identifier, or of the only one that begins so. A whole identifier is never taken for a plan's name.
+fn named_campaign(store: &Store, name: &str) -> Result<Campaign> {
+    if let Some(campaign) = store.campaign(&name.to_ascii_uppercase())? {
+        return Ok(campaign);
+    }
+    let found = match store.called(name, 0)? {
+        Picked::Campaign(id) => store.campaign(&id)?,
+        Picked::Record(_) => None,
+    };
+    let Some(campaign) = found else {
+        bail!("--resume: {name} is no campaign; 'linerate records campaigns' lists them");
+    };
+    Ok(campaign)
+}
+
 /// Settings of a machine between the two that nobody named.
 pub(super) fn check_middle(is_there: bool, trials: &[PlannedTrial]) -> Result<()> {
     let of_middle = trials.iter().flat_map(|trial| &trial.settings).find(|one| one.end == Party::Middle);
@@ -132,5 +177,50 @@ pub(super) fn check_middle(is_there: bool, trials: &[PlannedTrial]) -> Result<()
             "middle.{} is a setting of the machine between the two ends, and none is named; give --middle ENDPOINT",
             one.change.name
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_campaign_that_is_named_is_carried_on_and_no_other() {
+        let mut store = Store::in_memory().unwrap();
+        let id = |number: u32| format!("{number:013}{number:013}");
+        let begun = [(1, "mine"), (2, "mine"), (3, "other"), (4, "mine")];
+        for (number, plan) in begun {
+            let campaign = Campaign {
+                id: id(number),
+                plan: plan.to_owned(),
+                plan_text: String::new(),
+                target: "local".to_owned(),
+                host: if number == 4 { "netns:b" } else { "local" }.to_owned(),
+                started_at: "2026-11-21T03:00:00Z".to_owned(),
+                planned: 2,
+                finished_at: None,
+            };
+            store.campaign_begin(&campaign).unwrap();
+        }
+        store.campaign_begin(&Campaign { id: id(5), ..store.campaign(&id(2)).unwrap().unwrap() }).unwrap();
+        store.campaign_finish(&id(5), "2026-11-21T04:00:00Z").unwrap();
+        // A plan of the same name as an identifier is not meant by it.
+        store.campaign_begin(&Campaign { id: id(6), plan: id(1), ..store.campaign(&id(2)).unwrap().unwrap() }).unwrap();
+        let ends = PerEnd { target: Endpoint::Local, host: Endpoint::Local };
+        let found = |named: Option<&str>| unfinished(&store, named, "mine", &ends);
+        assert_eq!(found(None).unwrap().unwrap().id, id(2));
+        for named in [id(1), id(1)[..13].to_owned()] {
+            assert_eq!(found(Some(&named)).unwrap().unwrap().id, id(1));
+        }
+        for (named, part) in [
+            (id(3).as_str(), "is of the plan other, and not of mine"),
+            (&id(4), "is between local and netns:b, and not between local and local"),
+            (&id(5), "is finished"),
+            (&id(9), "no campaign, record or plan"),
+            ("000000000000", "campaigns begin with"),
+        ] {
+            let said = found(Some(named)).unwrap_err().to_string();
+            assert!(said.contains(part), "{named}: {said}");
+        }
     }
 }

@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
+#[cfg(feature = "web")]
+use linerate_machine::printable::in_line;
 use linerate_results::record::Record;
 use linerate_results::select::LAST;
+#[cfg(feature = "web")]
+use linerate_results::store::StoreError;
 use linerate_results::store::{Campaign, Reader, Store};
 
 use super::open_store;
@@ -231,9 +235,31 @@ pub(crate) fn html_of(store: &Store, words: &[String]) -> Result<String> {
         [baseline, candidate] => compared(&selection(store, baseline)?, &selection(store, candidate)?),
         _ => Vec::new(),
     };
-    let records = Records { from: From::Store(store.reader()?, &all), pseudonyms: None };
+    let reader = store.reader()?;
+    let mut left_out = Vec::new();
+    for id in &all {
+        match reader.record(id) {
+            Err(why @ StoreError::Unreadable { .. }) => left_out.push((id.clone(), why)),
+            read => drop(read?),
+        }
+    }
+    let is_read = |id: &String| !left_out.iter().any(|(other, _)| other == id);
+    all.retain(is_read);
+    sides.iter_mut().for_each(|(_, ids)| ids.retain(is_read));
+    if sides.iter().any(|(_, ids)| ids.is_empty())
+        && let Some((_, why)) = left_out.pop()
+    {
+        return Err(why.into());
+    }
+    let records = Records { from: From::Store(reader, &all), pseudonyms: None };
     let material = records.material(false)?;
     let mut origin = Origin::new(sides, on_purpose, campaigns(store, &material)?, false);
+    if !left_out.is_empty() {
+        // A reference is in double braces, and an identifier or a complaint is none.
+        let said = |why: &StoreError| in_line(&why.to_string(), 1000).replace("{{", "{ {");
+        let lines: String = left_out.iter().map(|(_, why)| format!("- {}\n", said(why))).collect();
+        origin.notes = Some(format!("# Records that are left out\n{lines}"));
+    }
     origin.seal(&material);
     Ok(Report::new(&origin, material, |places| records.at(places))?.html())
 }

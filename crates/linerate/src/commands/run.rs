@@ -21,7 +21,7 @@ use super::compare::percentage;
 use super::event_lines::{EventLines, is_stdout};
 #[cfg(feature = "nats")]
 use super::leased;
-use super::order::{OwnedOrder, Wanted, check_middle};
+use super::order::{OwnedOrder, Wanted, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
 use super::{
@@ -65,6 +65,9 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
 fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
     let mut plan = plans::find(&arguments.plan)?;
+    if arguments.plan_sha256.as_ref().is_some_and(|checked| *checked != plans::digest(&plan)) {
+        bail!("the plan {} was changed since it was checked; look at it, and start it again", arguments.plan);
+    }
     if let Some(wanted) = plan.search.take() {
         if files.are_wanted() {
             bail!("a search has no test cases yet; leave --junit, --tap, --lava and --summary out");
@@ -103,7 +106,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if let Some(Err(sentence)) = changes.expect.iter().map(|text| expectation(text)).find(Result::is_err) {
         bail!("--expect: {sentence}");
     }
-    if !arguments.resume {
+    if arguments.resume.is_none() {
         changes.seed = seed(arguments, &plan, &changes)?;
     }
     let expected = changes.expect.clone();
@@ -122,7 +125,10 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         options.fence = Some(lease.fence.clone());
     }
     let mut store = make_store(shared)?;
-    let order = if arguments.resume { resume(&wanted, arguments, &ends, &store)? } else { fresh };
+    let order = match &arguments.resume {
+        Some(named) => resume(&wanted, arguments, &ends, &store, named.as_deref())?,
+        None => fresh,
+    };
     #[cfg(feature = "nats")]
     let Some(order) = leased::begun(&arguments.leased, order, &wanted, &store, &events)? else {
         return Ok(ExitCode::SUCCESS);
@@ -391,13 +397,19 @@ fn foresee(order: &OwnedOrder, pair: &Pair, progress: &Progress) -> Result<()> {
 }
 
 /// The unfinished campaign that these words mean.
-fn resume(wanted: &Wanted, arguments: &RunArgs, ends: &PerEnd<Endpoint>, store: &Store) -> Result<OwnedOrder> {
-    let (target, host) = (ends.target.to_string(), ends.host.to_string());
-    let Some(campaign) = store.latest_unfinished(&wanted.name, &target, &host)? else {
+fn resume(
+    wanted: &Wanted,
+    arguments: &RunArgs,
+    ends: &PerEnd<Endpoint>,
+    store: &Store,
+    named: Option<&str>,
+) -> Result<OwnedOrder> {
+    let Some(campaign) = unfinished(store, named, &wanted.name, ends)? else {
         bail!(
-            "there is no unfinished campaign of the plan {} between {target} and {host} in {}; leave --resume out to \
-             begin one",
+            "there is no unfinished campaign of the plan {} between {} and {} in {}; leave --resume out to begin one",
             wanted.name,
+            ends.target,
+            ends.host,
             store.path().display()
         );
     };

@@ -21,7 +21,7 @@ use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::Workload;
 
 use super::event_lines::{EventLines, is_stdout};
-use super::order::{Wanted, check_middle};
+use super::order::{Wanted, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
 use super::{boards, connect_options, given_addresses, machines, make_store, middle, say_notes, status, width};
@@ -49,7 +49,8 @@ struct SearchRequest<'a> {
     search: SearchPlan,
     /// What is measured is the tester, with nothing between its ports.
     calibrates: bool,
-    resume: bool,
+    /// The newest unfinished one, or the one of this identifier.
+    resume: Option<Option<&'a str>>,
     dry_run: bool,
     output: TableArgs,
     report: Option<&'a ReportFile>,
@@ -97,7 +98,7 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         set: &arguments.set,
         search,
         calibrates: arguments.calibrate,
-        resume: arguments.resume,
+        resume: arguments.resume.as_ref().map(Option::as_deref),
         dry_run: arguments.dry_run,
         output: arguments.output,
         report: arguments.report.as_ref(),
@@ -134,7 +135,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
         set: &set,
         search,
         calibrates: false,
-        resume: arguments.resume,
+        resume: arguments.resume.as_ref().map(Option::as_deref),
         dry_run: arguments.dry_run,
         output: TableArgs { json: output.json, csv: output.csv, markdown: output.markdown },
         report: arguments.report.as_ref(),
@@ -167,7 +168,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     let options = connect_options(shared)?;
     let events = EventLines::begin(wish.events)?;
     let mut store = make_store(shared)?;
-    let campaign = wish.resume.then(|| resumed(&wish, &wanted, &ends, &store)).transpose()?;
+    let campaign = wish.resume.map(|named| resumed(&wish, named, &wanted, &ends, &store)).transpose()?;
     let progress = Progress::new(shared.quiet);
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
     interrupt::listen();
@@ -280,11 +281,18 @@ fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(Wan
 }
 
 /// The unfinished campaign of the same search.
-fn resumed(wish: &SearchRequest<'_>, wanted: &Wanted, ends: &PerEnd<Endpoint>, store: &Store) -> Result<Campaign> {
-    let (target, host) = (ends.target.to_string(), ends.host.to_string());
-    let Some(campaign) = store.latest_unfinished(&wish.campaign, &target, &host)? else {
+fn resumed(
+    wish: &SearchRequest<'_>,
+    named: Option<&str>,
+    wanted: &Wanted,
+    ends: &PerEnd<Endpoint>,
+    store: &Store,
+) -> Result<Campaign> {
+    let Some(campaign) = unfinished(store, named, &wish.campaign, ends)? else {
         bail!(
-            "there is no unfinished search of this kind between {target} and {host} in {}; leave --resume out to begin one",
+            "there is no unfinished search of this kind between {} and {} in {}; leave --resume out to begin one",
+            ends.target,
+            ends.host,
             store.path().display()
         );
     };

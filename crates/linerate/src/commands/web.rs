@@ -2,7 +2,7 @@
 //! Knows the command line, and where the token is kept; what is served, `web` knows.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::output::{out, say};
 use crate::usual_store;
-use crate::web::{self, Allowed, Door, Lab, ScraperToken, Setup, Tls, Token};
+use crate::web::{self, Allowed, Door, Lab, ScraperToken, Setup, Tls, Token, Usual};
 
 /// Serves until Ctrl-C.
 pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -52,8 +52,9 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         ..*shared
     };
     let mut machines: Vec<(String, Endpoint)> = Vec::new();
-    let usual = [defaults.target, defaults.host, defaults.middle];
-    for endpoint in arguments.machine.iter().cloned().chain(usual.into_iter().flatten()) {
+    let usual = Usual { host: defaults.host, middle: defaults.middle };
+    let all = [&defaults.target, &usual.host, &usual.middle].into_iter().flatten();
+    for endpoint in arguments.machine.iter().chain(all).cloned() {
         let name = endpoint.to_string();
         if !machines.iter().any(|(other, _)| *other == name) {
             machines.push((name, endpoint));
@@ -75,6 +76,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     let setup = Setup {
         store,
         machines,
+        usual,
         plans: arguments.plans.clone(),
         connect,
         allowed,
@@ -85,20 +87,20 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         team,
     };
     let lab = Lab::new(setup, &token);
-    match (&arguments.socket, door.port()) {
+    match (&arguments.socket, door.address()) {
         (Some(path), _) => out!(
             "linerate web listens at {}: ssh -L 4780:{} HOST, and then http://127.0.0.1:4780/#{}\n",
             path.display(),
             path.display(),
             token.text()
         ),
-        (None, port) => {
+        (None, address) => {
             let scheme = if arguments.tls_cert.is_some() { "https" } else { "http" };
             let host = match arguments.name.first().filter(|_| arguments.behind_proxy || !ip.is_loopback()) {
                 Some(name) => name.clone(),
                 None => bracketed(ip),
             };
-            out!("linerate web: {scheme}://{host}:{}/#{}\n", port.unwrap_or(0), token.text());
+            out!("linerate web: {scheme}://{host}:{}/#{}\n", address.map_or(0, |address| address.port()), token.text());
         }
     }
     say(format_args!(
@@ -130,8 +132,12 @@ fn is_name(name: &str) -> bool {
 
 /// In a folder that is this user's alone: that of the session, or the data folder.
 fn token_file(door: &Door) -> Result<PathBuf> {
-    let name = match door.port() {
-        Some(port) => format!("web-{port}.token"),
+    let name = match door.address() {
+        // Another address of the loopback has the same ports once more.
+        Some(address) if address.ip() != Ipv4Addr::LOCALHOST => {
+            format!("web-{}-{}.token", address.ip(), address.port())
+        }
+        Some(address) => format!("web-{}.token", address.port()),
         None => format!("web-{}.token", std::process::id()),
     };
     let folder = match usual_store::session_folder() {

@@ -35,7 +35,7 @@ pub(crate) fn answer(
     digits: [usize; 2],
     sort: impl Fn(Sort) -> (String, Option<&'static str>),
 ) -> Answer {
-    let mut table = table(listed, digits);
+    let mut table = table(listed, digits).with_behind("campaign", &["Mbit/s", "lost", "transactions/s"]);
     for (row, one) in table.rows.iter_mut().zip(listed) {
         row[0] = row[0].clone().linked(format!("/record/{}", one.id));
         row[1] = row[1].clone().linked(format!("/campaign/{}", one.campaign));

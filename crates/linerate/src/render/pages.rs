@@ -43,5 +43,9 @@ pub(crate) fn campaign(records: &[Record]) -> Answer {
 /// A comparison; of the records of both sides, in brief, each repeat stands beside the verdicts.
 pub(crate) fn comparison(shown: &Shown<'_>, sides: [&[Record]; 2]) -> Answer {
     let charts = pictures(pictures_of_sides(sides, shown.comparison));
-    Answer::of(compare::pieces(shown).into_iter().chain(charts).collect())
+    let in_sight = |piece| match piece {
+        Piece::Table(table) => Piece::Table(table.with_behind("metric", &["verdict"])),
+        other => other,
+    };
+    Answer::of(compare::pieces(shown).into_iter().map(in_sight).chain(charts).collect())
 }

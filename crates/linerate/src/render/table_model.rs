@@ -269,6 +269,23 @@ impl Table {
         self
     }
 
+    /// The columns of these names stand right behind this one, in their order: on a narrow screen they are to be seen.
+    #[cfg(feature = "web")]
+    pub(super) fn with_behind(mut self, first: &str, names: &[&str]) -> Table {
+        let place = |table: &Table, name: &str| table.headings.iter().position(|heading| heading.name == name);
+        for name in names.iter().rev() {
+            let (Some(from), Some(first)) = (place(&self, name), place(&self, first)) else { continue };
+            let to = if from > first { first + 1 } else { first };
+            let heading = self.headings.remove(from);
+            self.headings.insert(to, heading);
+            for row in &mut self.rows {
+                let cell = row.remove(from);
+                row.insert(to, cell);
+            }
+        }
+        self
+    }
+
     pub(super) fn remove(&mut self, at: usize) -> Heading {
         self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
         self.headings.remove(at)

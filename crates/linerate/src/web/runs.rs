@@ -53,6 +53,12 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// It is this campaign, or is to carry it on.
+    pub(super) fn is_of(&self, campaign: &str) -> bool {
+        let is_resumed = |word: &String| word.strip_prefix("--resume=") == Some(campaign);
+        self.watched.campaign.as_deref() == Some(campaign) || self.words.iter().any(is_resumed)
+    }
+
     /// It waits or runs.
     pub(super) fn is_alive(&self) -> bool {
         matches!(self.state, State::Waiting | State::Running(_) | State::Ending(_))
@@ -111,7 +117,7 @@ impl Runs {
         table.runs.push_back(Run {
             number,
             plan: plan.to_owned(),
-            command: typed(&words),
+            command: typed(&all),
             words: all,
             input,
             by: by.to_owned(),

@@ -35,6 +35,7 @@ use super::gate::Passed;
 use super::head::{head_of, one};
 use super::reply::{Reply, kind};
 use super::tls::Tls;
+use super::turns::{EACH, RETRY_AFTER, Turns};
 use super::{Lab, assets, views};
 
 /// So many connections at once; one more is closed unheard.
@@ -50,8 +51,8 @@ const HEAD: usize = 16 << 10;
 const STALL: Duration = Duration::from_secs(15);
 /// A connection lives so long; the browser makes another.
 const LIFE: Duration = Duration::from_secs(300);
-/// Views at once: SQLite reads, and machines that are looked at.
-const THREADS: usize = 6;
+/// Views at once: two kinds of [`Turns`] have some of them each, and as many are left for what is quick.
+const THREADS: usize = 3 * EACH;
 /// What a thread that is busy gets when the server ends.
 const END: Duration = Duration::from_millis(200);
 
@@ -103,9 +104,9 @@ impl Door {
         }
     }
 
-    pub(crate) fn port(&self) -> Option<u16> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Door::Tcp(listener, _) => listener.local_addr().ok().map(|address| address.port()),
+            Door::Tcp(listener, _) => listener.local_addr().ok(),
             Door::Unix(..) => None,
         }
     }
@@ -173,7 +174,13 @@ impl Served {
         let runtime = runtime.context("this machine has no room for a server's thread")?;
         let site = Site::Counters(Box::new(counters));
         let serving = move || {
-            let entrance = Arc::new(Entrance { site, cookie: String::new(), tls: None, open: AtomicUsize::new(0) });
+            let entrance = Arc::new(Entrance {
+                site,
+                cookie: String::new(),
+                tls: None,
+                turns: Turns::new(),
+                open: AtomicUsize::new(0),
+            });
             runtime.block_on(first(accept(&entrance, &door), async { drop(ended.await) }));
             runtime.shutdown_timeout(END);
         };
@@ -202,6 +209,7 @@ struct Entrance {
     site: Site,
     cookie: String,
     tls: Option<Tls>,
+    turns: Turns,
     /// So many are open.
     open: AtomicUsize,
 }
@@ -216,7 +224,8 @@ async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
         Door::Tcp(_, tls) => tls.take(),
         Door::Unix(..) => None,
     };
-    let entrance = Arc::new(Entrance { site: Site::Lab(Arc::clone(lab)), cookie, tls, open: AtomicUsize::new(0) });
+    let (site, turns) = (Site::Lab(Arc::clone(lab)), Turns::new());
+    let entrance = Arc::new(Entrance { site, cookie, tls, turns, open: AtomicUsize::new(0) });
     let ended = std::future::poll_fn(|context| {
         let came = ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
         if came { Poll::Ready(()) } else { Poll::Pending }
@@ -374,7 +383,7 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
 }
 
 async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>) -> Reply {
-    let Entrance { site, cookie, tls, .. } = entrance;
+    let Entrance { site, cookie, tls, turns, .. } = entrance;
     #[cfg_attr(not(feature = "nats"), expect(clippy::infallible_destructuring_match))]
     let lab = match site {
         Site::Lab(lab) => lab,
@@ -424,8 +433,16 @@ async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>)
         }
         (_, Passed::Unknown) => Reply::new(401, kind::HTML, super::page::sign_in()),
         (_, Passed::Known) => {
+            let turn = match turns.next(views::cost(&asked)).await {
+                Ok(turn) => turn,
+                Err(busy) => return Reply::said(503, busy).with("retry-after", RETRY_AFTER),
+            };
             let lab = Arc::clone(lab);
-            let told = tokio::task::spawn_blocking(move || views::answer(&lab, &asked)).await;
+            let made = move || {
+                let _turn = turn;
+                views::answer(&lab, &asked)
+            };
+            let told = tokio::task::spawn_blocking(made).await;
             told.unwrap_or_else(|_| {
                 Reply::said(500, "linerate made an error here; what it said stands where it was started.")
             })

@@ -48,7 +48,10 @@ impl Token {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.file);
+        // What another server has put there since is that one's.
+        if given::text(&self.file).is_ok_and(|text| text.trim() == self.text) {
+            let _ = fs::remove_file(&self.file);
+        }
     }
 }
 
@@ -162,7 +165,10 @@ mod tests {
         assert_eq!((fs::read_to_string(&file).unwrap().trim(), token.text().len()), (token.text(), 64));
         let sessions = Sessions::new(&token);
         assert!(sessions.is_token(token.text()) && !sessions.is_token("") && !sessions.is_token(&token.text()[..63]));
+        let other = Token::make(&file).unwrap();
         drop(token);
+        assert_eq!(fs::read_to_string(&file).unwrap().trim(), other.text(), "it is the other server's now");
+        drop(other);
         assert!(!file.exists());
     }
 

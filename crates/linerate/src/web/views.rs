@@ -16,60 +16,86 @@ use std::fmt;
 
 use anyhow::Result;
 use linerate_machine::printable::in_line;
+use linerate_results::store::StoreError;
 use maud::{Markup, html};
 
 use super::Lab;
 use super::asked::Asked;
 use super::page::{Page, page};
 use super::reply::{Reply, kind};
+use super::turns::Cost;
 use crate::render::answer::{Answer, Part};
 
 type Handler = fn(&Lab, &Asked) -> Result<Shown>;
+/// A path, what its answer takes, and who makes it.
+type Row = (&'static [&'static str], fn(&Asked) -> Cost, Handler);
+
+fn quick(_: &Asked) -> Cost {
+    Cost::Quick
+}
+
+fn heavy(_: &Asked) -> Cost {
+    Cost::Heavy
+}
+
+fn reach(_: &Asked) -> Cost {
+    Cost::Reach
+}
+
+/// Whole records, where a form is asked for.
+fn by_form(asked: &Asked) -> Cost {
+    if asked.value("form").is_some() { Cost::Heavy } else { Cost::Quick }
+}
+
+/// Machines, where they are asked.
+fn by_reach(asked: &Asked) -> Cost {
+    if asked.value("reach").is_some() { Cost::Reach } else { Cost::Quick }
+}
 
 /// What can be asked for; `*` is any part of a path. GET changes nothing.
-const LOOKING: &[(&[&str], Handler)] = &[
-    (&[], overview::overview),
-    (&["records"], records::list),
-    (&["record", "*"], records::one),
-    (&["record", "*", "explain"], records::explained),
-    (&["campaigns"], campaigns::list),
-    (&["campaign", "*"], campaigns::one),
-    (&["compare"], judging::compare),
-    (&["history"], judging::history),
-    (&["report"], judging::report),
-    (&["runs"], running::list),
-    (&["run", "*"], running::one),
-    (&["run", "*", "live"], running::live),
-    (&["plans"], plans::list),
-    (&["plan", "*"], plans::one),
-    (&["plan", "*", "matrix"], plans::matrix),
-    (&["metrics"], metrics::metrics),
-    (&["machines"], machines::list),
-    (&["machine", "*"], machines::one),
-    (&["machine", "*", "*"], machines::part),
-    (&["machine", "*", "counters", "live"], machines::live),
+const LOOKING: &[Row] = &[
+    (&[], quick, overview::overview),
+    (&["records"], by_form, records::list),
+    (&["record", "*"], quick, records::one),
+    (&["record", "*", "explain"], quick, records::explained),
+    (&["campaigns"], quick, campaigns::list),
+    (&["campaign", "*"], heavy, campaigns::one),
+    (&["compare"], heavy, judging::compare),
+    (&["history"], heavy, judging::history),
+    (&["report"], heavy, judging::report),
+    (&["runs"], quick, running::list),
+    (&["run", "*"], quick, running::one),
+    (&["run", "*", "live"], quick, running::live),
+    (&["plans"], quick, plans::list),
+    (&["plan", "*"], quick, plans::one),
+    (&["plan", "*", "matrix"], heavy, plans::matrix),
+    (&["metrics"], quick, metrics::metrics),
+    (&["machines"], by_reach, machines::list),
+    (&["machine", "*"], reach, machines::one),
+    (&["machine", "*", "*"], reach, machines::part),
+    (&["machine", "*", "counters", "live"], reach, machines::live),
     #[cfg(feature = "nats")]
-    (&["team"], team::overview),
+    (&["team"], quick, team::overview),
     #[cfg(feature = "nats")]
-    (&["team", "live"], team::overview_live),
+    (&["team", "live"], quick, team::overview_live),
     #[cfg(feature = "nats")]
-    (&["jobs"], team::jobs),
+    (&["jobs"], quick, team::jobs),
     #[cfg(feature = "nats")]
-    (&["job", "*"], team::job),
+    (&["job", "*"], quick, team::job),
     #[cfg(feature = "nats")]
-    (&["job", "*", "live"], team::job_live),
+    (&["job", "*", "live"], quick, team::job_live),
 ];
 
 /// What can be done.
-const DOING: &[(&[&str], Handler)] = &[
-    (&["plans", "try"], plans::tried),
-    (&["runs"], actions::start),
-    (&["run", "*", "stop"], actions::stop),
-    (&["campaign", "*", "resume"], actions::resume),
-    (&["machine", "*", "set"], actions::set),
-    (&["machine", "*", "restore"], actions::restore),
+const DOING: &[Row] = &[
+    (&["plans", "try"], heavy, plans::tried),
+    (&["runs"], heavy, actions::start),
+    (&["run", "*", "stop"], quick, actions::stop),
+    (&["campaign", "*", "resume"], heavy, actions::resume),
+    (&["machine", "*", "set"], reach, actions::set),
+    (&["machine", "*", "restore"], reach, actions::restore),
     #[cfg(feature = "nats")]
-    (&["job", "*", "cancel"], team::cancel),
+    (&["job", "*", "cancel"], reach, team::cancel),
 ];
 
 /// What a view makes.
@@ -131,6 +157,33 @@ fn refused(status: u16, sentence: impl Into<String>) -> anyhow::Error {
     Refused { status, sentence: sentence.into() }.into()
 }
 
+/// Whose fault it is: 400 where what was asked cannot be, 500 where the store cannot be read.
+fn status_of(error: &anyhow::Error) -> u16 {
+    use StoreError::{Ambiguous, NoRecords, NothingCalled, TooFarBack, Unknown};
+    match (error.downcast_ref::<Refused>(), error.downcast_ref::<StoreError>()) {
+        (Some(refused), _) => refused.status,
+        (_, Some(Ambiguous { .. } | NoRecords(_) | NothingCalled(_) | TooFarBack { .. } | Unknown { .. }) | None) => {
+            400
+        }
+        (_, Some(_)) => 500,
+    }
+}
+
+/// A line for each record that cannot be read: the others are shown.
+fn left_out(unreadable: &[StoreError]) -> Markup {
+    html! { @for why in unreadable { p class="refused" { "Left out: " (plain(&why.to_string())) } } }
+}
+
+/// The same of a form that has no place for a line: how many, in its head.
+fn without(shown: Result<Shown>, unreadable: &[StoreError]) -> Result<Shown> {
+    match shown? {
+        Shown::Raw(reply) if !unreadable.is_empty() => {
+            Ok(Shown::Raw(reply.with("linerate-left-out", unreadable.len().to_string())))
+        }
+        shown => Ok(shown),
+    }
+}
+
 /// Why it was not carried out, where a person reads it.
 fn refusal(error: &anyhow::Error) -> Markup {
     html! { p class="refused" role="alert" { (plain(&format!("{error:#}"))) } }
@@ -146,12 +199,12 @@ fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
 
 /// Answers a request.
 pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
-    let shown = handler(asked).and_then(|handler| handler(lab, asked));
+    let shown = row(asked).and_then(|(.., handler)| handler(lab, asked));
     let view = match shown {
         Ok(Shown::Raw(reply)) => return reply,
         Ok(Shown::Page(view)) => view,
         Err(error) => {
-            let status = error.downcast_ref::<Refused>().map_or(400, |refused| refused.status);
+            let status = status_of(&error);
             if asked.value("form").is_some() {
                 return Reply::said(status, &plain(&format!("{error:#}")));
             }
@@ -162,16 +215,21 @@ pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
     in_form(lab, asked, &view)
 }
 
-fn handler(asked: &Asked) -> Result<Handler> {
+/// What the answer to a request takes.
+pub(super) fn cost(asked: &Asked) -> Cost {
+    row(asked).map_or(Cost::Quick, |(_, cost, _)| cost(asked))
+}
+
+fn row(asked: &Asked) -> Result<&'static Row> {
     let path = asked.path();
-    let find = |all: &[(&'static [&'static str], Handler)]| {
+    let find = |all: &'static [Row]| {
         let is = |pattern: &[&str]| {
             pattern.len() == path.len() && pattern.iter().zip(&path).all(|(one, part)| *one == "*" || one == part)
         };
-        all.iter().find(|(pattern, _)| is(pattern)).map(|(_, handler)| *handler)
+        all.iter().find(|(pattern, ..)| is(pattern))
     };
     match (find(LOOKING), find(DOING), asked.is_post) {
-        (_, Some(handler), true) | (Some(handler), _, false) => Ok(handler),
+        (_, Some(row), true) | (Some(row), _, false) => Ok(row),
         (None, None, _) => Err(refused(404, "There is no such page; the links above lead to those that there are.")),
         _ => Err(refused(405, "This address is for the other of GET and POST.")),
     }
@@ -238,6 +296,35 @@ fn choice<'a>(label: &str, name: &str, now: Option<&str>, all: impl IntoIterator
                     option value=(value) selected[now.unwrap_or_default() == value] { (words) }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_waits_for_its_turn() {
+        for (path, query, wanted) in [
+            ("/", "", Cost::Quick),
+            ("/records", "limit=1000", Cost::Quick),
+            ("/records", "form=json&limit=1000", Cost::Heavy),
+            ("/record/x", "form=json", Cost::Quick),
+            ("/plan/tcp/matrix", "repeat=100000", Cost::Heavy),
+            ("/report", "records=last", Cost::Heavy),
+            ("/machines", "", Cost::Quick),
+            ("/machines", "reach=yes", Cost::Reach),
+            ("/machine/local/registers", "", Cost::Reach),
+            ("/run/1/live", "", Cost::Quick),
+            ("/nowhere", "", Cost::Quick),
+        ] {
+            assert_eq!(cost(&Asked::new(path, query).unwrap()), wanted, "{path}?{query}");
+        }
+        for (path, wanted) in
+            [("/runs", Cost::Heavy), ("/machine/local/set", Cost::Reach), ("/run/1/stop", Cost::Quick)]
+        {
+            assert_eq!(cost(&Asked::new(path, "").unwrap().post(b"")), wanted, "{path}");
         }
     }
 }

@@ -41,6 +41,23 @@ fn the_token_leaves_the_address_and_no_script_reads_the_cookie() {
     let told = browser.run("return [location.href, document.cookie, history.length, document.body.innerText]");
     assert_eq!((&told[0], &told[1]), (&format!("http://{}/", server.host()).into(), &"".into()), "{told}");
     assert!(told[3].as_str().unwrap().contains("The latest campaigns"), "{told}");
+    // Who is signed in may open the whole address again.
+    browser.open_url(&server.address());
+    bench.wait_until("the address without the token", LONG, || browser.run("return location.hash") == "");
+    // Or follow a link from elsewhere, with which a browser sends no cookie; and again.
+    for _ in 0..2 {
+        browser.open_url(&attacker(format!("<!DOCTYPE html><a id=link href='http://{}/records'>x</a>", server.host())));
+        browser.run("document.getElementById('link').click()");
+        bench.wait_until("the page", LONG, || browser.run("return document.title") == "Records – linerate");
+    }
+    // Who is not signed in any more stays where he is told how to be.
+    browser.run("document.querySelector('footer form').submit()");
+    bench.wait_until("the end", LONG, || browser.run("return document.title") == "Sign in – linerate");
+    browser.open_url(&attacker(format!("<!DOCTYPE html><a id=link href='http://{}/records'>x</a>", server.host())));
+    browser.run("document.getElementById('link').click()");
+    bench.wait_until("the page", LONG, || browser.run("return document.title") == "Sign in – linerate");
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(browser.run("return performance.getEntriesByType('navigation')[0].type"), "navigate");
     // Of another server's token it says so.
     let other = Bench::bare("web-sign-in-other");
     let other = Server::start(&other, &[]);

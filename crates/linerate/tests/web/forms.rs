@@ -189,3 +189,64 @@ fn what_a_record_says_is_text() {
         assert!(told.body.contains("alert(1)") || told.status == 400, "{page} does not show it: {}", told.status);
     }
 }
+
+/// As by a bad sector, or by a newer version.
+#[test]
+fn a_record_that_cannot_be_read_hides_none_of_the_others() {
+    let bench = Bench::bare("web-damaged");
+    let records = keep_examples(&bench);
+    let bad = &records.last().unwrap().id;
+    let change = |statements: &str| rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(statements);
+    change(&format!("DROP TRIGGER records_are_never_changed; UPDATE records SET packed = x'00' WHERE id = '{bad}'"))
+        .unwrap();
+    let server = Server::start(&bench, &["--machine", "local"]);
+    let campaign = &records.last().unwrap().campaign;
+    let said = format!("the record {bad} cannot be read");
+    server
+        .get(&format!("/campaign/{campaign}"))
+        .check(200, &["Mbit/s", "Left out: ", &said, "a newer linerate may read it"]);
+    server.get("/report?records=last").check(200, &["Records that are left out", &said]);
+    server.get(&format!("/record/{bad}")).check(500, &[&said]);
+    let others = records.len() - 1;
+    for (form, lines) in [("json", others), ("csv", others + 1)] {
+        let told = server.get(&format!("/records?limit=1000&form={form}"));
+        assert_eq!(told.check(200, &[]).body.lines().count(), lines, "{form}");
+        assert_eq!(told.field("linerate-left-out"), Some("1"), "{form}");
+    }
+    assert_eq!(server.get(&format!("/report?records={bad}")).status, 500);
+    // What is asked and cannot be is nobody's fault but the asker's.
+    server.get("/records?q=nothing").check(400, &["no campaign, record or plan"]);
+    // Whoever scrapes reads no page, nor is a store of another version his fault.
+    change("PRAGMA user_version = 999").unwrap();
+    let told = server.get("/metrics");
+    assert!(
+        told.check(500, &["has layout 999"]).field("content-type").unwrap().starts_with("text/plain"),
+        "{}",
+        told.head
+    );
+    server.get("/records").check(500, &["has layout 999"]);
+}
+
+#[test]
+fn what_is_asked_first_is_in_sight_first_and_long_pages_have_an_end() {
+    let bench = Bench::bare("web-in-sight");
+    keep_examples(&bench);
+    let server = Server::start(&bench, &[]);
+    for (page, table, first) in [
+        ("/records?", 1, "record,campaign,Mbit/s,lost %,transactions/s,"),
+        ("/compare?baseline=last~1&candidate=last&", 1, "configuration,metric,verdict,unit,"),
+    ] {
+        let told = server.get(&format!("{page}table={table}&form=csv"));
+        assert!(
+            told.check(200, &[]).body.starts_with(first),
+            "{page}: {}",
+            told.body.lines().next().unwrap_or_default()
+        );
+    }
+    let matrix = "/plan/udp-stream/matrix?repeat=2500";
+    let page = server.get(matrix);
+    page.check(200, &["These are the first 2000; ", " more are not shown", "All of them"]);
+    assert_eq!(page.body.matches("<tr>").count(), 2001, "with the headings");
+    let all: Value = serde_json::from_str(&server.get(&format!("{matrix}&form=json")).check(200, &[]).body).unwrap();
+    assert!(all["trials"].as_array().unwrap().len() >= 2500);
+}

@@ -18,9 +18,10 @@ mod teams;
 /// These mostly wait, for times that browsers and the server have: they wait together, each in a thread of its name.
 #[test]
 fn what_takes_its_time() {
-    let all: [(&str, fn()); 3] = [
+    let all: [(&str, fn()); 4] = [
         ("what_happens_is_seen_soon_in_eight_tabs", browsers::what_happens_is_seen_soon_in_eight_tabs),
         ("a_server_that_nobody_asks_sleeps", large::a_server_that_nobody_asks_sleeps),
+        ("machines_that_do_not_answer_leave_threads", strangers::machines_that_do_not_answer_leave_threads),
         ("connections_have_a_limit_and_an_end", strangers::connections_have_a_limit_and_an_end),
     ];
     std::thread::scope(|scope| {

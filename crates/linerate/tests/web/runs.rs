@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linerate_results::store::Store;
+use linerate_results::store::{Campaign, Store};
 use serde_json::Value;
 
 use crate::machines::{Bench, Running};
@@ -63,6 +63,105 @@ fn a_campaign_runs_and_is_watched() {
     server.get(&format!("/campaign/{}", campaign.id)).check(200, &["/run/1", "Measured by", "--set rate=20M,40M"]);
     server.get("/run/2").check(200, &["was taken out of the queue"]);
     bench.check_quiet();
+}
+
+/// A server without machines but this one, and a folder of plans.
+fn bare(bench: &Bench, more: &[&str], environment: &[(&str, &str)]) -> Server {
+    let plans = bench.folder.0.join("plans");
+    std::fs::create_dir_all(&plans).unwrap();
+    let plans = plans.display().to_string();
+    let words = ["web", "--listen", "127.0.0.1:0", "--machine", "local", "--allow-run", "--plans", &plans];
+    let mut command = bench.linerate(&[&words[..], more].concat());
+    command.envs(environment.iter().copied());
+    Server::of(bench, command)
+}
+
+fn wait_for_end(bench: &Bench, server: &Server, run: &str) {
+    bench.wait_until("the campaign's end", LONG, || server.get(&format!("{run}/live")).field("x-over").is_some());
+}
+
+/// A plan that a machine alone carries out in no time: both its ends are here.
+const SHORT: &str =
+    "format = 'linerate.plan/1'\nname = 'mine'\nworkload = 'tcp-rr'\n[options]\nduration = '100ms'\nwarmup = '0s'\n";
+
+#[test]
+fn machines_that_nobody_asked_for_are_named_machines_too() {
+    let bench = Bench::bare("web-usual");
+    let ran_it = bench.folder.path("ran");
+    let program = format!("exec:touch {ran_it}");
+    let mine = bench.folder.path("plans/mine.toml");
+    let form = format!("plan={}&target=local", encoded(&mine));
+    for key in ["LINERATE_HOST", "LINERATE_MIDDLE"] {
+        let server = bare(&bench, &[], &[(key, &program)]);
+        std::fs::write(&mine, SHORT).unwrap();
+        server.post("/runs", &form).check(403, &["--allow-commands"]);
+        server.get("/runs").check(200, &["Nothing was started here"]);
+    }
+    // Nor does a file beside the plan say where it is measured.
+    let beside = bench.folder.path("plans/linerate.toml");
+    std::fs::write(beside, "host = 'netns:nowhere'\nmiddle = 'netns:nowhere'\npsk_file = 'nowhere'\n").unwrap();
+    let server = bare(&bench, &[], &[("LINERATE_TARGET", &program)]);
+    assert!(!server.get("/plans").check(200, &["mine.toml"]).body.contains("linerate.toml</a>"));
+    server.post("/runs", &form).check(303, &[]);
+    wait_for_end(&bench, &server, "/run/1");
+    let told = server.get("/run/1");
+    assert!(
+        !told.check(200, &["--store=", "--no-defaults --target=local --host=local"]).body.contains("nowhere"),
+        "{}",
+        told.body
+    );
+    assert!(!std::path::Path::new(&ran_it).exists(), "a program has run");
+}
+
+#[test]
+fn a_plan_that_was_edited_in_the_queue_is_not_carried_out() {
+    let bench = Bench::bare("web-edited");
+    let slow = "exec:sleep 60";
+    let server = bare(&bench, &["--machine", slow, "--allow-commands"], &[]);
+    let mine = bench.folder.path("plans/mine.toml");
+    std::fs::write(&mine, SHORT).unwrap();
+    server.post("/runs", &format!("plan=tcp&target={}", encoded(slow))).check(303, &[]);
+    server.post("/runs", &format!("plan={}&target=local", encoded(&mine))).check(303, &[]);
+    server.get("/run/2").check(200, &["It waits", "--plan-sha256="]);
+    std::fs::write(&mine, format!("{SHORT}target.mtu = 1400\n")).unwrap();
+    server.post("/run/1/stop", "").check(303, &[]);
+    wait_for_end(&bench, &server, "/run/2");
+    server.get("/run/2").check(200, &["was changed since it was checked; look at it, and start it again"]);
+}
+
+#[test]
+fn the_campaign_that_was_looked_at_is_carried_on() {
+    let bench = Bench::bare("web-resume");
+    let server = bare(&bench, &[], &[]);
+    std::fs::write(bench.folder.path("plans/mine.toml"), SHORT).unwrap();
+    let id = |number: u32| format!("{number:026}");
+    let mut store = Store::open(&bench.store_path()).unwrap();
+    // The newer one changes a setting, which nobody has allowed here.
+    for (number, sets) in [(1, serde_json::json!([])), (2, serde_json::json!([["target.mtu", "1400"]]))] {
+        let text = serde_json::json!({"name": "mine", "source": SHORT, "overrides": sets, "repeat": null});
+        let campaign = Campaign {
+            id: id(number),
+            plan: "mine".to_owned(),
+            plan_text: text.to_string(),
+            target: "local".to_owned(),
+            host: "local".to_owned(),
+            started_at: "2026-11-21T03:00:00Z".to_owned(),
+            planned: 1,
+            finished_at: None,
+        };
+        store.campaign_begin(&campaign).unwrap();
+    }
+    let resume = |number: u32| server.post(&format!("/campaign/{}/resume", id(number)), "");
+    server.get(&format!("/campaign/{}", id(1))).check(200, &["Carry it on"]);
+    resume(2).check(403, &["--allow-settings", "target.mtu"]);
+    resume(3).check(404, &[]);
+    resume(1).check(303, &[]);
+    wait_for_end(&bench, &server, "/run/1");
+    server.get("/run/1").check(200, &[&format!("--resume={}", id(1)), &format!("/campaign/{}", id(1))]);
+    assert!(!store.records_of(&id(1)).unwrap().is_empty() && store.records_of(&id(2)).unwrap().is_empty());
+    // A page that is older than the campaign's end has the button still.
+    store.campaign_finish(&id(1), "2026-11-21T04:00:00Z").unwrap();
+    resume(1).check(409, &["is finished"]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Server {
         });
         let (token_file, token) = found.expect("it was waited for");
         let name = token_file.file_stem().unwrap().to_string_lossy().into_owned();
-        let port = name.strip_prefix("web-").and_then(|port| port.parse().ok()).expect("its port");
+        let port = name.rsplit('-').next().and_then(|port| port.parse().ok()).expect("its port");
         Server { running, port, token, token_file }
     }
 

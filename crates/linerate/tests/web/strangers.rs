@@ -135,7 +135,9 @@ fn what_is_not_allowed_names_its_flag() {
     std::fs::write(bench.folder.0.join("other.toml"), "format = 'linerate.plan/1'\nworkload = 'tcp-rr'\n").unwrap();
     let folder = plans.display().to_string();
     let of = |name: &str| format!("plan={}&target=local", plans.join(name).display());
-    let machines = ["--plans", &folder, "--machine", "local", "--machine", "exec:touch /tmp/never"];
+    let ssh = ["--machine", "root@127.0.0.1:9"];
+    let machines =
+        [&["--plans", &folder, "--machine", "local", "--machine", "exec:touch /tmp/never"], &ssh[..]].concat();
     let server = Server::start(&bench, &machines);
     for page in ["/runs", "/run/1/stop", "/campaign/00000000000000000000000001/resume"] {
         server.post(page, &of("settings.toml")).check(403, &["--allow-run"]);
@@ -145,6 +147,9 @@ fn what_is_not_allowed_names_its_flag() {
     }
     server.get("/plan/udp-sweep").check(200, &["--allow-run"]);
     server.get("/machine/exec%3Atouch%20%2Ftmp%2Fnever").check(403, &["--allow-commands"]);
+    // As short as it was told: nothing listens there.
+    server.get("/machine/root%40127.0.0.1%3A9").check(502, &[]);
+    server.get("/machine/root%40127.0.0.1%3A8").check(404, &["--machine"]);
     drop(server);
     let server = Server::start(&bench, &[&["--allow-run"], &machines[..]].concat());
     server.post("/runs", &of("settings.toml")).check(403, &["--allow-settings", "target.mtu"]);
@@ -177,6 +182,42 @@ fn what_is_not_allowed_names_its_flag() {
     server.get("/runs").check(200, &["Nothing was started here"]);
     server.get("/campaigns?form=json").check(200, &["\"planned\""]);
     server.post("/runs", &"x".repeat(65 << 10)).check(413, &["64 KiB"]);
+}
+
+/// Run with what else takes its time.
+pub fn machines_that_do_not_answer_leave_threads() {
+    let bench = Bench::bare("web-silent");
+    keep_examples(&bench);
+    let server = Server::start(&bench, &["--machine", "exec:sleep 60", "--allow-commands"]);
+    let told = std::thread::scope(|scope| {
+        let silent: Vec<_> = (0..8).map(|_| scope.spawn(|| server.get("/machine/exec%3Asleep%2060"))).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        for page in ["/records", "/runs", "/campaigns"] {
+            let began = Instant::now();
+            server.get(page).check(200, &[]);
+            assert!(began.elapsed() < Duration::from_secs(3), "{page}: {:?}", began.elapsed());
+        }
+        assert!(silent.iter().all(|one| !one.is_finished()), "they were asked meanwhile");
+        silent.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+    });
+    let busy: Vec<_> = told.iter().filter(|one| one.status == 503).collect();
+    assert!(!busy.is_empty() && busy.len() < 8, "{told:#?}");
+    assert!(busy.iter().all(|one| one.field("retry-after").is_some() && one.body.contains("ask again")), "{busy:#?}");
+}
+
+#[test]
+fn two_servers_on_one_port_have_a_token_each() {
+    let bench = Bench::bare("web-two-addresses");
+    let server = Server::start(&bench, &[]);
+    let mut command = bench.linerate(&["web", "--listen", &format!("127.0.0.2:{}", server.port)]);
+    command.env("XDG_RUNTIME_DIR", &bench.folder.0);
+    let other = Running::start(command);
+    let file = server.token_file.with_file_name(format!("web-127.0.0.2-{}.token", server.port));
+    bench.wait_until("its token", LONG, || file.exists());
+    other.signal("INT");
+    assert!(other.wait(LONG).status.success() && !file.exists());
+    assert_eq!(std::fs::read_to_string(&server.token_file).unwrap().trim(), server.token);
+    server.get("/").check(200, &[]);
 }
 
 #[test]

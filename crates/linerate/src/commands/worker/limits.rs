@@ -6,7 +6,7 @@ use linerate_work::Bench;
 /// Why a plan that needs this is not for this bench; `None`: it is.
 pub(in crate::commands) fn refused(bench: &Bench, needed: &[Need]) -> Option<String> {
     let is_allowed = |need: &Need| match need {
-        Need::Boot | Need::Programs => bench.limits.commands,
+        Need::Boot | Need::Reset | Need::Programs => bench.limits.commands,
         Need::Setting(name) => bench.limits.allows(name),
     };
     let need = needed.iter().find(|need| !is_allowed(need))?;

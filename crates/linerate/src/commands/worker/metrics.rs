@@ -35,7 +35,7 @@ impl Metrics {
         let of = Arc::clone(&told);
         let tell = move || families_of_worker(&lock(&of), env!("CARGO_PKG_VERSION"));
         let door = Door::tcp(address, None)?;
-        let port = door.port().unwrap_or(0);
+        let port = door.address().map_or(0, |address| address.port());
         let served = Some(Served::begin(Counters::new(scraper, tell), door)?);
         if !quiet {
             say(format_args!(

@@ -1,5 +1,14 @@
 // Keys, and pages that show what runs. Without scripts everything is there but these.
 
+// Who is signed in already may open the whole address again; the token is to stand nowhere.
+const forget = () => {
+  if (/^#[0-9a-f]{64}$/.test(location.hash)) history.replaceState(null, '', location.pathname + location.search);
+};
+forget();
+// On the page that is open, the address with it loads nothing.
+addEventListener('hashchange', forget);
+try { sessionStorage.removeItem('linerate-tried'); } catch { /* Nothing was kept. */ }
+
 // --- keys -----------------------------------------------------------------------------------------------------------
 const keys = document.getElementById('keys');
 const isOn = document.getElementById('keys-on');

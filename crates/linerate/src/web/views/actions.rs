@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use linerate_control::Endpoint;
 use linerate_plan::{Plan, PlannedTrial, needs};
+use linerate_results::store::Campaign;
 use maud::html;
 
 use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::Reply;
 use super::{Shown, View, need, plans, refused};
+use crate::commands::boards;
 use crate::commands::compare::percentage;
 use crate::commands::report::measured_by;
 use crate::render::answer::Answer;
@@ -21,9 +23,10 @@ use crate::render::answer::Answer;
 /// A command that looks at a machine or sets it takes no longer.
 const TIME: Duration = Duration::from_secs(60);
 
-/// The machine of this name, which the server was told of.
+/// The machine of this name, which the server was told of; an endpoint may be written as short as on the command line.
 pub(super) fn machine<'a>(lab: &'a Lab, name: &str) -> Result<&'a Endpoint> {
-    let found = lab.machines.iter().find(|(other, _)| other == name).map(|(_, endpoint)| endpoint);
+    let whole = name.parse().map_or_else(|_| name.to_owned(), |endpoint: Endpoint| endpoint.to_string());
+    let found = lab.machines.iter().find(|(other, _)| *other == whole).map(|(_, endpoint)| endpoint);
     let endpoint = found.ok_or_else(|| {
         refused(
             404,
@@ -53,14 +56,11 @@ pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
         }
     };
     let target = asked.field("target").ok_or_else(|| refused(400, "which machine is the target?"))?;
-    let ends = [Some(machine(lab, target)?), asked.field("host").map(|host| machine(lab, host)).transpose()?];
+    let ends = Ends::asked(lab, target, asked.field("host"))?;
     let changes = plans::changes(asked)?;
     let trials = plan.trials_of(&changes)?;
     allowed(lab, &plan, &trials)?;
-    let mut words = vec!["run".to_owned(), name.to_owned()];
-    for (option, end) in ["--target", "--host"].into_iter().zip(ends) {
-        words.extend(end.map(|end| format!("{option}={end}")));
-    }
+    let mut words = begun(name, &plan, &ends);
     words.extend(changes.overrides.iter().map(|(name, value)| format!("--set={name}={value}")));
     words.extend(changes.repeat.map(|repeat| format!("--repeat={repeat}")));
     if let Some(precision) = asked.field("precision") {
@@ -69,6 +69,53 @@ pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
     }
     let number = lab.runs.add(&plan.name, words, input, &asked.who).map_err(|why| refused(503, why))?;
     Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
+}
+
+/// The machines of a campaign: each is one that the server was told of, or the machine on which it runs.
+struct Ends {
+    target: Endpoint,
+    host: Endpoint,
+    /// Its words on the command line.
+    middle: Vec<String>,
+}
+
+impl Ends {
+    /// As a form names them; what it leaves out is as `linerate run` would find it here.
+    fn asked(lab: &Lab, target: &str, host: Option<&str>) -> Result<Ends> {
+        let usual = |end: &Option<Endpoint>| end.as_ref().map(Endpoint::to_string);
+        let host = host.map(str::to_owned).or_else(|| usual(&lab.usual.host));
+        let host = host.map_or(Ok(Endpoint::Local), |host| machine(lab, &host).cloned())?;
+        let middle = usual(&lab.usual.middle).map(|middle| machine(lab, &middle)).transpose()?;
+        let middle = middle.map(|middle| format!("--middle={middle}")).into_iter().collect();
+        Ok(Ends { target: machine(lab, target)?.clone(), host, middle })
+    }
+
+    /// As a campaign was begun between them.
+    fn begun(lab: &Lab, campaign: &Campaign, middle: Option<&str>) -> Result<Ends> {
+        let target = machine(lab, &campaign.target)?.clone();
+        // Where nobody named a host, it is the other end of a board's cable, or this machine.
+        let own = boards::ends(target.clone(), Endpoint::Local).host;
+        let host = if campaign.host == own.to_string() { own } else { machine(lab, &campaign.host)?.clone() };
+        // As the campaign's words say it: `--middle ENDPOINT --middle-interfaces TARGET,HOST`.
+        let middle = middle.and_then(|words| words.strip_prefix("--middle ")).map(|words| {
+            let (name, interfaces) = match words.rsplit_once(" --middle-interfaces ") {
+                Some((name, interfaces)) => (name, Some(interfaces)),
+                None => (words, None),
+            };
+            let interfaces = interfaces.map(|interfaces| format!("--middle-interfaces={interfaces}"));
+            machine(lab, name).map(|middle| [format!("--middle={middle}")].into_iter().chain(interfaces).collect())
+        });
+        Ok(Ends { target, host, middle: middle.transpose()?.unwrap_or_default() })
+    }
+}
+
+/// The words of a campaign's process. It fills nothing in by itself: what was checked here is all that there is.
+fn begun(name: &str, plan: &Plan, ends: &Ends) -> Vec<String> {
+    let mut words = vec!["run".to_owned()];
+    words.extend(plans::words(name, plan));
+    words.extend(["--no-defaults".to_owned(), format!("--target={}", ends.target), format!("--host={}", ends.host)]);
+    words.extend(ends.middle.iter().cloned());
+    words
 }
 
 fn allowed(lab: &Lab, plan: &Plan, trials: &[PlannedTrial]) -> Result<()> {
@@ -91,33 +138,22 @@ pub(super) fn stop(lab: &Lab, asked: &Asked) -> Result<Shown> {
     Ok(Shown::Raw(Reply::see(&format!("/run/{text}"))))
 }
 
+/// Why nobody may carry this campaign on, here and now.
+pub(super) fn why_not_resumed(lab: &Lab, campaign: &Campaign) -> Option<&'static str> {
+    if campaign.finished_at.is_some() {
+        return Some("the campaign is finished; nothing of it is left to do");
+    }
+    let is_on = lab.runs.look(|runs| runs.iter().any(|run| run.is_alive() && run.is_of(&campaign.id)));
+    is_on.then_some("the campaign runs already, or waits for its turn; the list of what runs has it")
+}
+
 /// Carries an unfinished campaign on.
 pub(super) fn resume(lab: &Lab, asked: &Asked) -> Result<Shown> {
     need(lab.allowed.run, "--allow-run", "here one only looks")?;
     let id = asked.path()[1].to_ascii_uppercase();
     let campaign = lab.store()?.campaign(&id)?.ok_or_else(|| refused(404, format!("there is no campaign {id}")))?;
-    if campaign.finished_at.is_some() {
-        return Err(refused(409, "the campaign is finished; nothing of it is left to do"));
-    }
-    let of = |endpoint: &str| {
-        let found = lab.machines.iter().find(|(_, one)| one.to_string() == endpoint)?;
-        Some(machine(lab, &found.0))
-    };
-    let (target, host) = (of(&campaign.target).transpose()?, of(&campaign.host).transpose()?);
-    let Some(target) = target else {
-        return Err(refused(
-            403,
-            format!(
-                "{} is none of the machines that linerate web was told of; --machine {0} tells it",
-                campaign.target
-            ),
-        ));
-    };
-    if host.is_none() && campaign.host != Endpoint::Local.to_string() {
-        return Err(refused(
-            403,
-            format!("{} is none of the machines that linerate web was told of; --machine {0} tells it", campaign.host),
-        ));
+    if let Some(why) = why_not_resumed(lab, &campaign) {
+        return Err(refused(409, why));
     }
     let wanted =
         crate::commands::order::Wanted::read(&campaign.plan_text).context("the campaign's plan cannot be read")?;
@@ -135,11 +171,12 @@ pub(super) fn resume(lab: &Lab, asked: &Asked) -> Result<Shown> {
             (plans::INPUT.to_owned(), Some(wanted.source.clone()))
         }
     };
+    let ends = Ends::begun(lab, &campaign, wanted.middle.as_deref())?;
     let order = wanted.begin()?;
     allowed(lab, &order.plan, order.trials())?;
-    let mut words = vec!["run".to_owned(), name, format!("--target={target}")];
-    words.push(format!("--host={}", campaign.host));
-    words.push("--resume".to_owned());
+    let mut words = begun(&name, &order.plan, &ends);
+    // The one that was looked at, whatever was begun since the page was shown.
+    words.push(format!("--resume={id}"));
     let plan = campaign.plan.clone();
     let (command, _) = measured_by(campaign);
     let number =

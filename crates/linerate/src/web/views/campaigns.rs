@@ -9,8 +9,9 @@ use maud::html;
 use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::kind;
+use super::actions::why_not_resumed;
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, plain, raw, refused};
+use super::{Shown, View, choice, field, is_form, left_out, plain, raw, refused, without};
 use crate::commands::report::measured_by;
 use crate::render;
 use crate::render::answer::Answer;
@@ -63,12 +64,17 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
     };
     let filter = Filter { campaign: Some(id.clone()), ..Filter::default() };
     let ids = store.identifiers(&filter)?;
-    let records = if ids.len() <= RECORDS { store.select_in_brief(&filter)? } else { Vec::new() };
+    let mut records = Vec::new();
+    let unreadable = match ids.len() <= RECORDS {
+        true => store.each(&filter, |record, _| records.push(record.into_brief()))?,
+        false => Vec::new(),
+    };
     if is_form(asked, "csv") {
-        return raw(kind::CSV, render::csv::csv(&records));
+        return without(raw(kind::CSV, render::csv::csv(&records)), &unreadable);
     }
     let answer = match records.is_empty() {
         true if ids.is_empty() => Answer::said("It has no records yet."),
+        true if !unreadable.is_empty() => Answer::default(),
         true => Answer::said(format!(
             "It has {} records, more than this page shows; the list of records has them.",
             ids.len()
@@ -76,11 +82,10 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
         false => render::pages::campaign(&records),
     };
     let run = lab.runs.look(|runs| {
-        let of_this = runs.iter().find(|run| run.watched.campaign.as_deref() == Some(id.as_str()));
+        let of_this = runs.iter().rfind(|run| run.is_of(&id));
         of_this.map(|run| (run.number, run.is_alive(), run.by.clone()))
     });
-    let unfinished = store.latest_unfinished(&campaign.plan, &campaign.target, &campaign.host)?;
-    let is_resumable = unfinished.is_some_and(|other| other.id == id) && !matches!(run, Some((_, true, _)));
+    let is_resumable = why_not_resumed(lab, &campaign).is_none();
     let (started, ended) = (second(&campaign.started_at), campaign.finished_at.as_deref().map(second));
     let (plan_name, target, host, planned) =
         (campaign.plan.clone(), campaign.target.clone(), campaign.host.clone(), campaign.planned);
@@ -88,7 +93,7 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let above = html! {
         @if let Some((number, is_alive, by)) = &run {
             p class="said" {
-                @if *is_alive { "It runs now: " } @else { "It was started here: " }
+                @if *is_alive { "It runs now, or waits for its turn: " } @else { "It was started here: " }
                 a href=(format!("/run/{number}")) { "how it goes" } ". Started by " (by) "."
             }
         }
@@ -106,9 +111,10 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
             a href=(format!("/history?{}", query(&[("records", &format!(":plan={plan_name}"))]))) { "History of its plan" }
         }
         p { "Measured by " code id="command" { (plain(&command)) } " " button type="button" data-copy="command" hidden { "Copy" } }
-        @if is_resumable && ended.is_none() && lab.allowed.run {
+        @if is_resumable && lab.allowed.run {
             form method="post" action=(format!("/campaign/{id}/resume")) { button type="submit" { "Carry it on" } }
         }
+        (left_out(&unreadable))
         @if !plan.is_empty() {
             details { summary { "The plan" } pre tabindex="0" { (printable(&plan)) } }
         }

@@ -11,7 +11,7 @@ use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::{Reply, kind};
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, raw, refusal, refused};
+use super::{Shown, View, choice, field, is_form, raw, refusal, refused, status_of};
 use crate::commands::compare::{metric, percentage, sides};
 use crate::commands::history::series;
 use crate::commands::report::html_of;
@@ -53,7 +53,7 @@ pub(super) fn compare(lab: &Lab, asked: &Asked) -> Result<Shown> {
         // Where a person asked, what was asked stands above to be mended.
         Err(error) if asked.value("form").is_none() => {
             let above = html! { (above([Some(baseline), Some(candidate)])) (refusal(&error)) };
-            return View::new("Compare", Answer::default()).above(above).status(400).shown();
+            return View::new("Compare", Answer::default()).above(above).status(status_of(&error)).shown();
         }
         Err(error) => return Err(error),
     };

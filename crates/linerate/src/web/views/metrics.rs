@@ -8,10 +8,18 @@ use linerate_results::store::StoreError;
 use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::Reply;
-use super::{Shown, refused};
+use super::{Shown, plain, refused, status_of};
 use crate::render::metrics::{Scraped, families};
 
+/// Whoever scrapes reads no page, not even of an error; and it is the store's or ours, for nothing was asked but this.
 pub(super) fn metrics(lab: &Lab, asked: &Asked) -> Result<Shown> {
+    scraped(lab, asked).or_else(|error| {
+        let status = status_of(&error).max(500);
+        Ok(Shown::Raw(Reply::said(status, &plain(&format!("{error:#}")))))
+    })
+}
+
+fn scraped(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let mut tally = match lab.tally.try_lock() {
         Ok(tally) => tally,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -13,8 +13,10 @@ use super::super::reply::kind;
 use super::records::query;
 use super::{Shown, View, choice, field, is_form, need, plain, raw, refused};
 use crate::commands::{dry_run, plans};
+use crate::defaults;
 use crate::render;
 use crate::render::answer::Answer;
+use crate::render::matrix::Matrix;
 
 /// So many plan files of a folder.
 const FILES: usize = 200;
@@ -24,7 +26,9 @@ fn files(lab: &Lab) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for folder in &lab.plans {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_plan = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml") && path.is_file();
+        let is_plan = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "toml") && !path.ends_with(defaults::FILE) && path.is_file()
+        };
         all.extend(entries.filter(is_plan).take(FILES));
     }
     all.sort();
@@ -40,9 +44,16 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<Plan> {
     plans::find(name).map_err(|error| refused(404, error.to_string()))
 }
 
+/// The words by which `linerate run` carries this plan out and no other: a file may be edited before its turn comes.
+pub(super) fn words(name: &str, plan: &Plan) -> Vec<String> {
+    let is_file = name != INPUT && linerate_plan::folder(name).is_some();
+    let digest = is_file.then(|| format!("--plan-sha256={}", plans::digest(plan)));
+    [name.to_owned()].into_iter().chain(digest).collect()
+}
+
 /// What a plan of this name and text is called here: as built in, or by its file.
 pub(super) fn of_source(lab: &Lab, name: &str, source: &str) -> Option<String> {
-    let is_same = |found: &str| plans::find(found).is_ok_and(|plan| plan.source == source);
+    let is_same = |found: &str| plans::find(found).is_ok_and(|plan| plan.name == name && plan.source == source);
     let built_in = linerate_plan::builtin_names().filter(|other| *other == name).map(str::to_owned);
     let files = files(lab).into_iter().map(|file| file.display().to_string());
     built_in.chain(files).find(|found| is_same(found))
@@ -119,14 +130,21 @@ pub(super) fn posted(asked: &Asked) -> Result<Option<Plan>> {
 /// The trials of a plan that was posted; nothing is kept of it, and no machine is asked.
 pub(super) fn tried(lab: &Lab, asked: &Asked) -> Result<Shown> {
     need_to_post(lab)?;
-    let told = || -> Result<Answer> {
+    let told = || -> Result<(Answer, usize)> {
         let plan = posted(asked)?.ok_or_else(|| refused(400, "which plan? Write its text"))?;
         let changes = changes(asked)?;
         let trials = plan.trials_of(&changes)?;
-        Ok(render::matrix::answer(&dry_run::matrix(&plan, &changes, &trials, &[])))
+        Ok(shown(&dry_run::matrix(&plan, &changes, &trials, &[])))
     };
     let (told, status) = match told() {
-        Ok(answer) => (html! { h2 { "Its trials" } (answer.inner()) }, 200),
+        Ok((answer, more)) => {
+            let told = html! {
+                h2 { "Its trials" }
+                @if more > 0 { p { "These are the first " (TRIALS) "; " (more) " more are not shown." } }
+                (answer.inner())
+            };
+            (told, 200)
+        }
         Err(error) => (html! { p class="refused" role="alert" { (plain(&format!("{error:#}"))) } }, 400),
     };
     let above = html! {
@@ -202,6 +220,16 @@ pub(super) fn changes(asked: &Asked) -> Result<Changes> {
     Ok(Changes { overrides, repeat, ..Changes::default() })
 }
 
+/// So many trials on a page; a browser draws no more in a moment.
+const TRIALS: usize = 2000;
+
+/// The first of the trials, what all come to, and how many more there are.
+fn shown(matrix: &Matrix<'_>) -> (Answer, usize) {
+    let (first, rest) = matrix.trials.split_at(matrix.trials.len().min(TRIALS));
+    let shown = Matrix { trials: first, conclusion: matrix.conclusion.clone(), ..*matrix };
+    (render::matrix::answer(&shown), rest.len())
+}
+
 /// Its trials in their order. No machine is asked.
 pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let name = asked.path()[1].to_owned();
@@ -212,14 +240,15 @@ pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
     if is_form(asked, "json") {
         return raw(kind::JSON, render::matrix::json(&matrix));
     }
+    let (answer, more) = shown(&matrix);
     let sets = asked.lines("set").join("\n");
     let back = query(&[("set", &sets), ("repeat", asked.value("repeat").unwrap_or_default())]);
     let above = html! {
         p { a href=(format!("/plan/{}?{back}", segment(&name))) { "Back to the plan, with these options" } }
         p { "No machine was asked: what one does not have is told when the plan is started, or by linerate run … --dry-run." }
+        @if more > 0 {
+            p { "These are the first " (TRIALS) "; " (more) " more are not shown. " a href=(asked.address(&[("form", "json")])) { "All of them" } }
+        }
     };
-    View::new(format!("Trials of {}", plan.name), render::matrix::answer(&matrix))
-        .above(above)
-        .forms(&[("json", "JSON")])
-        .shown()
+    View::new(format!("Trials of {}", plan.name), answer).above(above).forms(&[("json", "JSON")]).shown()
 }

@@ -10,7 +10,7 @@ use maud::html;
 use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::kind;
-use super::{Shown, View, choice, field, is_form, plain, raw, refused};
+use super::{Shown, View, choice, field, is_form, plain, raw, refused, without};
 use crate::commands::report::measured_by;
 use crate::commands::selection;
 use crate::render;
@@ -32,15 +32,16 @@ pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let store = lab.store()?;
     let (filter, page) = filter(&store, asked)?;
     if is_form(asked, "json") {
-        let reader = store.reader()?;
-        let ids = store.list(&filter)?;
-        let line = |one: &Listed| reader.with_text(&one.id).map(|(record, text)| render::json::line_of(&record, &text));
-        return raw(kind::JSON_LINES, ids.iter().rev().map(line).collect::<Result<String, _>>()?);
+        let mut lines = Vec::new();
+        let unreadable = store.each(&filter, |record, text| lines.push(render::json::line_of(&record, &text)))?;
+        lines.reverse();
+        return without(raw(kind::JSON_LINES, lines.concat()), &unreadable);
     }
     if is_form(asked, "csv") {
-        let mut records = store.select_in_brief(&filter)?;
+        let mut records = Vec::new();
+        let unreadable = store.each(&filter, |record, _| records.push(record.into_brief()))?;
         records.reverse();
-        return raw(kind::CSV, render::csv::csv(&records));
+        return without(raw(kind::CSV, render::csv::csv(&records)), &unreadable);
     }
     let mut listed = store.list(&filter)?;
     listed.reverse();

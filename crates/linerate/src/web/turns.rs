@@ -1,0 +1,59 @@
+//! Whose turn it is: what takes long gets some of the threads and never all, so that what reads the store quickly always has one.
+//! Knows how long an answer may take, and no view.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// What an answer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cost {
+    /// Milliseconds: a few rows of the store, or what the server knows itself.
+    Quick,
+    /// Seconds of a CPU: whole records, and the trials of a plan.
+    Heavy,
+    /// As long as a machine takes that may never answer.
+    Reach,
+}
+
+/// So many of each kind at once; together fewer than there are threads.
+pub(super) const EACH: usize = 2;
+/// So long one waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The turns that are free.
+pub(super) struct Turns {
+    heavy: Arc<Semaphore>,
+    reach: Arc<Semaphore>,
+}
+
+/// Held for as long as the answer is made.
+pub(super) struct Turn(
+    #[expect(dead_code, reason = "it is given back when this is dropped")] Option<OwnedSemaphorePermit>,
+);
+
+impl Turns {
+    pub(super) fn new() -> Turns {
+        Turns { heavy: Arc::new(Semaphore::new(EACH)), reach: Arc::new(Semaphore::new(EACH)) }
+    }
+
+    /// Waits for a turn; else a sentence for whoever has to ask again.
+    pub(super) async fn next(&self, cost: Cost) -> Result<Turn, &'static str> {
+        let (turns, busy) = match cost {
+            Cost::Quick => return Ok(Turn(None)),
+            Cost::Heavy => (&self.heavy, "Other large answers are being made; ask again in a moment."),
+            Cost::Reach => {
+                (&self.reach, "Other machines are being reached, which takes its time; ask again in a moment.")
+            }
+        };
+        match timeout(PATIENCE, Arc::clone(turns).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Turn(Some(permit))),
+            _ => Err(busy),
+        }
+    }
+}
+
+/// When to ask again, seconds.
+pub(super) const RETRY_AFTER: &str = "5";
