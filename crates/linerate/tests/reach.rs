@@ -115,7 +115,7 @@ fn an_agent_that_listens() {
     std::thread::sleep(Duration::from_millis(1100));
     let ran = run(&arguments(&QUICK)).wait(IN_TIME);
     let holder = format!("(linerate, process {}) has been measuring here for", first.id());
-    ran.check_sentence(&["the target (tcp:", "is busy", &holder, "wait until it is done"]);
+    ran.check_ended(75, &["the target (tcp:", "is busy", &holder, "wait until it is done"]);
     assert!(!ran.stderr.contains("for 0 s"), "{ran:#?}");
     let strangers: Vec<TcpStream> = bench
         .lab()

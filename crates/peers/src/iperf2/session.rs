@@ -140,10 +140,6 @@ impl Session<'_> {
             return ended;
         }
         self.test.part(ended);
-        if !self.spec.workload.is_udp() {
-            // A client takes the time of its stream until this end of it.
-            self.members.iter().for_each(|member| drop(member.socket.shutdown(Shutdown::Write)));
-        }
         self.part(Spec { direction: Direction::Tx, ..self.spec.clone() }, false)
     }
 
@@ -168,6 +164,10 @@ impl Session<'_> {
         trial.start();
         let most = spec.expected_time().unwrap_or(self.test.limits().time()) + LATE;
         let awaited = await_end(&trial, most, &|| self.test.is_over());
+        if !spec.workload.is_udp() {
+            // A client takes the time of its stream until this end of it.
+            held.iter().for_each(|(_, socket)| drop(socket.shutdown(Shutdown::Write)));
+        }
         let mut outcome = join(trial, awaited)?;
         let remote = self.finish(spec, &mut outcome, &held);
         Ok(Box::new([outcome, remote]))
