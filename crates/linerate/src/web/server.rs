@@ -37,6 +37,7 @@ use super::reply::{Reply, kind};
 use super::tls::Tls;
 use super::turns::{EACH, RETRY_AFTER, Turns};
 use super::{Lab, assets, views};
+use crate::interrupt;
 
 /// So many connections at once; one more is closed unheard.
 const CONNECTIONS: usize = 64;
@@ -227,7 +228,8 @@ async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
     let (site, turns) = (Site::Lab(Arc::clone(lab)), Turns::new());
     let entrance = Arc::new(Entrance { site, cookie, tls, turns, open: AtomicUsize::new(0) });
     let ended = std::future::poll_fn(|context| {
-        let came = ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
+        // One that came before somebody listened here is told by nobody again.
+        let came = interrupt::requested() || ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
         if came { Poll::Ready(()) } else { Poll::Pending }
     });
     first(accept(&entrance, door), ended).await.unwrap_or(Ok(()))
