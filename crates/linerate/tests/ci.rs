@@ -236,12 +236,20 @@ fn the_examples_of_the_page() {
         let mut console = String::new();
         for command in commands {
             let ends = format!("{} --host {}", bench.target(), bench.host());
-            let mut shell = std::process::Command::new("sh");
-            bench.dress(&mut shell);
             let program = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap().to_owned();
             let path = std::env::join_paths([program, "/usr/bin".into(), "/bin".into()]).unwrap();
-            shell.args(["-c", &command.replace("root@board", &ends)]).current_dir(&bench.folder.0).env("PATH", path);
-            let ran = Running::start(shell).wait(LONG);
+            let run = || {
+                let mut shell = std::process::Command::new("sh");
+                bench.dress(&mut shell);
+                shell
+                    .args(["-c", &command.replace("root@board", &ends)])
+                    .current_dir(&bench.folder.0)
+                    .env("PATH", &path);
+                Running::start(shell).wait(LONG)
+            };
+            // What is expected of 100 ms a busy machine may miss: that is judged 1.
+            let first = run();
+            let ran = if first.status.code() == Some(1) { run() } else { first };
             assert_eq!(ran.status.code(), Some(0), "{command}\n{ran:#?}");
             console += &(ran.stdout + &ran.stderr);
         }
