@@ -323,18 +323,22 @@ impl ServerTest<'_> {
     }
 
     /// Reports the end of a part, after which the test goes on.
-    pub fn part(&self, (spec, ended): Ended) {
+    pub fn part(&self, ended: Ended) {
+        (self.service.report)(self.served(ended));
+    }
+
+    fn served(&self, (spec, ended): Ended) -> ServedTest {
         let (peer, local, bytes) = (self.peer, self.local, self.permit.bytes());
         let (tool, interface, version) = (self.service.server.tool, self.interface.clone(), self.version.clone());
-        (self.service.report)(ServedTest { tool, version, peer, local, interface, spec, ended, bytes });
+        ServedTest { tool, version, peer, local, interface, spec, ended, bytes }
     }
 
     /// Reports the test's end. Its place is free before: the client may come back at once.
-    pub fn finish(self, (spec, ended): Ended) {
-        let ServerTest { service, permit, peer, local, interface, version } = self;
-        let (tool, bytes) = (service.server.tool, permit.bytes());
+    pub fn finish(self, ended: Ended) {
+        let served = self.served(ended);
+        let ServerTest { service, permit, .. } = self;
         drop(permit);
-        (service.report)(ServedTest { tool, version, peer, local, interface, spec, ended, bytes });
+        (service.report)(served);
         service.server.ended.fetch_add(1, Ordering::Relaxed);
     }
 }

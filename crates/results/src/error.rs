@@ -160,7 +160,9 @@ pub enum StoreError {
         matches: Vec<String>,
     },
     /// The URL of a store on a server cannot be used.
-    #[error("this is no URL of a store: {why}; it is like postgres://USER@HOST/DATABASE")]
+    #[error(
+        "this is no URL of a store: {why}; it is like postgres://USER@HOST/DATABASE, with ?sslmode= and disable, prefer or require behind it where that is to be said"
+    )]
     BadUrl {
         /// What is wrong with it.
         why: String,
@@ -186,7 +188,7 @@ pub enum StoreError {
         why: String,
     },
     /// The server cannot be reached, or does not let us in.
-    #[error("cannot open the store {}: {why}; check that the server runs there and lets this user in", url.display())]
+    #[error("cannot open the store {}: {why}; check that the server runs there and lets this user in, by a password of ~/.pgpass (mode 0600) or PGPASSWORD where it wants one", url.display())]
     NoServer {
         /// The URL, without a password.
         url: PathBuf,

@@ -106,7 +106,7 @@ pub struct Record {
     pub examination: Option<Examination>,
 }
 
-/// The SHA-256 of a record's text, as sha256sum(1) prints it: whether two texts are the same.
+/// The SHA-256 of a text, a record's or a plan's, as sha256sum(1) prints it: whether two texts are the same.
 pub fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use linerate_plan::{Plan, PlanError};
-use sha2::{Digest, Sha256};
 
 use super::width;
 use crate::given;
@@ -17,11 +16,6 @@ pub(crate) fn find(name_or_path: &str) -> Result<Plan, PlanError> {
     linerate_plan::find(name_or_path, |path| {
         given::text(path).map_err(|error| format!("{}; `linerate plans` lists the plans that need no file", error.why))
     })
-}
-
-/// What tells this plan's text from every other.
-pub(crate) fn digest(plan: &Plan) -> String {
-    Sha256::digest(plan.source.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// Lists the built-in plans, or shows one as its file has it.

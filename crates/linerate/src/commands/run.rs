@@ -10,7 +10,7 @@ use linerate_machine::end::{End, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, CompareOptions};
 use linerate_results::observation::Observation;
-use linerate_results::record::{NullSide, Record};
+use linerate_results::record::{NullSide, Record, digest};
 use linerate_results::store::Store;
 use linerate_stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_trial::pace::SplitMix64;
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
 fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
     let mut plan = plans::find(&arguments.plan)?;
-    if arguments.plan_sha256.as_ref().is_some_and(|checked| *checked != plans::digest(&plan)) {
+    if arguments.plan_sha256.as_ref().is_some_and(|checked| *checked != digest(&plan.source)) {
         bail!("the plan {} was changed since it was checked; look at it, and start it again", arguments.plan);
     }
     if let Some(wanted) = plan.search.take() {

@@ -135,8 +135,8 @@ impl Session<'_> {
     pub fn run(mut self) -> Ended {
         self.spec.streams = self.members.len() as u16;
         let ended = self.part(self.spec.clone(), true);
-        let has_way_back = matches!(&self.request, Request::Streams(header) if header.flags & VERSION1 != 0 && header.flags & AT_ONCE == 0);
-        if !has_way_back || ended.1.is_err() {
+        let goes_back = |header: &Header| header.flags & VERSION1 != 0 && header.flags & AT_ONCE == 0;
+        if ended.1.is_err() || !matches!(&self.request, Request::Streams(header) if goes_back(header)) {
             return ended;
         }
         self.test.part(ended);

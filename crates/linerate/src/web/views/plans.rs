@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use linerate_machine::printable::printable;
 use linerate_plan::{Changes, Plan};
+use linerate_results::record::digest;
 use maud::{Markup, html};
 
 use super::super::Lab;
@@ -47,7 +48,7 @@ pub(super) fn find(lab: &Lab, name: &str) -> Result<Plan> {
 /// The words by which `linerate run` carries this plan out and no other: a file may be edited before its turn comes.
 pub(super) fn words(name: &str, plan: &Plan) -> Vec<String> {
     let is_file = name != INPUT && linerate_plan::folder(name).is_some();
-    let digest = is_file.then(|| format!("--plan-sha256={}", plans::digest(plan)));
+    let digest = is_file.then(|| format!("--plan-sha256={}", digest(&plan.source)));
     [name.to_owned()].into_iter().chain(digest).collect()
 }
 

@@ -51,12 +51,7 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<(Client, PathBuf)
         None => config.connect(NoTls),
     });
     let reached = reached.ok_or_else(|| no_server(format!("no answer within {} s", patience.as_secs_f64())))?;
-    let client = reached.map_err(|error| match said(&error) {
-        why if why.ends_with("password missing") => {
-            no_access("it wants a password; put it into ~/.pgpass (mode 0600) or the variable PGPASSWORD".to_owned())
-        }
-        why => no_server(why),
-    })?;
+    let client = reached.map_err(|error| no_server(said(&error)))?;
     Ok((client, shown))
 }
 
@@ -104,11 +99,7 @@ pub(super) fn config(url: &str) -> Result<Config, StoreError> {
     if !["postgres", "postgresql"].iter().any(|one| scheme.eq_ignore_ascii_case(one)) {
         return Err(bad(format!("its scheme is {scheme}")));
     }
-    let config: Config = format!("postgres://{rest}").parse().map_err(|error: ::postgres::Error| {
-        let words = "; sslmode is disable, prefer or require, by each of which certificates are checked";
-        let why = said(&error);
-        bad(if why.contains("sslmode") { why + words } else { why })
-    })?;
+    let config: Config = format!("postgres://{rest}").parse().map_err(|error: ::postgres::Error| bad(said(&error)))?;
     if config.get_password().is_some() {
         return Err(bad("a password stands in it, where others of this machine can read it; keep it in ~/.pgpass \
                         (mode 0600) or in the file that PGPASSFILE names"
