@@ -37,9 +37,10 @@ fn the_demo_fits_a_page_and_every_answer_its_width() {
     std::fs::create_dir_all(store.parent().unwrap()).unwrap();
     let demo = shown(&bench, &["demo", "--store", store.to_str().unwrap()], 100, None);
     check(demo.check_done(), 100, false);
-    // With the three notes that a quiet machine has, 60 lines; a busy one has more to doubt.
+    // With the three notes that a quiet machine has, 60 lines; a busy one has more to doubt and to explain.
     let lines = demo.stdout.lines().filter(|line| !line.starts_with('[')).count();
-    assert!(lines <= 57, "{lines} lines: {}", demo.stdout);
+    let most = if demo.stdout.contains("busy-machine") { 62 } else { 57 };
+    assert!(lines <= most, "{lines} lines: {}", demo.stdout);
     assert_eq!(demo.stdout.matches("█ received").count(), 1, "a picture: {}", demo.stdout);
     assert_eq!(demo.stdout.matches("shared-machine").count(), 1, "{}", demo.stdout);
     assert_eq!(demo.stdout.matches(" target ").count(), 0, "CPU use stands once: {}", demo.stdout);

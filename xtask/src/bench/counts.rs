@@ -27,6 +27,9 @@ const TOLERANCE: f64 = 0.03;
 /// from run to run.
 const TOLERANCE_OF_FLOWS: f64 = 0.12;
 const TOLERANCE_INSTRUCTIONS: f64 = 1.0;
+/// How often a loop that goes through the kernel is counted. The least is the loop's own: what the kernel adds (smaller
+/// pieces, more waiting) never makes it less.
+const TRIES_OF_FLOWS: usize = 4;
 
 /// A loop whose turns are counted.
 struct Loop {
@@ -55,6 +58,13 @@ const fn pure(name: &'static str, words: &'static [&'static str]) -> Loop {
 
 const fn flow(name: &'static str, words: &'static [&'static str], turns: u64, by: By) -> Loop {
     Loop { name, words, thread: 2, turns, by }
+}
+
+impl Loop {
+    /// Whether it goes through the kernel.
+    const fn is_flow(&self) -> bool {
+        self.thread > 1
+    }
 }
 
 /// Receivers of datagrams take one message to a call, at a pace that loses none, so that each run is the same work.
@@ -98,14 +108,24 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     setup::install(&[("valgrind", "valgrind")])?;
     must(&mut cargo(&["build", "--release", "--package", "linerate-host", "--example", "counts"]))?;
     let program = target_folder().join("release/examples/counts");
-    let mut counts = Vec::new();
+    let committed = if check { Some(Committed::read()?) } else { None };
+    let (mut counts, mut risen) = (Vec::new(), Vec::new());
     for one in &LOOPS {
-        let of = |turns| count(&program, one, turns);
-        let (twice, once) = (of(2 * one.turns)?, of(one.turns)?);
-        let by = if one.by == By::Call { twice.calls as f64 - once.calls as f64 } else { one.turns as f64 };
-        let instructions = (twice.instructions as f64 - once.instructions as f64) / by;
-        eprintln!("xtask: {}: {instructions:.1}", one.name);
-        counts.push((one.name, instructions));
+        let limit = committed.as_ref().map(|committed| committed.limit(one)).transpose()?;
+        let tries = if one.is_flow() { TRIES_OF_FLOWS } else { 1 };
+        let mut least = f64::INFINITY;
+        for _ in 0..tries {
+            let instructions = instructions_of_a_turn(&program, one)?;
+            eprintln!("xtask: {}: {instructions:.1}", one.name);
+            least = least.min(instructions);
+            if limit.is_some_and(|limit| least <= limit) {
+                break;
+            }
+        }
+        if let Some(limit) = limit.filter(|limit| least > *limit) {
+            risen.push(format!("{}: {least:.1}, at most {limit:.1}", one.name));
+        }
+        counts.push((one.name, least));
     }
     let rows: String = counts.iter().map(|(name, count)| format!("| {name} | {count:.1} |\n")).collect();
     let part = format!("| {} | {} |\n|---|--:|\n{rows}", COLUMNS[0], COLUMNS[1]);
@@ -113,35 +133,39 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     if write {
         write_part(DOCUMENT, PLACE, &part)?;
     }
-    if check {
-        let text = fs::read_to_string(root().join(DOCUMENT)).map_err(|error| format!("{DOCUMENT}: {error}"))?;
-        let risen = risen(&text, &counts, |name| {
-            let is_flow = LOOPS.iter().any(|one| one.name == name && one.thread > 1);
-            if is_flow { TOLERANCE_OF_FLOWS } else { TOLERANCE }
-        })?;
-        if !risen.is_empty() {
-            return Err(format!(
-                "the hot loops grew: {}; if it must be so: cargo xtask bench counts --write",
-                risen.join("; ")
-            ));
-        }
+    if !risen.is_empty() {
+        return Err(format!(
+            "the hot loops grew: {}; if it must be so: cargo xtask bench counts --write",
+            risen.join("; ")
+        ));
     }
     Ok(())
 }
 
-/// Those that are above what the document has, a clause each.
-fn risen(document: &str, counts: &[(&str, f64)], tolerance: impl Fn(&str) -> f64) -> Result<Vec<String>, String> {
-    let rows = table(document, COLUMNS).ok_or(format!("{DOCUMENT} has no counts; cargo xtask bench counts --write"))?;
-    let mut risen = Vec::new();
-    for (name, count) in counts {
-        let committed = rows.iter().find(|(row, _)| row == name).and_then(|(_, text)| text.parse::<f64>().ok());
-        let committed =
-            committed.ok_or(format!("{DOCUMENT} has no count of {name}; cargo xtask bench counts --write"))?;
-        if *count > committed * (1.0 + tolerance(name)) + TOLERANCE_INSTRUCTIONS {
-            risen.push(format!("{name} {committed:.1} → {count:.1}"));
-        }
+/// What the document has.
+struct Committed(Vec<(String, String)>);
+
+impl Committed {
+    fn read() -> Result<Self, String> {
+        let text = fs::read_to_string(root().join(DOCUMENT)).map_err(|error| format!("{DOCUMENT}: {error}"))?;
+        Self::of(&text)
     }
-    Ok(risen)
+
+    fn of(document: &str) -> Result<Self, String> {
+        let rows = table(document, COLUMNS);
+        let owned = |(name, count): (&str, &str)| (name.to_owned(), count.to_owned());
+        rows.map(|rows| Self(rows.into_iter().map(owned).collect()))
+            .ok_or(format!("{DOCUMENT} has no counts; cargo xtask bench counts --write"))
+    }
+
+    /// The most instructions that the loop may have.
+    fn limit(&self, one: &Loop) -> Result<f64, String> {
+        let committed = self.0.iter().find(|(row, _)| row == one.name).and_then(|(_, text)| text.parse::<f64>().ok());
+        let committed =
+            committed.ok_or(format!("{DOCUMENT} has no count of {}; cargo xtask bench counts --write", one.name))?;
+        let tolerance = if one.is_flow() { TOLERANCE_OF_FLOWS } else { TOLERANCE };
+        Ok(committed * (1.0 + tolerance) + TOLERANCE_INSTRUCTIONS)
+    }
 }
 
 /// What one run took.
@@ -150,6 +174,13 @@ struct Ran {
     instructions: u64,
     /// System calls that moved data; 0 of a piece that makes none.
     calls: u64,
+}
+
+/// Of a turn, or of a call.
+fn instructions_of_a_turn(program: &Path, one: &Loop) -> Result<f64, String> {
+    let (twice, once) = (count(program, one, 2 * one.turns)?, count(program, one, one.turns)?);
+    let by = if one.by == By::Call { twice.calls as f64 - once.calls as f64 } else { one.turns as f64 };
+    Ok((twice.instructions as f64 - once.instructions as f64) / by)
 }
 
 fn count(program: &Path, one: &Loop, turns: u64) -> Result<Ran, String> {
@@ -188,16 +219,18 @@ mod tests {
 
     #[test]
     fn a_count_may_rise_a_little() {
-        let text = "| hot loop | instructions |\n|---|--:|\n| a | 100.0 |\n| b | 10.0 |\n";
-        assert_eq!(risen(text, &[("a", 103.9), ("b", 11.2)], |_| 0.03).unwrap(), Vec::<String>::new());
-        assert_eq!(risen(text, &[("a", 104.1), ("b", 9.0)], |_| 0.03).unwrap(), ["a 100.0 → 104.1"]);
-        assert!(risen(text, &[("c", 1.0)], |_| 0.03).is_err() && risen("", &[], |_| 0.03).is_err());
+        let text = "| hot loop | instructions |\n|---|--:|\n| a | 100.0 |\n| b | 50.0 |\n";
+        let committed = Committed::of(text).unwrap();
+        assert_eq!(committed.limit(&pure("a", &[])).unwrap(), 104.0);
+        assert!((committed.limit(&flow("b", &[], 1, By::Turn)).unwrap() - 57.0).abs() < 1e-9);
+        assert!(committed.limit(&pure("c", &[])).is_err() && Committed::of("").is_err());
     }
 
     #[test]
     fn the_document_has_every_count() {
-        let text = fs::read_to_string(root().join(DOCUMENT)).unwrap();
-        let counts = LOOPS.each_ref().map(|one| (one.name, 0.0));
-        assert_eq!(risen(&text, &counts, |_| 0.0), Ok(Vec::new()));
+        let committed = Committed::read().unwrap();
+        for one in &LOOPS {
+            assert!(committed.limit(one).unwrap() > TOLERANCE_INSTRUCTIONS);
+        }
     }
 }
