@@ -45,7 +45,8 @@ pub(crate) fn check(page: &str, begin: &str, end: &str, want: &str) {
     if std::env::var_os(UPDATE).is_some() {
         return std::fs::write(path, format!("{before}{begin}{want}{end}{after}")).unwrap();
     }
-    assert_eq!(there, want, "{UPDATE}=1 cargo test -p linerate-results writes docs/{page} anew");
+    let differs = there.lines().zip(want.lines()).find(|(old, new)| old != new).unwrap_or_default();
+    assert!(there == want, "{UPDATE}=1 cargo test -p linerate-results writes docs/{page} anew: first {differs:#?}");
 }
 
 #[test]

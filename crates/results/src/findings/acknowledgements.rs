@@ -2,10 +2,11 @@
 //! Knows counters of the way back; a queue that stands between the two ends is another rule.
 
 use linerate_machine::end::{Direction, Party};
-use linerate_path::budget::{Chain, drops_seen};
+use linerate_path::budget::{Chain, LossLine, drops_seen};
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
+use super::unaccounted::Missing;
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 use crate::total::Total;
@@ -23,7 +24,8 @@ pub(super) const RULE: Rule = Rule {
     name: "acknowledgements",
     says: "TCP's acknowledgements are lost, or wait in a shaper, on their way back to the sender: data waits for them.",
     rests_on: "One direction of TCP that came short. Lost: at least 5 and 20 % of the packets that the receiver's link sent, by counters \
-               of drops of either machine on the way back, and by the receiver's link tx_packets less the sender's link rx_packets. \
+               of drops of either machine on the way back, and by the receiver's link tx_packets less the sender's link rx_packets; and a \
+               smaller part of the data, by the other two counts. \
                Waiting: a discipline at the receiver's egress keeps to a rate and held back at least 10 % of its packets, while \
                a queue on the way, or a window, limited at least 30 % of the time.",
     source: "RFC 3449, section 2 (imperfect and slow acknowledgement ways); tc(8), overlimits.",
@@ -42,16 +44,50 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     lost(case, short.clone()).or_else(|| held(case, short))
 }
 
-fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
-    let sent = case.receiver.link_sent()?;
-    let back = drops_seen(case.shares_machine(), Some(sent), Chain::direct(&case.receiver.seen(), &case.sender.seen()));
-    let dropped: u64 = back.lines.iter().map(|line| line.packets).total();
-    let between = sent.saturating_sub(case.sender.link_received()?);
-    let share = (dropped + between) as f64 / sent.max(1) as f64;
-    if dropped + between < LEAST || share < LOST {
-        return None;
+/// What the way back lost of the packets that the receiver's link sent.
+pub(super) struct LostBack {
+    sent: u64,
+    /// By counters of drops.
+    dropped: Vec<LossLine>,
+    /// Between the two links.
+    between: u64,
+}
+
+impl LostBack {
+    /// `None`: TCP bears it, or it is not counted.
+    pub(super) fn of(case: &Case<'_>) -> Option<LostBack> {
+        let sent = case.receiver.link_sent()?;
+        let dropped =
+            drops_seen(case.shares_machine(), Some(sent), Chain::direct(&case.receiver.seen(), &case.sender.seen()));
+        let between = sent.saturating_sub(case.sender.link_received()?);
+        let back = LostBack { sent, dropped: dropped.lines, between };
+        (back.packets() >= LEAST && back.share() >= LOST).then_some(back)
     }
-    let largest = back.lines.iter().max_by_key(|line| line.packets).filter(|line| line.packets >= between);
+
+    fn packets(&self) -> u64 {
+        self.dropped.iter().map(|line| line.packets).total() + self.between
+    }
+
+    fn share(&self) -> f64 {
+        self.packets() as f64 / self.sent.max(1) as f64
+    }
+
+    /// Whether the two links lost as large a part of the data: then it is the way that loses, and TCP waits for its data.
+    pub(super) fn is_of_both_ways(&self, case: &Case<'_>) -> bool {
+        let ahead = case.sender.link_sent().zip(case.receiver.link_received());
+        ahead.is_some_and(|(sent, arrived)| sent.saturating_sub(arrived) >= LEAST)
+            && Missing::of(case).is_some_and(|missing| missing.is_between() && missing.loss.ratio >= self.share())
+    }
+
+    /// A clause that says so.
+    pub(super) fn clause(&self) -> String {
+        format!("of {} packets on the way back {} were lost, {}", self.sent, self.packets(), percent(self.share()))
+    }
+}
+
+fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
+    let back = LostBack::of(case).filter(|back| !back.is_of_both_ways(case))?;
+    let largest = back.dropped.iter().max_by_key(|line| line.packets).filter(|line| line.packets >= back.between);
     let (machine, place) = match largest {
         Some(line) => (Some(line.end), format!("at the {}: {}", line.end, line.stage)),
         None => (None, "between the two ends".to_owned()),
@@ -59,8 +95,8 @@ fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
     let sentence = format!("TCP's acknowledgements are lost {place}, and the {} waits for them.", case.sender.end);
     Some(
         RULE.finds(case, machine.and_then(Party::end), Sureness::Likely, 0.95, sentence)
-            .because(format!("of {sent} packets on the way back {} were lost, {}", dropped + between, percent(share)))
-            .because_of(back.lines.iter().map(|line| line.evidence()))
+            .because(back.clause())
+            .because_of(back.dropped.iter().map(|line| line.evidence()))
             .because_of(short)
             .wrong_if("It is wrong if as little comes through where nothing is lost on the way back.")
             .explains(&EXPLAINS),

@@ -4,6 +4,7 @@
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
+use super::acknowledgements::LostBack;
 use super::case::{Case, FEW, percent, tidy};
 use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern};
@@ -87,17 +88,22 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
     let limits = permitted.is_some_and(|permitted| got <= permitted * case.streams() * ABOUT);
-    let sentence = match limits {
-        true => "Segments are lost between the two ends, and TCP goes as fast as that lets it.".to_owned(),
-        false => "Segments are lost between the two ends.".to_owned(),
+    let back = LostBack::of(case).filter(|back| back.is_of_both_ways(case));
+    let sentence = match (&back, limits) {
+        (Some(_), _) => "Segments and acknowledgements are lost between the two ends.".to_owned(),
+        (None, true) => "Segments are lost between the two ends, and TCP goes as fast as that lets it.".to_owned(),
+        (None, false) => "Segments are lost between the two ends.".to_owned(),
     };
-    let weight = if limits { 0.8 } else { 0.5 };
+    let weight = if limits || back.is_some() { 0.8 } else { 0.5 };
+    // Where acknowledgements are lost too, only TCP's timer goes on: what looks like silence and long round trips is its.
+    let timer: &'static [&'static str] = if back.is_some() { &["outage", "bottleneck"] } else { &[] };
     let kind = tcp.congestion_control.as_deref().unwrap_or("TCP");
     Some(
         RULE.finds(case, None, Sureness::Likely, weight, sentence)
             .because(format!("{lost} of {sent} segments never arrived, {}", percent(ratio)))
             .because(format!("counters of both machines saw {} packets dropped", case.drops_seen()))
             .because(format!("{} of the segments were retransmitted", percent(share)))
+            .because_of(back.map(|back| back.clause()))
             .because_of(permitted.map(|bps| {
                 format!(
                     "{kind} reaches about {} Mbit/s at this loss and a round trip of {} ms, and {} came through",
@@ -110,7 +116,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "It is wrong if udp-stream at this rate loses nothing; if it loses nothing at half the rate, a policer or a \
                  short queue on the way is the cause, not a bad cable.",
             )
-            .explains(&["sender-cpu", "host-limits", "application-limited"]),
+            .explains(&["sender-cpu", "host-limits", "application-limited"])
+            .explains(timer),
     )
 }
 

@@ -248,6 +248,22 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.loss_budget = Some(Vec::new());
             },
         ),
+        case(
+            "a limit of packets a second in a router, for both ways together",
+            "lossy-path",
+            &["outage"],
+            tcp(Rx, 0.22),
+            |r| {
+                acknowledged(r, [24, 19]);
+                between_links(r, 32, 26);
+                tcp_of(r).retransmissions = 36;
+                (r.losses, r.unaccounted) =
+                    (vec![Losses { sent: 110, arrived: 57, ..of_segments(Rx, 53, 53) }], Some(53));
+                r.loss_budget = Some(Vec::new());
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.81) };
+                r.events = vec![event(1.0, Some(0.9), None, stall)];
+            },
+        ),
         case("acknowledgements that are lost on the way", "acknowledgements", &[], tcp(Rx, 0.9), |r| {
             acknowledged(r, [400, 160]);
         }),
