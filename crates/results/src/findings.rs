@@ -62,6 +62,7 @@ mod sender_starved;
 mod shaper;
 mod slow_answers;
 mod small_buffer;
+mod small_segments;
 mod softirq_backlog;
 mod softirq_cpu;
 mod stack_drops;
@@ -205,6 +206,7 @@ pub const RULES: &[Rule] = &[
     receive_window::RULE,
     send_buffer::RULE,
     mss_multiple::RULE,
+    small_segments::RULE,
     link_speed::RULE,
     host_limits::RULE,
     throttled::RULE,

@@ -464,6 +464,17 @@ fn short_streams() -> Vec<FaultCase> {
             let threads = r.target.threads.as_mut().expect("they are told");
             threads.system_s = 1.96;
         }),
+        case("a router that clamps the MSS", "small-segments", &["sender-cpu"], tcp(Tx, 300.0), |r| {
+            tcp_of(r).mss = 536;
+            let threads = r.target.threads.as_mut().expect("they are told");
+            threads.system_s = 1.96;
+        }),
+        case("an MSS that was asked for", "sender-cpu", &[], tcp(Tx, 300.0), |r| {
+            tcp_of(r).mss = 536;
+            drop(r.asked.insert("mss".to_owned(), "536".to_owned()));
+            let threads = r.target.threads.as_mut().expect("they are told");
+            threads.system_s = 1.96;
+        }),
         case("100 Mbit/s between two gigabit ports", "link-speed", &[], tcp(Tx, 93.5), |r| {
             for machine in [&mut r.target, &mut r.host] {
                 let nic = nic(machine);

@@ -366,6 +366,20 @@ pub(super) fn requests_often_lost(draft: &mut Draft) {
     draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 3);
 }
 
+/// A route asks the sender for small segments, as a router does that clamps the MSS.
+pub(super) fn small_segments(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.case.without_ipv6();
+    draft.lasts(1500, 2500);
+    draft.tcp(None);
+    let end = other(draft.one_way());
+    let mss = draft.between(100, 250);
+    draft.say(format!("the {end}'s route asks for an MSS of {mss}"));
+    draft.before(end, format!("ip route change $(ip -4 route show dev eth0 | head -n 1) dev eth0 advmss {mss}"));
+    // OutSegs (RFC 4022) of the sender: a buffer of GSO counts as many as it is cut into.
+    draft.witness(other(end), "awk '/^Tcp: [0-9]/ {print $12}' /proc/self/net/snmp", 100_000, "segments");
+}
+
 /// A router's next link carries smaller packets, and it says so: datagrams are cut into fragments.
 pub(super) fn mtu(draft: &mut Draft) {
     draft.lies_between(&[Between::Router]);
