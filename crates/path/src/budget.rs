@@ -38,6 +38,7 @@ mod reasons;
 mod seen;
 
 use leg::SeenAt;
+use middle::CountsOf;
 
 /// What the two ends know of a trial's datagrams in one direction, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,7 +144,7 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
     found.reckon_undelivered(most);
     found.reckon_not_forwarded(most);
     if datagrams.fragments <= 1 && datagrams.segments <= 1 {
-        found.reckon_vanished(chain, most);
+        found.reckon_vanished(chain, most, CountsOf::Packets);
     }
     found.attach_reasons(datagrams, chain);
     let mut disagreements = found.disagreements();
@@ -197,6 +198,7 @@ pub fn drops_seen(shared_kernel: bool, most: Option<u64>, chain: Chain<'_>) -> L
         found.reckon_untransmitted(most);
         found.reckon_undelivered(most);
         found.reckon_not_forwarded(most);
+        found.reckon_vanished(chain, most, CountsOf::Buffers);
     }
     found.attach_reasons(&datagrams, chain);
     let mut disagreements = found.disagreements();

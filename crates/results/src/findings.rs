@@ -330,7 +330,8 @@ impl Finding {
 mod tests {
     use std::collections::BTreeSet;
 
-    use linerate_machine::end::End;
+    use linerate_machine::end::{End, Party};
+    use linerate_machine::probe::Protocol;
     use linerate_path::budget::{Chain, Seen, drops_seen};
     use linerate_path::stage::Stage;
     use linerate_trial::doubt::{Doubt, Doubted};
@@ -339,6 +340,8 @@ mod tests {
     use linerate_trial::spec::{Spec, Workload};
 
     use super::*;
+    use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
+    use crate::sample;
     use crate::time_budget::{Limit, TimeLine};
 
     /// Whether `--set` would take it.
@@ -605,6 +608,35 @@ mod tests {
         };
         check(0.005, true);
         check(0.05, false);
+    }
+
+    #[test]
+    fn a_middle_that_does_not_forward_is_named() {
+        let record = |sysctl: &str, gateway: Option<&str>| {
+            let mut record = record_of("the host sends less than it was asked");
+            let middle = record.middle.insert(sample::middle());
+            middle.machine.environment.sysctls.insert("net.ipv4.ip_forward".to_owned(), sysctl.to_owned());
+            let gateway = gateway.map(|text| text.parse().expect("an address"));
+            let route = Passed::Route { interface: Some("eth0".to_owned()), gateway, local: false };
+            let place = Place::Between { left_by: vec!["eth0".to_owned()], expected: None, arrives_at: None };
+            let lost = Failed::Lost { from: End::Host, is_answer: false, place, everything: false, drops: Vec::new() };
+            let probe = Probe::Transport { transport: Protocol::Udp, asker: End::Host };
+            let steps = vec![
+                Step { probe: Probe::Route { from: End::Host }, came: StepResult::Passed(route) },
+                Step { probe, came: StepResult::Failed(lost) },
+            ];
+            record.examination = Some(Examination { seconds: 1.0, steps, cause: Some(1) });
+            record
+        };
+        let first = |record: &Record| {
+            let finding =
+                findings(record).into_iter().find(|one| one.name == "nothing-comes-through").expect("it failed");
+            (finding.machine, finding.sure)
+        };
+        assert_eq!(first(&record("0", Some("10.0.0.254"))), (Some(Party::Middle), Sureness::Sure));
+        // It forwards, or is a bridge, whose sysctl says nothing.
+        assert_eq!(first(&record("1", Some("10.0.0.254"))), (None, Sureness::Likely));
+        assert_eq!(first(&record("0", None)), (None, Sureness::Likely));
     }
 
     #[test]

@@ -47,6 +47,7 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.udp_mem",
     "net.ipv4.udp_rmem_min",
     "net.ipv4.udp_wmem_min",
+    "net.ipv4.ip_forward",
     "net.ipv4.ip_no_pmtu_disc",
     "net.ipv4.ip_early_demux",
     "net.ipv4.ipfrag_high_thresh",
@@ -58,6 +59,7 @@ const SYSCTLS: &[&str] = &[
     "net.ipv6.neigh.default.gc_thresh3",
     "net.ipv6.ip6frag_high_thresh",
     "net.ipv6.ip6frag_time",
+    "net.ipv6.conf.all.forwarding",
     "net.ipv6.conf.INTERFACE.disable_ipv6",
     "net.ipv6.conf.INTERFACE.mtu",
 ];

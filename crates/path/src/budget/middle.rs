@@ -10,6 +10,17 @@ use crate::stage::Stage;
 
 /// Fewer may be what the middle itself sends and receives: questions for addresses, a bridge's own frames.
 const FEW: u64 = 10;
+/// Segments of TCP in the largest buffer (GSO): 64 KiB of 1448 bytes each.
+const LARGEST: i128 = 45;
+
+/// What the counters of interfaces count of a trial's traffic.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CountsOf {
+    /// Each of its packets.
+    Packets,
+    /// Of TCP segments, or buffers of several: as many at one interface as at the other, unless the middle merges them (GRO).
+    Buffers,
+}
 
 impl Findings {
     /// What the middle's IP received, neither forwarded nor kept, and counted as no error was dropped in between: by a
@@ -25,8 +36,8 @@ impl Findings {
 
     /// What came in by one interface, did not leave by the other, and no counter of the middle saw dropped: frames that a
     /// bridge filtered are counted nowhere. Not where most of what is missing went elsewhere: the interfaces count other
-    /// frames too.
-    pub(super) fn reckon_vanished(&mut self, chain: Chain<'_>, most: i128) {
+    /// frames too. Nor where more of TCP are missing than can be lost: then the middle merges them.
+    pub(super) fn reckon_vanished(&mut self, chain: Chain<'_>, most: i128, counts: CountsOf) {
         let Some(Between { input, output, .. }) = chain.middle else { return };
         let of = |seen: &Seen<'_>, stage| frames_at(seen, stage);
         let (Some((came, mut counters)), Some((left, of_output))) =
@@ -43,7 +54,9 @@ impl Findings {
         let known: u64 = self.middle.iter().filter(|one| between(one.drop.stage)).map(|one| one.net).sum();
         let vanished = came.saturating_sub(left).saturating_sub(known);
         let rest = (most - self.sum()).max(0);
-        if vanished < FEW || i128::from(vanished) * 2 < rest || rest == 0 {
+        let holds = if counts == CountsOf::Buffers { LARGEST } else { 1 };
+        let is_merged = counts == CountsOf::Buffers && i128::from(vanished) > rest + rest / 4;
+        if vanished < FEW || i128::from(vanished) * 2 * holds < rest || rest == 0 || is_merged {
             return;
         }
         let packets = u64::try_from(rest).map_or(vanished, |rest| vanished.min(rest));
@@ -88,7 +101,7 @@ fn at_interface(counted: Counted, seen: &Seen<'_>) -> Counted {
 mod tests {
     use linerate_machine::end::{Direction, End, Party};
 
-    use super::super::{Leg, LossBudget, loss_budget};
+    use super::super::{Leg, LossBudget, drops_seen, loss_budget};
     use super::*;
     use crate::stage::Counters;
 
@@ -233,6 +246,32 @@ mod tests {
         // Counted where it was dropped.
         let queue: List = &[(Stage::Qdisc, "p1 tbf drops", 300), (Stage::DriverTxRing, "link tx_packets", 702)];
         check(&budget(700, false, [&[], input, queue, &[]]), &[(Leg::MiddleOut, Stage::Qdisc, 300)], 0);
+    }
+
+    #[test]
+    fn segments_that_do_not_leave_a_router_are_lost_there_unless_it_merges_them() {
+        let lost = |came, left, lost| {
+            let [sender, receiver] = [End::Host, End::Target].map(|end| Seen::new(end, &counters(&[]), None));
+            let input = Seen::of_middle(
+                Direction::Rx,
+                "p0",
+                &counters(&[(Stage::DriverRxRing, "link rx_packets", came)]),
+                None,
+            );
+            let output = Seen::of_middle(
+                Direction::Rx,
+                "p1",
+                &counters(&[(Stage::DriverTxRing, "link tx_packets", left)]),
+                None,
+            );
+            let middle =
+                Between { input: &input, output: &output, shares_with_sender: false, shares_with_receiver: false };
+            let chain = Chain { sender: &sender, receiver: &receiver, middle: Some(middle) };
+            drops_seen(false, Some(lost), chain).lines.iter().map(|line| line.packets).collect::<Vec<_>>()
+        };
+        // As many as were lost, or buffers of some segments each; or merged by ten, and lost elsewhere.
+        assert_eq!((lost(1000, 930, 75), lost(1000, 930, 700)), (vec![70], vec![70]));
+        assert_eq!((lost(1000, 100, 75), lost(1000, 991, 75)), (vec![], vec![]));
     }
 
     #[test]

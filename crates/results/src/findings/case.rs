@@ -319,7 +319,12 @@ impl<'a> Case<'a> {
 
     /// What the trial counts one by one.
     pub(super) fn noun(&self) -> &'static str {
-        self.losses().map_or("datagrams", |losses| losses.of.name())
+        let usual = match self.record.workload {
+            Workload::TcpStream | Workload::TcpRr | Workload::TcpCrr => Counted::Segments,
+            Workload::Frames => Counted::Frames,
+            Workload::UdpStream | Workload::UdpRr => Counted::Datagrams,
+        };
+        self.losses().map_or(usual, |losses| losses.of).name()
     }
 
     /// The time budget of this direction, the longest line first; of transactions there is one for both.

@@ -6,7 +6,7 @@ use linerate_machine::end::End;
 use super::case::Case;
 use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness, mtu_mismatch};
-use crate::examination::{Failed, Place, Probe, StepResult};
+use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
 use crate::total::Total;
 
 pub(super) const RULE: Rule = Rule {
@@ -39,7 +39,15 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         Failed::Lost { from, .. } => Some(*from),
         _ => step.probe.end(),
     };
-    let sentence = capital(&step.sentence());
+    let middle = not_forwarding(case, examination, failed);
+    let said = capital(&step.sentence());
+    let (sentence, sure, said) = match &middle {
+        Some(sysctl) => {
+            let sentence = format!("The machine in the middle does not forward: its {sysctl} is 0");
+            (sentence, Sureness::Sure, Some(said))
+        }
+        None => (said, sure, None),
+    };
     let passed = examination.steps.iter().filter(|step| matches!(step.came, StepResult::Passed(_))).count();
     let failed_too = examination.steps.iter().filter(|step| step.has_failed()).count();
     let size = matches!(step.probe, Probe::Size { .. });
@@ -52,6 +60,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             examination.seconds,
             step.name()
         ))
+        .because_of(said)
         .because_of(refused(case, failed))
         .wrong_if(if size {
             "It is wrong if packets of that size pass by another way (ping -M do -s)."
@@ -61,7 +70,17 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .explains(&EVERYTHING);
     // That an end takes less than the other sends says more than that large packets do not pass.
     finding.explains.retain(|name| !size || *name != mtu_mismatch::RULE.name);
-    Some(finding)
+    Some(if middle.is_some() { finding.on_middle() } else { finding })
+}
+
+/// The sysctl by which the machine in the middle, over which a route of an end goes, forwards nothing.
+fn not_forwarding(case: &Case<'_>, examination: &Examination, failed: &Failed) -> Option<&'static str> {
+    let is_between = matches!(failed, Failed::Lost { place: Place::Between { .. } | Place::Unseen, .. });
+    let is_routed = |step: &Step| matches!(&step.came, StepResult::Passed(Passed::Route { gateway: Some(_), .. }));
+    let sysctl = if case.is_ipv4() { "net.ipv4.ip_forward" } else { "net.ipv6.conf.all.forwarding" };
+    let sysctls = &case.record.middle.as_ref()?.machine.environment.sysctls;
+    let is_off = sysctls.get(sysctl).is_some_and(|value| value.trim() == "0");
+    (is_between && is_off && examination.steps.iter().any(is_routed)).then_some(sysctl)
 }
 
 /// What ICMP said in the trial to who sent what was lost; routers and filters say it so seldom that probes right after may hear nothing

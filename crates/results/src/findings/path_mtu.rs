@@ -51,7 +51,7 @@ impl Case<'_> {
         (path < link && (path + 1..=link).contains(&(message.saturating_add(headers)))).then_some((path, link, message))
     }
 
-    fn is_ipv4(&self) -> bool {
+    pub(super) fn is_ipv4(&self) -> bool {
         self.asked.as_ref().is_none_or(|asked| asked.ip != Some(linerate_trial::spec::Ip::V6))
     }
 }
