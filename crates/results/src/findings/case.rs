@@ -320,9 +320,9 @@ impl<'a> Case<'a> {
     /// What the trial counts one by one.
     pub(super) fn noun(&self) -> &'static str {
         let usual = match self.record.workload {
-            Workload::TcpStream | Workload::TcpRr | Workload::TcpCrr => Counted::Segments,
             Workload::Frames => Counted::Frames,
-            Workload::UdpStream | Workload::UdpRr => Counted::Datagrams,
+            workload if workload.is_tcp() => Counted::Segments,
+            _ => Counted::Datagrams,
         };
         self.losses().map_or(usual, |losses| losses.of).name()
     }
