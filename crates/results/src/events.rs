@@ -128,6 +128,16 @@ const FEW_BEFORE: f64 = 0.05;
 /// Loss stays that is in so many of the slices, of which there are so many.
 const STAYS: f64 = 0.8;
 const LOSSY_SLICES: usize = 6;
+/// A rate has changed that is so many times the other one, each for this part of the trial at least, and so many slices; and so many
+/// of each are nearer to their own than to the other's.
+const CHANGED: f64 = 1.5;
+const CHANGED_FOR: f64 = 0.1;
+const CHANGED_SLICES: usize = 5;
+const NEAR: f64 = 0.8;
+/// At once: a rate that grows little by little is TCP's window.
+const AT_ONCE: usize = 2;
+/// Less than this part of the other rate is a silence, which is told otherwise.
+const SILENT: f64 = 0.005;
 /// A trial that has more stalls than this has something else.
 const MOST: usize = 50;
 /// Others' traffic is worth a word from this rate on, octets a second, and from this part of the trial's own.
@@ -151,6 +161,7 @@ pub(crate) fn events(
     for way in ways {
         events.extend(silences(way));
         events.extend(loss_began(way).filter(|_| matches!(workload, Workload::UdpStream | Workload::Frames)));
+        events.extend(rate_changed(way).filter(|_| workload.is_stream()));
     }
     for (outcome, other) in [(target, host), (host, target)] {
         let sent = workload.is_stream().then_some(&other.timeline);
@@ -271,6 +282,51 @@ fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
     let direction = Some(way.direction);
     let what = Happening::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
     Some(Event { at_s, for_s: None, within_s: seconds(ends[first]) - at_s, end: None, what })
+}
+
+/// The moment from which on a stream has another rate, which it keeps: a link that negotiated anew, a shaper that was set, another
+/// way.
+fn rate_changed(way: &Arrivals<'_>) -> Option<Event> {
+    let ends = &way.seen.ends_ns;
+    let mut octets = vec![0.0; ends.len()];
+    for flow in way.of_timeline(way.seen) {
+        let moved = flow.columns.0.get(&FlowColumn::Octets).filter(|values| values.len() == ends.len())?;
+        octets.iter_mut().zip(moved).for_each(|(sum, value)| *sum += *value as f64);
+    }
+    // The first and the last are no whole ones.
+    let (first, last) = (1, ends.len().checked_sub(1)?);
+    let until = |slice: usize| seconds(ends[slice - 1]);
+    let whole_s = seconds(*ends.last()?);
+    let sums: Vec<f64> = std::iter::once(0.0)
+        .chain(octets.iter().scan(0.0, |sum, octets| {
+            *sum += octets;
+            Some(*sum)
+        }))
+        .collect();
+    let rate = |from: usize, to: usize| (sums[to] - sums[from]) / (until(to) - until(from)).max(1e-6);
+    let is_long =
+        |from: usize, to: usize| to >= from + CHANGED_SLICES && until(to) - until(from) >= CHANGED_FOR * whole_s;
+    // Where the two sides differ most, for their lengths.
+    let parted = |at: usize| {
+        let (before_s, after_s) = (until(at) - until(first), until(last) - until(at));
+        before_s * after_s * (rate(first, at) - rate(at, last)).powi(2)
+    };
+    let may_be = (first + 1..last).filter(|at| is_long(first, *at) && is_long(*at, last));
+    let at = may_be.max_by(|a, b| parted(*a).total_cmp(&parted(*b)))?;
+    let (before, after) = (rate(first, at), rate(at, last));
+    let (less, more) = (before.min(after), before.max(after));
+    let middle = (before + after) / 2.0;
+    let is_near = |slice: usize, own: f64| (rate(slice, slice + 1) > middle) == (own > middle);
+    let near = |from: usize, to: usize, own: f64| {
+        (from..to).filter(|slice| is_near(*slice, own)).count() as f64 >= NEAR * (to - from) as f64
+    };
+    let at_once = (rate(at - AT_ONCE, at) - rate(at, at + AT_ONCE)).abs() >= (more - less) / 2.0;
+    if more <= CHANGED * less || less <= SILENT * more || !near(first, at, before) || !near(at, last, after) || !at_once {
+        return None;
+    }
+    let [from_bps, to_bps] = [before, after].map(|rate| (rate * 8.0).round());
+    let what = Happening::RateChanged { direction: Some(way.direction), from_bps, to_bps };
+    Some(Event { at_s: until(at), for_s: None, within_s: until(at + 1) - until(at), end: None, what })
 }
 
 /// Octets that a message needs beside itself, at most: headers of its packet and of its acknowledgement. A connection of its own has
@@ -577,6 +633,31 @@ mod tests {
         check(|slice| if slice >= 20 && slice % 3 == 0 { 40 } else { 0 }, None);
         check(|slice| if slice < 36 { 0 } else { 40 }, None);
         check(|_| 0, None);
+    }
+
+    #[test]
+    fn a_rate_that_changes_at_once_and_stays_is_told() {
+        let check = |octets: &dyn Fn(u64) -> u64, changed: Option<(f64, f64, f64)>| {
+            let arrived: Vec<u64> = (0..40).map(octets).collect();
+            let (seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 40]]));
+            let told = rate_changed(&of_tcp(&seen, &sent)).map(|event| match event.what {
+                Happening::RateChanged { from_bps, to_bps, .. } => (event.at_s, from_bps / 1e6, to_bps / 1e6),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(told, changed);
+        };
+        // Slices of 50 ms: 6250 octets are 1 Mbit/s.
+        check(&|slice| if slice < 24 { 62_500 } else { 6250 }, Some((1.2, 10.0, 1.0)));
+        check(&|slice| if slice < 10 { 6250 } else { 62_500 }, Some((0.5, 1.0, 10.0)));
+        // Not by a half; too late; a silence; and back again.
+        check(&|slice| if slice < 24 { 62_500 } else { 45_000 }, None);
+        check(&|slice| if slice < 37 { 62_500 } else { 6250 }, None);
+        check(&|slice| if slice < 24 { 62_500 } else { 0 }, None);
+        check(&|slice| if (15..25).contains(&slice) { 6250 } else { 62_500 }, None);
+        // A window that grows, and one that goes up and down.
+        check(&|slice| 2000 * slice, None);
+        check(&|slice| 20_000 + 4000 * (slice % 10), None);
+        check(&|_| 0, None);
     }
 
     #[test]

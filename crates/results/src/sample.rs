@@ -332,6 +332,11 @@ fn events() -> Vec<Event> {
             None,
             Happening::LossBegan { direction: Some(Direction::Rx), loss_ratio: 0.49, throughput_bps: 20_100_000.0 },
         ),
+        (
+            None,
+            None,
+            Happening::RateChanged { direction: Some(Direction::Rx), from_bps: 190_500_000.0, to_bps: 19_200_000.0 },
+        ),
         (target, None, Happening::More { events: 7 }),
     ];
     let event = |(at, (end, for_s, what)): (usize, (Option<End>, Option<f64>, Happening))| Event {

@@ -60,6 +60,16 @@ pub enum Happening {
         /// Payload bits per second that arrived from then on.
         throughput_bps: f64,
     },
+    /// A stream's rate changed at once and stayed so to the end.
+    RateChanged {
+        /// Which way it went.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+        /// Payload bits per second that arrived until then.
+        from_bps: f64,
+        /// And from then on.
+        to_bps: f64,
+    },
     /// The interface lost its carrier.
     CarrierLost {
         /// Its name.
@@ -141,7 +151,8 @@ impl Happening {
         match self {
             Happening::Stall { direction, .. }
             | Happening::FlowDied { direction, .. }
-            | Happening::LossBegan { direction, .. } => *direction,
+            | Happening::LossBegan { direction, .. }
+            | Happening::RateChanged { direction, .. } => *direction,
             _ => None,
         }
     }
@@ -152,6 +163,7 @@ impl Happening {
             Happening::Stall { .. } => "stall",
             Happening::FlowDied { .. } => "flow-died",
             Happening::LossBegan { .. } => "loss-began",
+            Happening::RateChanged { .. } => "rate-changed",
             Happening::CarrierLost { .. } => "carrier-lost",
             Happening::CarrierBack { .. } => "carrier-back",
             Happening::InterfaceSet { .. } => "interface-set",
@@ -196,6 +208,13 @@ impl Display for Happening {
                 "loss began and stayed: {:.1} % from then on, and {:.1} Mbit/s came through",
                 loss_ratio * 100.0,
                 throughput_bps / 1e6
+            ),
+            Happening::RateChanged { from_bps, to_bps, .. } => write!(
+                f,
+                "throughput {} from {:.1} to {:.1} Mbit/s and stayed so",
+                if to_bps < from_bps { "fell" } else { "rose" },
+                from_bps / 1e6,
+                to_bps / 1e6
             ),
             Happening::CarrierLost { interface } => write!(f, "{interface} lost its carrier"),
             Happening::CarrierBack { interface } => write!(f, "{interface} got its carrier back"),

@@ -19,7 +19,8 @@ pub(super) const RULE: Rule = Rule {
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
                while nothing stood at the sender's egress and both ends had CPU time left. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
-               Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on. What drops each of so many \
+               Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
+               (rate-changed). What drops each of so many \
                looks the same at one rate, and is named too where the share is one of a whole number.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
     suggests: &[],
@@ -62,7 +63,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let short = case.short()?;
     let tcp = case.tcp()?;
-    let mbit = case.throughput_bps()? / 1e6;
+    let slowed = case.slowed();
+    let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.throughput_bps())? / 1e6;
     let sentence =
         format!("A slower link or a shaper between the two ends limits: about {} Mbit/s pass it.", tidy(mbit));
     let trips = tcp.min_rtt_s.map(|least| {
@@ -71,6 +73,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence)
             .because(format!("a queue stood on the way {} of the time", percent(queued)))
+            .because_of(slowed.map(|(clause, _)| clause))
             .because_of(trips)
             .because(short)
             .wrong_if("It is wrong if round trips are as long without any traffic, or as much comes through several ways at once.")

@@ -370,6 +370,14 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// A clause that the throughput fell in mid-trial and stayed so, and bits per second from then on.
+    pub(super) fn slowed(&self) -> Option<(String, f64)> {
+        self.events().find_map(|event| match event.what {
+            Happening::RateChanged { from_bps, to_bps, .. } if to_bps < from_bps => Some((event.to_string(), to_bps)),
+            _ => None,
+        })
+    }
+
     /// Seconds, of the measured part, in which events of this kind held on; and how many there were.
     pub(super) fn held(&self, is: impl Fn(&Event) -> bool) -> (f64, usize) {
         let span = self.span_s().unwrap_or(f64::INFINITY);

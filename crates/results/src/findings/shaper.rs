@@ -7,13 +7,16 @@ use crate::time_budget::Limit;
 
 /// From this share of the time on.
 const SHARE: f64 = 0.3;
+/// Or from this one, where no more is missing of what was to come through.
+const PART: f64 = 0.1;
 /// From this share of its packets on a discipline holds requests or answers back.
 const HELD: f64 = 0.1;
 
 pub(super) const RULE: Rule = Rule {
     name: "shaper",
     says: "A queueing discipline at the sender's egress keeps to a rate, and is what limits.",
-    rests_on: "The time budget's line shaper with at least 30 % of the time: frames stood in a discipline that keeps to a rate, or \
+    rests_on: "The time budget's line shaper with at least 30 % of the time, or 10 % and as much as is missing of what was to come \
+               through: frames stood in a discipline that keeps to a rate, or \
                it held them back (overlimits). Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
                to a rate and held back at least 10 % of its packets.",
     source: "tc(8), tc-tbf(8); Linux struct gnet_stats_queue (linux/gen_stats.h).",
@@ -46,7 +49,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.record.workload.is_stream() {
         return find_of_requests(case);
     }
-    let line = case.time().find(|line| line.limit == Limit::Shaper && line.share >= SHARE)?;
+    let line = case.time().find(|line| line.limit == Limit::Shaper)?;
+    let is_all = line.share >= PART && case.missing_share().is_some_and(|missing| line.share >= missing);
+    if line.share < SHARE && !is_all {
+        return None;
+    }
     let short = case.short()?;
     let side = case.sender;
     let nic = side.nic()?;
@@ -55,6 +62,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, Some(side.end), Sureness::Likely, line.share * 0.85, sentence)
             .because(format!("frames waited in it {} of the time", percent(line.share)))
+            .because_of(case.slowed().map(|(clause, _)| clause))
             .because_of(kinds.map(|kinds| format!("the discipline is {kinds}")))
             .because(short)
             .attempt(side.setting("qdisc"), "default", "throughput")
