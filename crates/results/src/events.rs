@@ -321,7 +321,8 @@ fn rate_changed(way: &Arrivals<'_>) -> Option<Event> {
         (from..to).filter(|slice| is_near(*slice, own)).count() as f64 >= NEAR * (to - from) as f64
     };
     let at_once = (rate(at - AT_ONCE, at) - rate(at, at + AT_ONCE)).abs() >= (more - less) / 2.0;
-    if more <= CHANGED * less || less <= SILENT * more || !near(first, at, before) || !near(at, last, after) || !at_once {
+    if more <= CHANGED * less || less <= SILENT * more || !near(first, at, before) || !near(at, last, after) || !at_once
+    {
         return None;
     }
     let [from_bps, to_bps] = [before, after].map(|rate| (rate * 8.0).round());

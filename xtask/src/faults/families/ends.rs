@@ -129,6 +129,43 @@ pub(super) fn router_shaper(draft: &mut Draft) {
     draft.witness(Place::Middle, &overlimits, 50, "overlimits");
 }
 
+/// A shaper at the sender, or of the router, is set to a part of its rate in mid-trial.
+pub(super) fn slows_down(draft: &mut Draft) {
+    let is_own = draft.one_in(2);
+    draft.lies_between(if is_own { &PLAIN } else { &[Between::Router] });
+    draft.lasts(3000, 4000);
+    let mbps = draft.scaled(8, 30);
+    let first = mbps * draft.between(3, 6);
+    draft.case.carries_bps = Some(mbps * 1_000_000);
+    let sender = draft.one_way();
+    if draft.one_in(2) {
+        draft.tcp(None);
+    } else {
+        draft.udp(20, 40);
+        draft.case.set.retain(|set| !set.starts_with("rate"));
+        draft.set("rate", format!("{}M", mbps * 2));
+    }
+    let (place, link) = match (is_own, sender) {
+        (true, _) => {
+            draft.case.at = Some(sender);
+            (Place::from(sender), "eth0")
+        }
+        (false, End::Target) => (Place::Middle, "far"),
+        (false, End::Host) => (Place::Middle, "near"),
+    };
+    let at = draft.between(1000, 1500);
+    draft.say(format!(
+        "a TBF at {} of {first} Mbit/s has {mbps} from {at} ms on",
+        if is_own { "the sender" } else { "the router" }
+    ));
+    let limit = mbps * 125 * draft.between(30, 80);
+    let tbf =
+        |word: &str, mbps: u64| format!("tc qdisc {word} dev {link} root tbf rate {mbps}mbit burst 20k limit {limit}");
+    draft.before(place, tbf("replace", first));
+    draft.after(at, What::Shell(place, tbf("change", mbps)));
+    draft.witness(place, &OVERLIMITS.replace("eth0", link), 50, "overlimits");
+}
+
 pub(super) fn small_buffer(draft: &mut Draft) {
     draft.lies_between(&PLAIN);
     draft.lasts(1000, 2000);
