@@ -43,6 +43,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let finding = RULE
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence())
+        .because_of(case.slowed().map(|(clause, _)| clause))
         .because(case.of_loss(&at))
         .because_of(kind.map(|kind| format!("the discipline is {kind}")))
         .because_of(length.filter(|_| !shapes).map(|length| format!("the queue holds {length} packets")))
