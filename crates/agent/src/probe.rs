@@ -65,6 +65,7 @@ impl Probing {
             arp: order.arp,
             udp: order.udp,
             tcp: order.tcp,
+            connections: order.connections,
             sizes: &order.sizes,
             size_time: Duration::try_from_secs_f64(order.size_time_s).unwrap_or_default(),
             hops: order.hops,

@@ -407,6 +407,9 @@ pub struct ProbeOrder {
     /// The witness's port for connections.
     #[serde(default)]
     pub tcp: Option<u16>,
+    /// Connections that are to be open at once, where the first one's secret was answered.
+    #[serde(default)]
+    pub connections: u16,
     /// Instead of a few small datagrams: packets of so many octets that may not be fragmented, 20 sizes at most. Only to an
     /// address that has answered small ones.
     #[serde(default)]

@@ -80,6 +80,13 @@ pub enum Probe {
         /// Who asks.
         asker: End,
     },
+    /// Connections of TCP at once.
+    Connections {
+        /// Who asks.
+        asker: End,
+        /// So many.
+        connections: u16,
+    },
     /// Packets as large as the sender's link allows.
     Size {
         /// Who sends.
@@ -146,6 +153,8 @@ pub enum Passed {
     Answered { answered: u64, median_s: Option<f64> },
     /// A connection opens in this time, and full segments pass.
     Connected { handshake_s: Option<f64> },
+    /// So many connections are open at once.
+    Connections { open: u16 },
     /// So large a packet passes; where it is smaller than what the link allows, by this machine's word.
     Size { octets: u32, told_by: Option<IpAddr> },
     /// So many routers.
@@ -185,6 +194,8 @@ pub enum Failed {
     Full { room: Exhausted, used: u64, of: u64 },
     /// Nothing was answered: what was sent by `from` was lost there.
     Lost { from: End, is_answer: bool, place: Place, everything: bool, drops: Vec<LossLine> },
+    /// So many connections are open at once, and no more are to be had.
+    Connections { open: u16 },
     /// Packets up to this size pass, larger ones do not; and nobody says so.
     Size { largest: u32, mtus: PerEndMtu, place: Option<Place>, drops: Vec<LossLine> },
     /// Packets with so many hops to live do not get over so many routers.
@@ -295,6 +306,7 @@ impl Step {
             Probe::Room { end } => format!("limits of the {end}"),
             Probe::Echo { asker } => format!("ICMP echo, {asker} asks"),
             Probe::Transport { transport, asker } => format!("{}, {asker} asks", transport.name()),
+            Probe::Connections { asker, connections } => format!("TCP, {connections} at once, {asker} asks"),
             Probe::Size { from, octets } => format!("UDP, {octets} bytes to {}", from.other()),
             Probe::Hops { from } => format!("hops, {from} to {}", from.other()),
             Probe::Requests { workload, asker, there, back } => {
@@ -326,7 +338,10 @@ impl Probe {
             Probe::Route { from } | Probe::Neighbour { from } | Probe::Size { from, .. } | Probe::Hops { from } => {
                 Some(from)
             }
-            Probe::Echo { asker } | Probe::Transport { asker, .. } | Probe::Requests { asker, .. } => Some(asker),
+            Probe::Echo { asker }
+            | Probe::Transport { asker, .. }
+            | Probe::Connections { asker, .. }
+            | Probe::Requests { asker, .. } => Some(asker),
             Probe::Addresses => None,
         }
     }

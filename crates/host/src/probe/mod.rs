@@ -30,6 +30,9 @@ const LEN: usize = 21;
 /// What is sent over a connection once it has answered: a few full segments of Ethernet, which a slow link takes a second for.
 const FILLING: usize = 8 << 10;
 
+/// As many connections at once as a trial has streams.
+const MOST_CONNECTIONS: u16 = linerate_trial::spec::MAX_STREAMS;
+
 /// The octets of a probe.
 fn message(secret: &Secret, number: u32, is_answer: bool) -> [u8; LEN] {
     let mut octets = [0; LEN];

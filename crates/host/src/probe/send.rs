@@ -11,7 +11,7 @@ use linerate_machine::probe::{
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::{FILLING, LEN, Secret, arp, headers, icmp_error, message, read, refusal, way};
+use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, arp, headers, icmp_error, message, read, refusal, way};
 use crate::interfaces::{self, Link};
 use crate::sys;
 use crate::sys::message::{Message, ORIGIN_ICMP, ORIGIN_ICMP6, QueuedError};
@@ -26,6 +26,8 @@ const ENOUGH: u32 = 3;
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// A SYN that is lost is sent again after a second (RFC 6298).
 const CONNECT_TIME: Duration = Duration::from_millis(1300);
+/// No further one is tried after this time.
+const AT_ONCE_TIME: Duration = Duration::from_millis(1800);
 const TALK_TIME: Duration = Duration::from_millis(1200);
 /// Sizes that are not answered are sent again after this part of the time for them.
 const SIZES_TWICE: u32 = 2;
@@ -54,6 +56,8 @@ pub struct Order<'a> {
     pub udp: Option<u16>,
     /// The port of the witness of connections.
     pub tcp: Option<u16>,
+    /// Connections that are to be open at once.
+    pub connections: u16,
     /// Octets of packets to try, with IP's header, that may not be fragmented.
     pub sizes: &'a [u32],
     /// How long to wait for answers to these.
@@ -263,7 +267,8 @@ fn datagrams(order: &Order<'_>, port: u16) -> Tried {
 }
 
 fn connect(order: &Order<'_>, port: u16) -> TcpTried {
-    let mut tried = TcpTried { reached: TcpReached::Nothing, refusal: None, handshake_ns: None, port: None };
+    let mut tried =
+        TcpTried { reached: TcpReached::Nothing, refusal: None, handshake_ns: None, port: None, at_once: None };
     if let Err(error) = talk(order, port, &mut tried) {
         tried.refusal = Some(refusal(&error));
     }
@@ -296,9 +301,35 @@ fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
     stream.write_all(&vec![0; FILLING])?;
     stream.read_exact(&mut [0])?;
     tried.reached = TcpReached::Filled;
+    tried.at_once = at_once(order, port);
     // All has been said, and acknowledged.
     SockRef::from(&stream).set_linger(None)?;
     Ok(())
+}
+
+/// How many connections are open at once beside one that is: all that are to be, or as many as there may be.
+fn at_once(order: &Order<'_>, port: u16) -> Option<u16> {
+    let began = Instant::now();
+    let mut open = Vec::new();
+    for _ in 1..order.connections.min(MOST_CONNECTIONS) {
+        if began.elapsed() >= AT_ONCE_TIME {
+            return None;
+        }
+        // A SYN that is lost is sent again within this time, and each is tried twice.
+        let Ok(socket) = further(order, port).or_else(|_| further(order, port)) else { break };
+        open.push(socket);
+    }
+    (order.connections > 1).then_some(open.len() as u16 + 1)
+}
+
+fn further(order: &Order<'_>, port: u16) -> io::Result<Socket> {
+    let (local, peer) = (local_at(order), peer_at(order, port));
+    let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
+    set_hops(&SockRef::from(&socket), local.is_ipv4(), order.hops)?;
+    socket.set_linger(Some(Duration::ZERO))?;
+    socket.bind(&local.into())?;
+    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
+    Ok(socket)
 }
 
 /// Datagrams of these sizes, each until it is answered, twice at most.
@@ -399,6 +430,7 @@ mod tests {
             arp: true,
             udp: Some(udp),
             tcp: Some(tcp),
+            connections: 20,
             sizes: &[],
             size_time: Duration::from_millis(300),
             hops: None,
@@ -411,13 +443,13 @@ mod tests {
             "{report:?}"
         );
         assert!(report.echo.as_ref().is_none_or(|echo| echo.answered >= ENOUGH), "{report:?}");
-        assert_eq!(report.tcp.unwrap().reached, TcpReached::Filled);
+        assert_eq!(report.tcp.map(|tcp| (tcp.reached, tcp.at_once)), Some((TcpReached::Filled, Some(20))));
         let sizes =
             probe(&Order { sizes: &[1500, 60, 200_000], echo: false, arp: false, tcp: None, ..order.clone() }).sizes;
         assert_eq!(sizes.iter().map(|one| one.sent).collect::<Vec<_>>(), [1, 1, 0], "{sizes:?}");
         let heard = witness.report();
         assert!(heard.datagrams.iter().any(|(octets, _)| *octets == 1500), "{heard:?}");
-        assert_eq!((heard.connections, heard.hops), (1, Some(64)));
+        assert_eq!((heard.connections > 0, heard.hops), (true, Some(64)));
         // A stranger's secret is answered by nobody.
         let stranger = Order { secret: [1; 16], echo: false, arp: false, ..order };
         let report = probe(&stranger);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use linerate_machine::probe::{Refusal, Seen, WitnessReport};
 use socket2::{Domain, Socket, Type};
 
-use super::{FILLING, LEN, Secret, headers, message, packet, read, refusal};
+use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, headers, message, packet, read, refusal};
 use crate::sys;
 use crate::{interfaces, sys::packet::Way};
 
@@ -67,7 +67,7 @@ impl Witness {
         let _ = sys::message::tell_hops(&udp, local.is_ipv4());
         let tcp = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
         tcp.bind(&at.into())?;
-        tcp.listen(4)?;
+        tcp.listen(MOST_CONNECTIONS.into())?;
         let tcp: TcpListener = tcp.into();
         tcp.set_nonblocking(true)?;
         let ports = (udp.local_addr()?.port(), tcp.local_addr()?.port());

@@ -45,6 +45,8 @@ pub(crate) struct Scope {
     direction: Direction,
     is_stream: bool,
     hops: Option<u8>,
+    /// Over TCP, at once.
+    connections: u16,
 }
 
 impl Scope {
@@ -63,6 +65,7 @@ impl Scope {
             direction: spec.direction,
             is_stream: !of_requests,
             hops: spec.ttl,
+            connections: if spec.workload.is_udp() { 0 } else { spec.streams },
         }
     }
 }
@@ -255,6 +258,7 @@ impl Examiner<'_> {
             self.sizes(&evidence, &interfaces)?;
             // Last, for a connection moves full segments too.
             self.transports(&evidence, Protocol::Tcp);
+            self.connections(&evidence);
         }
         // Witnesses end.
         for stop in End::BOTH.map(|end| able[end].then(|| self.pair.client(end).send(Request::Stop))) {
@@ -338,6 +342,7 @@ impl Examiner<'_> {
                     arp: !self.pair.is_one(),
                     udp: ports.map(|ports| ports.0),
                     tcp: ports.map(|ports| ports.1),
+                    connections: self.scope.filter(|scope| scope.asker == end).map_or(0, |scope| scope.connections),
                     hops: self.scope.and_then(|scope| scope.hops),
                     ..self.order(&evidence, end, interfaces, secret)
                 };
@@ -363,6 +368,7 @@ impl Examiner<'_> {
             arp: false,
             udp: None,
             tcp: None,
+            connections: 0,
             sizes: Vec::new(),
             size_time_s: 0.0,
             hops: None,
@@ -439,6 +445,18 @@ impl Examiner<'_> {
             let came = evidence.of_transport(transport, asker);
             self.say(Probe::Transport { transport, asker }, came);
         }
+    }
+
+    /// Whether as many connections pass at once as the trial has.
+    fn connections(&mut self, evidence: &Evidence) {
+        let Some(Scope { asker, connections, .. }) = self.scope else { return };
+        let open = evidence.reports[asker].tcp.as_ref().and_then(|tcp| tcp.at_once);
+        let Some(open) = open.filter(|_| connections > 1) else { return };
+        let came = match open >= connections {
+            true => StepResult::Passed(Passed::Connections { open }),
+            false => StepResult::Failed(Failed::Connections { open }),
+        };
+        self.say(Probe::Connections { asker, connections }, came);
     }
 
     /// Whether the kernel of an end takes what comes from the other end, at the interface where it comes.

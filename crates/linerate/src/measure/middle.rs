@@ -133,6 +133,7 @@ impl Middle {
                 arp: false,
                 udp: None,
                 tcp: None,
+                connections: 0,
                 sizes: Vec::new(),
                 size_time_s: 0.0,
                 hops: None,

@@ -50,6 +50,7 @@ impl Passed {
                 let within = handshake_s.map(|within| format!(" in {:.0} µs", within * 1e6)).unwrap_or_default();
                 format!("connects{within}, and full segments pass")
             }
+            Passed::Connections { open } => format!("{open} connections at once"),
             Passed::Size { told_by: None, .. } => "passes whole".to_owned(),
             Passed::Size { octets, told_by: Some(by) } => {
                 format!(
@@ -91,6 +92,14 @@ impl Failed {
             ),
             Failed::Detection { address, detection: Detection::Tentative } => {
                 format!("{address} is not used yet, since duplicate address detection goes on; try again in 2 s")
+            }
+            Failed::Connections { open } => {
+                let asker = probe.end().map_or("machine", End::name);
+                let (connections, pass) = if *open == 1 { ("connection", "passes") } else { ("connections", "pass") };
+                format!(
+                    "{open} {connections} at once {pass} from the {asker}, and no more: a filter, a NAT or connection tracking, \
+                     of either end or between, counts them (nft list ruleset, conntrack -L); try streams={open}"
+                )
             }
             Failed::SameAddress { address } => {
                 format!("both ends have the address {address}; give one of them another")
