@@ -11,6 +11,7 @@ use linerate_machine::end::Party;
 use linerate_path::budget::DropCause;
 use linerate_path::stage::Stage;
 use linerate_results::findings::{Sureness, findings};
+use linerate_results::record::Record;
 use linerate_trial::doubt::DoubtKind;
 use machines::row::{Row, lost_in_middle};
 use machines::{Running, signal};
@@ -86,6 +87,41 @@ fn segments_that_a_bridge_drops_are_accounted_for() {
     let lines = lost_in_middle(&record);
     assert!(matches!(lines[..], [(Stage::Qdisc, _, 1..)]), "{lines:?}");
     assert_eq!(record.unaccounted, Some(0), "{:#?}", record.losses);
+}
+
+#[test]
+fn segments_that_a_router_does_not_forward_are_lost_there() {
+    let Some(row) = Row::of("unsent", Forwards::Router, &TOOLS) else { return };
+    let rule = "add table netdev f; add chain netdev f i { type filter hook ingress device p0 priority 0; }; \
+                add rule netdev f i meta length > 1000 numgen random mod 100 < 5 drop";
+    row.in_middle("nft", &[rule]);
+    // Each segment by itself: a buffer is one packet to whoever drops it.
+    let set = ["direction=rx", "duration=600ms", "warmup=0s", "host.tso=off", "host.gso=off"];
+    let record = row.trial("tcp-stream", &set, &[]);
+    let finding = &findings(&record)[0];
+    assert_eq!((finding.name, finding.machine), ("middle-drops", Some(Party::Middle)), "{:#?}", record.loss_budget);
+    assert!(finding.sentence.contains("segments were dropped by the middle's forwarding"), "{}", finding.sentence);
+}
+
+#[test]
+fn what_keeps_a_trial_from_beginning_in_the_middle_is_named() {
+    let Some(row) = Row::of("closed", Forwards::Router, &TOOLS) else { return };
+    let failed = |plan: &str, set: &[&str]| {
+        let ran = Running::start(row.command(&["run", plan, "--middle", &row.middle()], set)).wait(IN_TIME);
+        assert!(!ran.status.success(), "{ran:#?}");
+        let record: Record = serde_json::from_str(&ran.stdout).unwrap();
+        findings(&record).remove(0)
+    };
+    let counting = "add table ip f; add chain ip f c { type filter hook forward priority 0; }; \
+                    add rule ip f c tcp flags & (syn | ack) == syn ct count over 4 drop";
+    row.in_middle("nft", &[counting]);
+    let finding = failed("tcp-stream", &["streams=12", "duration=300ms", "warmup=0s"]);
+    assert!(finding.sentence.contains("connections at once pass from the host, and no more"), "{}", finding.sentence);
+    row.in_middle("nft", &["flush ruleset"]);
+    row.in_middle("sysctl", &["-qw", "net.ipv4.ip_forward=0"]);
+    let finding = failed("udp-stream", &["rate=1M", "duration=300ms", "warmup=0s"]);
+    assert_eq!(finding.machine, Some(Party::Middle), "{}", finding.sentence);
+    assert!(finding.sentence.contains("net.ipv4.ip_forward is 0"), "{}", finding.sentence);
 }
 
 #[test]
