@@ -46,25 +46,33 @@ pub enum Task {
 
 fn help(program: &str) -> String {
     format!(
-        "{program} generates, receives and counts test traffic on this machine, for a controller (linerate).\n\n\
+        "{program} generates, receives and counts test traffic on this machine,\nfor a controller (linerate).\n\n\
          Usage: {program} --stdio\n       \
          {program} --line DEVICE\n       \
          {program} --listen ADDRESS:PORT --psk-file FILE\n       \
          {program} --menu\n       \
          {program} --new-psk FILE\n\n\
          Options:\n  \
-         --stdio             speak the control conversation on standard input and output\n  \
-         --line DEVICE       speak it on a serial port that passes every octet as it is, one controller after the other\n  \
-         --listen ADDR:PORT  wait for controllers on the network; they must have the key\n  \
-         --menu              menus for a person at this machine's console: settings, screens, remote control\n  \
-         --psk-file FILE     the key: 64 hexadecimal digits, readable by its owner only\n  \
-         --new-psk FILE      make a new key\n  \
-         --allow-commands    with --listen: let who has the key also run commands here, as custom settings need\n  \
-         --allow-dev-mem     with --listen: let who has the key also read device registers in physical memory\n  \
-         --allow-unanswered RATE  with --listen: let who has the key also send datagrams to another tool's server that\n  \
-                             does not answer (ttcp, iperf2), wherever that is: at this rate (10M) and for 60 s at most\n  \
-         --watch JOURNAL     wait for the end of standard input, then put settings back; an agent starts this by itself\n  \
-         --netns PATH        work in this network namespace, such as /run/netns/NAME\n  \
+         --stdio           speak the control conversation on standard input and output\n  \
+         --line DEVICE     speak it on a serial port that passes every byte as it is,\n                    \
+                           one controller after the other\n  \
+         --listen ADDR:PORT\n                    \
+                           wait for controllers on the network; they must have the key\n  \
+         --menu            menus for a person at this machine's console: settings,\n                    \
+                           screens, tests, remote control\n  \
+         --psk-file FILE   the key: 64 hexadecimal digits, readable by its owner only\n  \
+         --new-psk FILE    make a new key\n  \
+         --allow-commands  with --listen: let who has the key also run commands here,\n                    \
+                           as custom settings need\n  \
+         --allow-dev-mem   with --listen: let who has the key also read device\n                    \
+                           registers in physical memory\n  \
+         --allow-unanswered RATE\n                    \
+                           with --listen: let who has the key also send datagrams to\n                    \
+                           another tool's server that does not answer (ttcp, iperf2),\n                    \
+                           wherever that is: at this rate (10M) and for 60 s at most\n  \
+         --watch JOURNAL   wait for the end of standard input, then put settings back;\n                    \
+                           an agent starts this by itself\n  \
+         --netns PATH      work in this network namespace, such as /run/netns/NAME\n  \
          --help, --version\n"
     )
 }
@@ -152,6 +160,14 @@ mod tests {
         match Arguments::parse("linerate-agent", arguments) {
             Ok(_) => assert_eq!(complaint, "", "accepted"),
             Err(sentence) => assert!(!complaint.is_empty() && sentence.contains(complaint), "{sentence}"),
+        }
+    }
+
+    /// It is read on serial consoles too.
+    #[test]
+    fn help_is_no_wider_than_a_terminal() {
+        for line in help("linerate-agent").lines() {
+            assert!(line.len() <= 80, "{line}");
         }
     }
 

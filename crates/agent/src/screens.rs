@@ -32,7 +32,7 @@ fn remote_control() -> View {
         }
         Err(error) => view.missing.push(format!("Who measures here cannot be seen: {error}.")),
     }
-    let kept = guard::kept();
+    let kept = guard::kept(None);
     add("settings changed to stay".to_owned(), kept.len().to_string().into());
     for (name, original) in kept {
         add(format!("{name}, before"), original.into());

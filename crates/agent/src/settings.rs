@@ -71,7 +71,7 @@ impl SettingsOf {
         for one in settings.iter_mut().filter(|one| one.name == RECEIVER_SCHEDULING) {
             *one = self.read_receivers();
         }
-        Ok(Reply::Settings { settings, kept: guard::kept() })
+        Ok(Reply::Settings { settings, kept: guard::kept(interface) })
     }
 
     fn read_receivers(&self) -> Reading {

@@ -22,7 +22,7 @@ use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcom
 use clap_complete::engine::ArgValueCompleter;
 use linerate_control::{Endpoint, endpoint_forms};
 use linerate_machine::printable::in_line;
-use linerate_machine::text::number;
+use linerate_machine::text::{nearest, number};
 use linerate_results::figure::{METRICS, Metric};
 
 pub(crate) use console::*;
@@ -44,7 +44,7 @@ use crate::complete;
 #[command(name = "linerate", version, max_term_width = 100, propagate_version = false)]
 #[command(after_help = "Start with `linerate demo`: it needs no hardware and no root.\n\nExit status: 0 done, 1 a \
                         judgement failed (an expectation of run, a gate of compare), 2 the command could not do its work, \
-                        130 Ctrl-C ended it.")]
+                        75 somebody else measures with one of the machines, 130 Ctrl-C ended it, 143 SIGTERM.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
@@ -142,7 +142,7 @@ pub(crate) enum Command {
     /// benches after the lease's time, and another carries its campaigns on where they stopped. Ctrl-C hands back what runs.
     #[cfg(feature = "nats")]
     Worker(WorkerArgs),
-    /// Emulated boards with real Ethernet drivers: list, start, look into, end
+    /// Emulated boards with real Ethernet drivers, and machines that forward: list, start, look into, end
     #[command(subcommand)]
     Lab(LabArgs),
     /// Be an agent, as linerate-agent is (see `linerate agent --help`)
@@ -258,16 +258,46 @@ fn with_next_step(mut complaint: clap::Error) -> clap::Error {
         (ErrorKind::InvalidValue, Some(ContextValue::String(argument))) if argument.ends_with("<ENDPOINT>") => {
             vec![(MISSING[0].1)()]
         }
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
-            vec![format!("leave '{word}' out; what has blanks in it is quoted")]
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => {
+            misplaced(word, complaint.get(ContextKind::Usage)).into_iter().collect()
         }
         _ => Vec::new(),
     };
     if !tips.is_empty() {
+        complaint.remove(ContextKind::SuggestedArg);
         let tips = tips.into_iter().map(Into::into).collect();
         complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     complaint
+}
+
+/// What a word was meant as that stands where the usage has no such thing.
+fn misplaced(word: &str, usage: Option<&ContextValue>) -> Option<String> {
+    let usage = usage.map(ToString::to_string).unwrap_or_default();
+    if !usage.ends_with("<COMMAND>") {
+        return match word.strip_prefix('-') {
+            None => Some(format!("leave '{word}' out; what has blanks in it is quoted")),
+            Some(rest) => rest
+                .starts_with(|c: char| c.is_ascii_digit())
+                .then(|| format!("'{word}' is below zero; write '{rest}'")),
+        };
+    }
+    // The names of commands up to the first that is none, from behind "Usage: linerate".
+    let mut of = command();
+    for name in usage.split_whitespace().skip(2) {
+        let Some(inner) = of.find_subcommand(name) else { break };
+        of = inner.clone();
+    }
+    let Some(option) = word.strip_prefix("--") else {
+        let names: Vec<&str> = of.get_subcommands().map(clap::Command::get_name).collect();
+        return (!word.starts_with('-')).then(|| match nearest(word, names.iter().copied()) {
+            Some(name) => format!("a similar command exists: '{name}'"),
+            None => format!("commands are {}", names.join(", ")),
+        });
+    };
+    let takes_it = |one: &&clap::Command| one.get_arguments().any(|argument| argument.get_long() == Some(option));
+    let after = of.get_subcommands().find(takes_it)?;
+    Some(format!("--{option} stands behind a command that takes it, such as {}", after.get_name()))
 }
 
 /// Options that several commands share; they may stand before the command's name too.
@@ -375,7 +405,7 @@ fn whole_number(text: &str) -> Result<u32, String> {
 fn name_and_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        _ => Err(format!("'{text}' sets nothing; write NAME=VALUE, like duration=5s")),
+        _ => Err(format!("'{text}' sets nothing; write NAME=VALUE, like duration=5s or target.mtu=9000")),
     }
 }
 

@@ -257,6 +257,25 @@ fn a_setting_made_by_hand_stays_until_it_is_restored() {
 }
 
 #[test]
+fn a_setting_made_by_hand_is_told_of_its_own_interface() {
+    let Some(bench) = bench("by-hand-elsewhere") else { return };
+    let run = |words: &[&str]| {
+        let target = bench.target();
+        let mut all = vec!["target", target.as_str()];
+        all.extend(words);
+        Running::start(bench.linerate(&all)).wait(IN_TIME)
+    };
+    let pair = || Command::new("ip").args("link add p0 mtu 1450 type veth peer name p1".split(' ')).status();
+    assert!(bench.lab().in_target(pair).unwrap().success());
+    run(&["set", "mtu=4000"]).check_done();
+    let promised = "restore puts that back";
+    assert!(run(&["get", "mtu"]).check_done().stdout.contains(promised));
+    let ran = run(&["get", "mtu", "--interface", "p0"]);
+    assert!(ran.check_done().stdout.contains("1450") && !ran.stdout.contains(promised), "{ran:#?}");
+    run(&["restore"]).check_done();
+}
+
+#[test]
 fn what_was_changed_stands_in_the_record() {
     let Some(bench) = bench("recorded") else { return };
     let path = plan(&bench);
@@ -486,7 +505,7 @@ fn what_changes_with_a_setting_is_put_back_with_it() {
             ran.check_done();
             assert_ne!(port(&bench), before, "{changes:?}");
         }
-        let ran = run(&["restore", "--interface", "port0"]);
+        let ran = run(&["restore"]);
         // What nobody asked for is no news.
         assert!(!ran.check_done().stdout.contains("xps") && !ran.stdout.contains("sysctl"), "{ran:#?}");
         check_port(&bench, &before, &format!("{changes:?}"));

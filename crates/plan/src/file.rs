@@ -37,7 +37,10 @@ pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, 
         let at = error.span().unwrap_or(0..0);
         let message = error.message().lines().collect::<Vec<_>>().join("; ");
         // `duration = 10s` is the usual cause, and "invalid number" would send its writer the wrong way.
-        let is_value = text.get(..at.start).is_some_and(|before| before.trim_end().ends_with(['=', '[', ',']));
+        // A line that begins with a bracket is a table's name.
+        let before = text.get(..at.start).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let is_value = line.contains('=') || !line.starts_with('[') && before.trim_end().ends_with(['[', ',']);
         let hint = if is_value {
             "a value is a number, true, false, or a text in quotes like \"10s\""
         } else {
@@ -531,6 +534,8 @@ mod tests {
         check("workload = \n", "2:12", "this is not TOML");
         check("workload = 'tcp-rr'\n[options]\nduration = 10s\n", "4:12", "a text in quotes like \"10s\"");
         check("a = 1\na = 2\n", "3:1", "leave one of the two out");
+        check("[factors]\nip = 4\n[factors]\n", "4:2", "leave one of the two out");
+        check("workload = 'tcp-rr\n", "2:19", "a text in quotes like \"10s\"");
         check("reprot = 'table'\n", "2:1", "did you mean 'report'?");
         check("xyzzyxyzzy = 1\n", "2:1", "keys are format, name, about");
         check("duration = '10s'\n", "2:1", "belongs under [options]");

@@ -66,8 +66,11 @@ pub enum StoreError {
     Locked(PathBuf),
     /// No room for a record.
     #[error(
-        "the disk of the store {} is full; {kept} finished trials of this campaign are kept; make room and carry on \
-         with --resume", path.display()
+        "the disk of the store {} is full; {}", path.display(),
+        match kept {
+            0 => "nothing of this campaign is kept; make room and start it again".to_owned(),
+            _ => format!("{kept} finished trials of this campaign are kept; make room and carry on with --resume"),
+        }
     )]
     DiskFull {
         /// The store's file.
@@ -273,4 +276,16 @@ pub(crate) fn postgres_said(error: &postgres::Error) -> String {
     }
     let behind = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
     format!("{error}{behind}").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_says_to_carry_on_only_what_can_be() {
+        let said = |kept| StoreError::DiskFull { path: "x".into(), kept }.to_string();
+        assert!(said(2).ends_with("2 finished trials of this campaign are kept; make room and carry on with --resume"));
+        assert!(said(0).ends_with("nothing of this campaign is kept; make room and start it again"));
+    }
 }

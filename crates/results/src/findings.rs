@@ -455,6 +455,12 @@ mod tests {
     }
 
     #[test]
+    fn a_small_mtu_in_the_middle_is_named() {
+        let first = &findings(&record_of("MTU 1400 at a bridge in the middle"))[0];
+        assert!(first.evidence.iter().any(|clause| clause == "the middle's MTU is 1400 at p1 and p0"), "{first:#?}");
+    }
+
+    #[test]
     fn a_limit_of_rate_is_told_by_what_passes_while_it_bites() {
         let said = |name: &str| findings(&record_of(name))[0].clone();
         let policer = said("a policer whose bucket lets the first second pass");

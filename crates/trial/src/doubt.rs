@@ -84,6 +84,13 @@ pub enum Doubted {
         /// What shows it.
         sign: NotIdle,
     },
+    /// What one end sent in its measured part is not what the other read in its own, though all of it arrived.
+    PartsApart {
+        /// Octets that were sent in the sender's measured part.
+        sent: u64,
+        /// Octets that were read in the receiver's.
+        read: u64,
+    },
     /// A flow's end mark did not arrive, so its last datagrams are judged by a time-out.
     EndMarkLost {
         /// The flow.
@@ -279,6 +286,7 @@ impl Doubt {
             Doubted::Segmented(_) => DoubtKind::Segmented,
             Doubted::SocketBufferClamped { .. } => DoubtKind::SocketBufferClamped,
             Doubted::SoakNotCalibrated { .. } => DoubtKind::SoakNotCalibrated,
+            Doubted::PartsApart { .. } => DoubtKind::PartsApart,
             Doubted::EndMarkLost { .. } => DoubtKind::EndMarkLost,
             Doubted::CountersMissing { .. } => DoubtKind::CountersMissing,
             Doubted::ProfileReduced { .. } => DoubtKind::ProfileReduced,
@@ -349,6 +357,11 @@ impl Display for Doubted {
                  net.core.wmem_max there"
             ),
             Doubted::SoakNotCalibrated { sign } => sign.fmt(f),
+            Doubted::PartsApart { sent, read } => write!(
+                f,
+                "{sent} bytes were sent in the sender's measured part and {read} read in the receiver's, though all arrived: \
+                 the receiver got no CPU when the first ones came, or buffers hold much of so short a trial; measure longer"
+            ),
             Doubted::EndMarkLost { flow } => write!(
                 f,
                 "the end mark of flow {flow} never arrived; its last datagrams may still have been under way"
@@ -466,6 +479,8 @@ pub enum DoubtKind {
     SocketBufferClamped,
     /// The idle-capacity method could not calibrate on an idle machine.
     SoakNotCalibrated,
+    /// What one end sent in its measured part is not what the other read in its own, though all of it arrived.
+    PartsApart,
     /// A flow's end mark did not arrive, so its last datagrams are judged by a time-out.
     EndMarkLost,
     /// A counter source could not be read.
@@ -504,6 +519,7 @@ impl DoubtKind {
             DoubtKind::Segmented => "segmented",
             DoubtKind::SocketBufferClamped => "socket-buffer-clamped",
             DoubtKind::SoakNotCalibrated => "soak-not-calibrated",
+            DoubtKind::PartsApart => "parts-apart",
             DoubtKind::EndMarkLost => "end-mark-lost",
             DoubtKind::CountersMissing => "counters-missing",
             DoubtKind::ProfileReduced => "profile-reduced",

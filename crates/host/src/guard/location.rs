@@ -146,6 +146,12 @@ impl Location {
         self.namespace == other.namespace && id(self) == id(other)
     }
 
+    /// Whether what has its name now, at `interface` if it belongs to one, is still the same: another interface may have
+    /// the name.
+    pub(super) fn is_of(&self, interface: Option<&str>) -> bool {
+        Location::of(interface, &self.name, self.custom.as_ref()).is_ok_and(|now| now.is_beside(self))
+    }
+
     /// Whether it is this network namespace's, or the whole machine's.
     pub(super) fn is_here(&self) -> bool {
         let is_here = |namespace: &Namespace| Namespace::here().is_ok_and(|here| here == *namespace);

@@ -485,14 +485,16 @@ pub fn restore_kept() -> Vec<PutBack> {
     told
 }
 
-/// What is changed to stay, each with its value before the first change: (name, original).
-pub fn kept() -> Vec<(String, String)> {
-    // The newest comes first; of one name the oldest counts.
-    let mut kept: Vec<(String, String)> = Vec::new();
+/// What is changed to stay, each with its value before the first change: (name, original); of settings that belong to an
+/// interface, those of this one, or of all where none is given.
+pub fn kept(interface: Option<&str>) -> Vec<(String, String)> {
+    // The newest comes first; of one setting the oldest counts.
+    let mut kept: Vec<Entry> = Vec::new();
     let entries = Journals::of_user().map(|journals| journals.kept_entries()).unwrap_or_default();
     for entry in entries.into_iter().filter(|entry| entry.asked && entry.location.is_here()) {
-        kept.retain(|(name, _)| *name != entry.location.name);
-        kept.push((entry.location.name, entry.original));
+        kept.retain(|other| other.location.name != entry.location.name || !other.location.is_beside(&entry.location));
+        kept.push(entry);
     }
-    kept
+    let is_its = |entry: &Entry| interface.is_none() || entry.location.is_of(interface);
+    kept.into_iter().filter(is_its).map(|entry| (entry.location.name, entry.original)).collect()
 }

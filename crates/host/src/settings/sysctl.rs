@@ -24,6 +24,9 @@ const NOT_PUT_BACK: [(&str, &str); 8] = [
     ("net.ipv6.conf.all.ignore_routes_with_linkdown", "it sets every interface's; use that of one interface"),
 ];
 
+/// Congestion controls that are everybody's; the first network namespace says it for all.
+const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
 /// Keys that belong in no record.
 const SECRETS: [&str; 3] = ["tcp_fastopen_key", "stable_secret", "netdev_rss_key"];
 
@@ -92,6 +95,12 @@ impl Mechanism for Option<&'static str> {
         // Aliases are of none that does more than it says.
         let name = self.unwrap_or_else(|| subject.rest());
         left_alone(subject, name)?;
+        if name == "net.ipv4.tcp_congestion_control"
+            && let Some(allowed) = path_of(Path::new(ROOT), ALLOWED).filter(|path| mode(path) & 0o200 == 0)
+        {
+            let allowed = files::read(&allowed).map_err(|error| subject.not_read(&error, None))?;
+            return with_congestion_control(subject, &self.get(subject)?, value, &allowed);
+        }
         let of = InterfaceSysctl::parse(name);
         match of.map(|of| (of.tree, of.interface, of.key)) {
             // What makes addresses makes one when it is chosen, and takes none away.
@@ -152,6 +161,20 @@ fn left_alone(subject: &Subject, name: &str) -> Result<(), SettingError> {
     }
 }
 
+/// Another network namespace than the first takes only what is everybody's (tcp_set_default_congestion_control), also when
+/// the one of now is put back, which it has from the first.
+fn with_congestion_control(subject: &Subject, now: &str, value: &str, allowed: &str) -> Result<(), SettingError> {
+    let is_allowed = |name: &str| allowed.split_whitespace().any(|one| one == name);
+    let only = || format!("this network namespace takes only what {ALLOWED} of the first one has ({allowed})");
+    if now == value || is_allowed(now) && is_allowed(value) {
+        return Ok(());
+    }
+    if is_allowed(now) {
+        return Err(subject.refused(value, only()));
+    }
+    Err(subject.cannot_put_back(format!("{}; add {now} there first", only())))
+}
+
 /// What else changes with a sysctl: an interface, or none, and a setting's name.
 pub(super) fn dependants(name: &str) -> Vec<(Option<String>, String)> {
     let mut found = Vec::new();
@@ -183,9 +206,8 @@ pub(super) fn dependants(name: &str) -> Vec<(Option<String>, String)> {
     match name {
         // Who uses one allows it to everybody, in the first network namespace (tcp_set_default_congestion_control).
         "net.ipv4.tcp_congestion_control" => {
-            let allowed = "net.ipv4.tcp_allowed_congestion_control";
-            let writable = path_of(Path::new(ROOT), allowed).is_some_and(|path| mode(&path) & 0o200 != 0);
-            if writable { vec![(None, format!("sysctl.{allowed}"))] } else { Vec::new() }
+            let writable = path_of(Path::new(ROOT), ALLOWED).is_some_and(|path| mode(&path) & 0o200 != 0);
+            if writable { vec![(None, format!("sysctl.{ALLOWED}"))] } else { Vec::new() }
         }
         _ => Vec::new(),
     }
@@ -234,6 +256,25 @@ mod tests {
             assert_eq!(path_of(&root, name), want.map(|path| root.join(path)), "{name}");
         }
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_namespace_takes_the_congestion_controls_that_are_everybodys() {
+        let settings = Settings::new(None);
+        let subject = settings.subject("sysctl.net.ipv4.tcp_congestion_control").unwrap();
+        let check = |now, value, allowed, want: &str| match with_congestion_control(&subject, now, value, allowed) {
+            Ok(()) => assert_eq!(want, ""),
+            Err(error) => assert!(!want.is_empty() && error.to_string().contains(want), "{error}"),
+        };
+        check("bbr", "reno", "reno bbr", "");
+        check("bbr", "bbr", "reno", "");
+        check(
+            "bbr",
+            "cubic",
+            "reno bbr",
+            "takes only what net.ipv4.tcp_allowed_congestion_control of the first one has",
+        );
+        check("bbr", "reno", "reno", "could not be put back");
     }
 
     #[test]

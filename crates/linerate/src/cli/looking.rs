@@ -69,10 +69,11 @@ pub(crate) enum Look {
     /// Samples every CPU for so long, in the kernel and in programs, and says what the time went into. `linerate run
     /// --profile` does the same in the measured part of each trial.
     Profile(TargetProfileArgs),
-    /// Put back what set has changed
+    /// Put back what set has changed, of all interfaces
     Restore {
-        #[command(flatten)]
-        look: LookArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -130,6 +131,20 @@ pub(crate) struct LookArgs {
     pub(crate) json: bool,
 }
 
+/// What a double is made by.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct DoubleArgs {
+    /// Of a double: frames a second, each way [default: 100kpps]
+    #[arg(long, value_name = "RATE", value_parser = super::measuring::load)]
+    pub(crate) capacity: Option<OfferedLoad>,
+    /// Of a double: frames that it may save up, and pass at once [default: 64]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) depth: Option<u32>,
+    /// Of a double: how long it holds each frame, up to 50us [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration)]
+    pub(crate) delay: Option<Duration>,
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum LabArgs {
     /// The boards there are, which run, and what the others lack
@@ -144,15 +159,8 @@ pub(crate) enum LabArgs {
         /// forwards, as --middle; or double, which forwards so many frames a second and no more
         #[arg(add = ArgValueCompleter::new(complete::labs))]
         name: String,
-        /// Of a double: frames a second, each way
-        #[arg(long, value_name = "RATE", value_parser = super::measuring::load, default_value = "100kpps")]
-        capacity: OfferedLoad,
-        /// Of a double: frames that it may save up, and pass at once
-        #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 64)]
-        depth: u32,
-        /// Of a double: how long it holds each frame, up to 50us
-        #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration, default_value = "0s")]
-        delay: Duration,
+        #[command(flatten)]
+        double: DoubleArgs,
         /// Ask for newer packages, instead of using what is in the cache
         #[arg(long)]
         update: bool,

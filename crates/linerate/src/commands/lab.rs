@@ -17,7 +17,7 @@ use linerate_lab::boards::{BOARDS, Board};
 use linerate_lab::{Between, Forwards, PORTS};
 
 use super::boards::{Start, folders, start};
-use crate::cli::{Cable, LabArgs};
+use crate::cli::{Cable, DoubleArgs, LabArgs};
 use crate::interrupt;
 use crate::output::{out, say, terminal};
 use crate::progress::Progress;
@@ -27,11 +27,14 @@ use crate::render;
 pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
     match arguments {
         LabArgs::List => list()?,
-        LabArgs::Up { name, capacity, depth, delay, .. } if name == double::NAME => {
-            double::up(*capacity, *depth, *delay)?;
-        }
-        LabArgs::Up { name, update, agent, .. } => {
+        LabArgs::Up { name, double, .. } if name == double::NAME => double::up(*double)?,
+        LabArgs::Up { name, double: DoubleArgs { capacity: None, depth: None, delay: None }, update, agent } => {
             up(name, &Start { update: *update, agent: agent.clone() })?;
+        }
+        LabArgs::Up { name, .. } => {
+            bail!(
+                "--capacity, --depth and --delay are of a double, not of {name}; leave them out, or: linerate lab up double"
+            )
         }
         #[cfg(any(feature = "nats", feature = "postgres"))]
         LabArgs::Services(crate::cli::ServicesCommand::Up) => services::up()?,
@@ -45,8 +48,18 @@ pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What can be made beside boards: a machine between two others.
+fn between() -> impl Iterator<Item = &'static str> {
+    Forwards::ALL.into_iter().map(Forwards::name).chain([double::NAME])
+}
+
 fn known(name: &str) -> Result<String> {
     let name = name.strip_prefix("board:").unwrap_or(name);
+    if between().any(|one| one == name) {
+        bail!(
+            "a {name} is no board: it ends with Ctrl-C where it was started, and lab up {name} says how it is entered"
+        );
+    }
     Ok(Board::find(name).map_err(anyhow::Error::msg)?.name.to_owned())
 }
 
@@ -78,7 +91,8 @@ fn up(name: &str, wanted: &Start) -> Result<()> {
     if let Some(forwards) = Forwards::ALL.into_iter().find(|forwards| forwards.name() == name) {
         return up_between(forwards);
     }
-    let name = known(name)?;
+    let beside = || format!("beside boards, there are: {}", between().collect::<Vec<_>>().join(", "));
+    let name = known(name).map_err(|error| anyhow::anyhow!("{error}; {}", beside()))?;
     let board = Board::find(&name).map_err(anyhow::Error::msg)?;
     let progress = Progress::new(false);
     let mut started = start(board, wanted, &progress)?;

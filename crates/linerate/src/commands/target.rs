@@ -23,15 +23,21 @@ use crate::render;
 
 /// Looks at the machine.
 pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCode> {
-    if let Look::Profile(profile) = &arguments.look {
-        return profile::of_machine(arguments, profile, shared);
+    match &arguments.look {
+        Look::Profile(profile) => return profile::of_machine(arguments, profile, shared),
+        Look::Restore { json } => {
+            interrupt::listen();
+            let client = Client::connect(&arguments.endpoint, "target", &connect_options(shared)?)?;
+            say_notes(&client);
+            return settings::restore(&client, *json);
+        }
+        _ => {}
     }
     let (Look::Info(look)
     | Look::Counters(look)
     | Look::Watch { look, .. }
     | Look::Get { look, .. }
     | Look::Set { look, .. }
-    | Look::Restore { look }
     | Look::Registers(RegistersArgs { look, .. })) = &arguments.look
     else {
         return Ok(ExitCode::SUCCESS);
@@ -52,15 +58,12 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
     };
     let _started = match &arguments.look {
         // What is kept on a board that ends at once is kept for nobody.
-        Look::Set { .. } | Look::Restore { .. } => None,
+        Look::Set { .. } => None,
         _ => boards::start_for(&[&arguments.endpoint], &Progress::new(false))?,
     };
     interrupt::listen();
     let client = Client::connect(&arguments.endpoint, "target", &connect_options(shared)?)?;
     say_notes(&client);
-    if let Look::Restore { look } = &arguments.look {
-        return settings::restore(&client, look.json);
-    }
     let addresses = addresses(&client)?;
     let interface = interface(&client, look, &addresses)?;
     if let Some(registers) = registers {

@@ -81,6 +81,7 @@ fn in_short(doubt: &Doubt) -> String {
         Doubted::Segmented(_) => "counters took large buffers for one packet each".to_owned(),
         Doubted::SocketBufferClamped { asked, given } => format!("{given} bytes where {asked} were asked for"),
         Doubted::SoakNotCalibrated { .. } => "the machine was not idle at calibration".to_owned(),
+        Doubted::PartsApart { .. } => "the receiver measured another part of the stream than the sender".to_owned(),
         Doubted::EndMarkLost { .. } => "the last datagrams are judged by a time-out".to_owned(),
         Doubted::CountersMissing { .. } => "some counters could not be read".to_owned(),
         Doubted::ProfileReduced { .. } => "a part of the profile is missing".to_owned(),
@@ -119,6 +120,7 @@ pub(super) fn is_doubted(kind: DoubtKind, about: About) -> bool {
         | DoubtKind::SocketBufferClamped
         | DoubtKind::SettingNotTaken
         | DoubtKind::BootUnchecked => matches!(about, About::Rate | About::Loss),
+        DoubtKind::PartsApart => about == About::Rate,
         DoubtKind::MiddleNotOnPath => about == About::Loss,
         // No figure of a table is of the profile, or of the middle's CPUs.
         DoubtKind::ProfileReduced | DoubtKind::MiddleSharesMachine => false,

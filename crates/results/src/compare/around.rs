@@ -253,6 +253,7 @@ fn doubts_of(kind: &str, about: About) -> bool {
         Ok(DoubtKind::IrqTimeByTicks | DoubtKind::ShortForCpu | DoubtKind::SoakNotCalibrated) => cpu,
         Ok(DoubtKind::SharedMachine) => cpu,
         Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing | DoubtKind::ProfileReduced) => false,
+        Ok(DoubtKind::PartsApart) => matches!(about, About::Rate),
         Ok(DoubtKind::EndMarkLost | DoubtKind::Segmented | DoubtKind::FragmentsLost) => about == About::Loss,
         Ok(DoubtKind::SenderFellBehind | DoubtKind::Fragmented | DoubtKind::SocketBufferClamped) => {
             matches!(about, About::SentLoad | About::Rate | About::Loss)

@@ -7,6 +7,7 @@ use super::case::Case;
 use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness, mtu_mismatch};
 use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
+use crate::middle::Port;
 use crate::total::Total;
 
 pub(super) const RULE: Rule = Rule {
@@ -63,6 +64,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         ))
         .because_of(said)
         .because_of(refused(case, failed))
+        .because_of(narrow_middle(case, failed))
         .wrong_if(if size {
             "It is wrong if packets of that size pass by another way (ping -M do -s)."
         } else {
@@ -104,6 +106,21 @@ fn refused(case: &Case<'_>, failed: &Failed) -> Option<String> {
             "in the trial ICMP told the {from} {unreachable} times that packets cannot be delivered: a router or a filter refuses them"
         )),
     }
+}
+
+/// The interfaces in the middle that take no larger packets than those that pass.
+fn narrow_middle(case: &Case<'_>, failed: &Failed) -> Option<String> {
+    let Failed::Size { largest, .. } = failed else { return None };
+    let ports = &case.record.middle.as_ref()?.ports;
+    // What a link takes is a VLAN's header or two larger than what it says.
+    let is_narrow =
+        |port: &Port| port.nic.as_ref().and_then(|nic| nic.mtu).is_some_and(|mtu| (mtu..mtu + 16).contains(largest));
+    let narrow: Vec<&str> = [&ports.target, &ports.host]
+        .into_iter()
+        .filter(|port| is_narrow(port))
+        .map(|port| port.interface.as_str())
+        .collect();
+    (!narrow.is_empty()).then(|| format!("the middle's MTU is {largest} at {}", narrow.join(" and ")))
 }
 
 /// What else is found of a trial in which nothing passed is a consequence.

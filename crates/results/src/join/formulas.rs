@@ -12,7 +12,7 @@ use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, SenderLimit};
 use linerate_trial::flow::Flow;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, SizeCount, Slice, TcpSummary, ThreadUse};
-use linerate_trial::spec::{Ip, Spec, Workload};
+use linerate_trial::spec::{Extent, Ip, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use crate::middle::Middle;
@@ -73,6 +73,7 @@ impl Joined<'_> {
         }
         figures.service_demand = self.service_demand(&main);
         doubts.extend(self.doubt_load(&main, [&record.target.environment, &record.host.environment]));
+        doubts.extend(self.doubt_parts(&main));
         let shared = record.target.environment.is_machine_of(&record.host.environment);
         if shared {
             doubts.push(Doubted::SharedMachine.into());
@@ -345,6 +346,17 @@ impl Joined<'_> {
         let held_up = (off < 0.0).then(|| self.held_up(main, -off / asked, ends));
         (off.abs() > (0.005 * asked).max(edge))
             .then(|| Doubted::SenderFellBehind { asked_bps: asked, offered_bps: achieved, held_up }.into())
+    }
+
+    /// Whether the two ends measured about the same octets. What lies in buffers at the edges is not half of them, unless the
+    /// receiver's part, which begins with its first read, began late.
+    fn doubt_parts(&self, main: &[Pair<'_>]) -> Option<Doubt> {
+        let is_timed = self.spec.workload == Workload::TcpStream && matches!(self.spec.extent, Extent::Time(_));
+        let total = |of: fn(&Pair<'_>) -> u64| -> u64 { main.iter().map(of).total() };
+        let has_arrived = total(|pair| pair.source.octets_total) == total(|pair| pair.sink.octets_total);
+        let (sent, read) = (total(|pair| pair.source.octets), total(|pair| pair.sink.octets));
+        (is_timed && has_arrived && sent.abs_diff(read) > sent.max(read) / 2)
+            .then(|| Doubted::PartsApart { sent, read }.into())
     }
 
     /// What held the senders up, of those things that took them about as much of their time as is missing of the load.

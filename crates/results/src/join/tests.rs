@@ -88,6 +88,21 @@ fn joined(
 }
 
 #[test]
+fn ends_that_measured_other_parts_of_a_stream_are_doubted() {
+    let has = |change: fn(&mut Made)| {
+        let mut made = made(Workload::TcpStream, 100);
+        change(&mut made);
+        made.record().doubts.iter().any(|doubt| doubt.kind() == DoubtKind::PartsApart)
+    };
+    assert!(!has(|_| {}));
+    // The receiver read first when the sender had nearly done.
+    assert!(has(|made| made.target.flows[0].octets = 0));
+    assert!(!has(|made| made.target.flows[0].octets /= 2));
+    // What did not arrive is loss.
+    assert!(!has(|made| (made.target.flows[0].octets, made.target.flows[0].octets_total) = (0, 0)));
+}
+
+#[test]
 fn a_failed_trial_keeps_what_each_end_saw() {
     for (has_target, has_host) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut made = made(Workload::TcpStream, 100);

@@ -2,7 +2,6 @@
 //! Knows what to show; `host::xdp::double` forwards.
 
 use std::io;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use linerate_host::xdp::attach::Pass;
@@ -12,6 +11,7 @@ use linerate_lab::{Between, Forwards, PORTS};
 use linerate_machine::units::{OfferedLoad, format_duration};
 
 use super::stay;
+use crate::cli::DoubleArgs;
 use crate::output::out;
 use crate::render;
 
@@ -19,9 +19,10 @@ use crate::render;
 pub(super) const NAME: &str = "double";
 
 /// Makes it, and stays with it.
-pub(super) fn up(capacity: OfferedLoad, depth: u32, delay: Duration) -> Result<()> {
+pub(super) fn up(asked: DoubleArgs) -> Result<()> {
     stay::who_may(NAME)?;
-    let OfferedLoad::PacketsPerSecond(frames) = capacity else {
+    let (depth, delay) = (asked.depth.unwrap_or(64), asked.delay.unwrap_or_default());
+    let OfferedLoad::PacketsPerSecond(frames) = asked.capacity.unwrap_or(OfferedLoad::PacketsPerSecond(100_000)) else {
         bail!("a double forwards so many frames a second, of whatever size; write --capacity 100kpps");
     };
     let hold_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::spec::Workload;
 
-use super::{FaultCase, between_links, case, lose, nic, udp};
+use super::{FaultCase, between_links, case, lose, nic, udp, with_middle};
 use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
 use crate::record::Record;
 
@@ -40,6 +40,25 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
                 nic(&mut r.target).mtu = Some(1400);
                 let mtus = PerEndMtu { target: Some(1400), host: Some(1500) };
+                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() };
+                let step =
+                    Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) };
+                r.examination = Some(Examination { seconds: 1.3, steps: vec![step], cause: Some(0) });
+            },
+        ),
+        case(
+            "MTU 1400 at a bridge in the middle",
+            "nothing-comes-through",
+            &["middle-drops"],
+            udp(Rx, 100, 0.0),
+            |r| {
+                let lost = lose(r, 17_006);
+                let ports = &mut with_middle(r).ports;
+                ports.host.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
+                for port in [&mut ports.target, &mut ports.host] {
+                    port.nic.get_or_insert_default().mtu = Some(1400);
+                }
+                let mtus = PerEndMtu { target: Some(1500), host: Some(1500) };
                 let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() };
                 let step =
                     Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) };
