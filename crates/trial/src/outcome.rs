@@ -139,6 +139,9 @@ pub struct FlowOutcome {
     /// Its segments over the whole connection, read when the other end had closed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<Segments>,
+    /// What had arrived at the other machine; a sender over TCP to another tool's receiver has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Acknowledged>,
     /// What the socket's buffer really is, octets: the sending one of a sender, else the receiving one.
     pub socket_buffer: Option<u64>,
     /// The largest packet that the kernel takes the way to the other end to carry, at the end of a flow of datagrams: its link's, or
@@ -148,6 +151,15 @@ pub struct FlowOutcome {
     /// What only frames have; a stream of them has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Box<FrameCounts>>,
+}
+
+/// What of a stream's measured part the other machine had acknowledged when the sender looked at last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// Octets of payload.
+    pub octets: u64,
+    /// When that was, nanoseconds from the start of the measured part.
+    pub elapsed_ns: u64,
 }
 
 /// What one end of a stream of frames counted beside what all streams have.
@@ -261,6 +273,7 @@ impl FlowOutcome {
             timeouts: None,
             tcp: None,
             segments: None,
+            acknowledged: None,
             socket_buffer: None,
             path_mtu: None,
             frames: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, ReceiverApi, SenderApi};
 use linerate_trial::departures::Departures;
-use linerate_trial::outcome::{FlowOutcome, Role};
+use linerate_trial::outcome::{Acknowledged, FlowOutcome, Role};
 use linerate_trial::spec::Extent;
 use socket2::Socket;
 
@@ -20,7 +20,7 @@ use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
 use super::wait::wait_until;
-use crate::sys::socket_state::{set_receive_low_water, unacknowledged};
+use crate::sys::socket_state::{Field8, TCP_CLOSE, TcpInfo, set_receive_low_water, unacknowledged};
 use crate::sys::thread::thread_use;
 
 /// How long a write or read may block before the thread looks whether it should end.
@@ -31,6 +31,8 @@ const DRAIN_NS: u64 = 100_000_000;
 /// is exact of what was read to its end only.
 const LONG_DRAIN_NS: u64 = segments::LONGEST_NS;
 const SILENCE_NS: u64 = segments::USUAL_NS;
+/// How long the receiver of another tool that ends with its stream has for what is on its way to it.
+const UNREAD_NS: u64 = 10_000_000_000;
 
 /// Sends until the time is over, or the octets are sent.
 pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
@@ -119,11 +121,21 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         // Another tool's receiver is told over its control connection, and takes an earlier end for a failure; or has
         // none, and this is how it is told. What comes the other way on the same connection is for another thread.
         false => {
+            let patience = match (is_timed, task.framing.ends_itself()) {
+                (false, _) => u64::MAX,
+                // It reads on until it has all.
+                (true, true) => UNREAD_NS,
+                (true, false) => segments::USUAL_NS,
+            };
             if task.framing.ends_itself() {
                 let _ = stream.shutdown(Shutdown::Write);
             }
-            let patience = if is_timed { segments::USUAL_NS } else { u64::MAX };
-            wait_for_acknowledgement(&socket, || !task.clock.stopped() && task.clock.now_ns() - now < patience);
+            let waits = || !task.clock.stopped() && task.clock.now_ns() - now < patience;
+            let left = wait_for_acknowledgement(&socket, waits);
+            outcome.acknowledged = Some(Acknowledged {
+                octets: outcome.octets.saturating_sub(left),
+                elapsed_ns: outcome.elapsed_ns.max(task.clock.now_ns().saturating_sub(window.start_ns)),
+            });
         }
     }
     if !is_timed {
@@ -134,9 +146,14 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     Ok(outcome)
 }
 
-/// Until all that was written has arrived at the other machine.
-fn wait_for_acknowledgement(socket: &Socket, waits: impl Fn() -> bool) {
-    while waits() && unacknowledged(socket).is_ok_and(|octets| octets > 0) {
+/// Until all that was written has arrived at the other machine, or nothing more can. Returns what has not, octets.
+fn wait_for_acknowledgement(socket: &Socket, waits: impl Fn() -> bool) -> u64 {
+    loop {
+        let is_over = !waits() || TcpInfo::of(socket).is_ok_and(|info| info.get8(Field8::State) == Some(TCP_CLOSE));
+        let left = unacknowledged(socket).map_or(0, u64::from);
+        if left == 0 || is_over {
+            return left;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
