@@ -348,7 +348,7 @@ pub struct TcpSample {
     pub limited_by_send_buffer_us: Option<u64>,
 }
 
-/// TCP's account of a whole flow (struct tcp_info). Absent where the kernel does not tell.
+/// TCP's account of a whole flow (struct tcp_info). Absent where the kernel, or another tool's end, does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSummary {
     /// Segments retransmitted.
@@ -356,11 +356,11 @@ pub struct TcpSummary {
     /// Smallest round-trip time the kernel saw, seconds.
     pub min_rtt_s: Option<f64>,
     /// Smoothed round-trip time at the end, seconds.
-    pub rtt_s: f64,
+    pub rtt_s: Option<f64>,
     /// Congestion window at the end, segments.
-    pub cwnd: u32,
+    pub cwnd: Option<u32>,
     /// Maximum segment size in use for sending, octets.
-    pub mss: u32,
+    pub mss: Option<u32>,
     /// Fraction of the busy time in which the receiver's window limited sending.
     pub limited_by_receive_window: Option<f64>,
     /// Fraction of the busy time in which the send buffer limited sending.
