@@ -137,7 +137,10 @@ mod tests {
     fn what_loss_permits() {
         let bps = |kind: &str, ratio, rtt_s| {
             let congestion_control = Some(kind.to_owned());
-            permitted_bps(&TcpSummary { rtt_s: Some(rtt_s), mss: Some(1448), congestion_control, ..TcpSummary::default() }, ratio)
+            permitted_bps(
+                &TcpSummary { rtt_s: Some(rtt_s), mss: Some(1448), congestion_control, ..TcpSummary::default() },
+                ratio,
+            )
         };
         let mbit = |kind, ratio, rtt_s| bps(kind, ratio, rtt_s).map(|bps| (bps / 1e6).round());
         // Mathis: 1448 octets, 10 ms, 1 %: 1.22 / 0.1 = 12.2 segments a round trip.
