@@ -153,12 +153,12 @@ pub struct FlowOutcome {
     pub frames: Option<Box<FrameCounts>>,
 }
 
-/// What of a stream's measured part the other machine had acknowledged when the sender looked at last.
+/// What of a stream's measured part the other machine had acknowledged, and when that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledged {
     /// Octets of payload.
     pub octets: u64,
-    /// When that was, nanoseconds from the start of the measured part.
+    /// Nanoseconds from the start of the measured part.
     pub elapsed_ns: u64,
 }
 

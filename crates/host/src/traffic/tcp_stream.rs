@@ -14,7 +14,7 @@ use socket2::Socket;
 use super::TrafficError;
 use super::api::octets_in::{OctetsIn, READ};
 use super::api::octets_out::OctetsOut;
-use super::clock::Leaving;
+use super::clock::{Leaving, TrialClock};
 use super::segments::{self, SegmentCounts};
 use super::sockets::is_passing;
 use super::task::Task;
@@ -31,8 +31,6 @@ const DRAIN_NS: u64 = 100_000_000;
 /// is exact of what was read to its end only.
 const LONG_DRAIN_NS: u64 = segments::LONGEST_NS;
 const SILENCE_NS: u64 = segments::USUAL_NS;
-/// How long the receiver of another tool that ends with its stream has for what is on its way to it.
-const UNREAD_NS: u64 = 10_000_000_000;
 
 /// Sends until the time is over, or the octets are sent.
 pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
@@ -121,21 +119,18 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         // Another tool's receiver is told over its control connection, and takes an earlier end for a failure; or has
         // none, and this is how it is told. What comes the other way on the same connection is for another thread.
         false => {
-            let patience = match (is_timed, task.framing.ends_itself()) {
-                (false, _) => u64::MAX,
-                // It reads on until it has all.
-                (true, true) => UNREAD_NS,
-                (true, false) => segments::USUAL_NS,
-            };
             if task.framing.ends_itself() {
                 let _ = stream.shutdown(Shutdown::Write);
             }
-            let waits = || !task.clock.stopped() && task.clock.now_ns() - now < patience;
-            let left = wait_for_acknowledgement(&socket, waits);
-            outcome.acknowledged = Some(Acknowledged {
-                octets: outcome.octets.saturating_sub(left),
-                elapsed_ns: outcome.elapsed_ns.max(task.clock.now_ns().saturating_sub(window.start_ns)),
-            });
+            // One that ends with its stream reads on until it has all, or reads no more.
+            let patience = match (is_timed, task.framing.ends_itself()) {
+                (false, _) => [u64::MAX; 2],
+                (true, true) => [u64::MAX, segments::USUAL_NS],
+                (true, false) => [segments::USUAL_NS; 2],
+            };
+            let sent = Acknowledged { octets: outcome.octets, elapsed_ns: outcome.elapsed_ns };
+            outcome.acknowledged =
+                Some(wait_for_acknowledgement(&socket, &task.clock, window.start_ns, sent, patience));
         }
     }
     if !is_timed {
@@ -146,13 +141,36 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     Ok(outcome)
 }
 
-/// Until all that was written has arrived at the other machine, or nothing more can. Returns what has not, octets.
-fn wait_for_acknowledgement(socket: &Socket, waits: impl Fn() -> bool) -> u64 {
+/// Until all that was `sent` since `start_ns` has arrived at the other machine, or nothing more can: for so long at most, and
+/// while no silence is longer than that, nanoseconds. Returns what had, and when; where that was not all, at the moment at which
+/// it was most for its time, for a receiver that has stopped reading (netperf's) takes some octets still, now and then.
+fn wait_for_acknowledgement(
+    socket: &Socket,
+    clock: &TrialClock,
+    start_ns: u64,
+    sent: Acknowledged,
+    [most, silence]: [u64; 2],
+) -> Acknowledged {
+    let since_ns = clock.now_ns();
+    let (mut least, mut progress_ns) = (u64::MAX, since_ns);
+    let mut best = Acknowledged { octets: 0, ..sent };
     loop {
-        let is_over = !waits() || TcpInfo::of(socket).is_ok_and(|info| info.get8(Field8::State) == Some(TCP_CLOSE));
-        let left = unacknowledged(socket).map_or(0, u64::from);
-        if left == 0 || is_over {
-            return left;
+        let is_closed = TcpInfo::of(socket).is_ok_and(|info| info.get8(Field8::State) == Some(TCP_CLOSE));
+        let (left, now) = (unacknowledged(socket).map_or(0, u64::from), clock.now_ns());
+        if left < least {
+            (least, progress_ns) = (left, now);
+            let seen = Acknowledged {
+                octets: sent.octets.saturating_sub(left),
+                elapsed_ns: sent.elapsed_ns.max(now.saturating_sub(start_ns)),
+            };
+            let product =
+                |one: Acknowledged, other: Acknowledged| u128::from(one.octets) * u128::from(other.elapsed_ns);
+            if left == 0 || product(seen, best) >= product(best, seen) {
+                best = seen;
+            }
+        }
+        if left == 0 || is_closed || clock.stopped() || now - since_ns >= most || now - progress_ns >= silence {
+            return best;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
