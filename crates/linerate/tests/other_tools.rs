@@ -190,6 +190,10 @@ fn a_link_local_server_is_at_an_interface_of_the_hosts_and_records_name_it() {
     std::io::Read::read_to_string(serving.0.stdout.as_mut().unwrap(), &mut text).unwrap();
     let record = records(text.as_bytes()).remove(0);
     assert_eq!(record["host"]["endpoint"], "iperf3:[fe80::1%port0]");
+    // A client tells what it retransmitted, and nothing else of TCP.
+    let tcp = &record["result"]["tcp"];
+    assert!(tcp["retransmissions"].is_u64(), "{tcp}");
+    assert!(["rtt_s", "cwnd", "mss"].iter().all(|name| tcp[name].is_null()), "{tcp}");
     assert_eq!(
         (&record["target"]["address"], &record["host"]["address"]),
         (&"fe80::2%port0".into(), &"fe80::1%port0".into())

@@ -3,11 +3,11 @@
 
 use linerate_trial::arrivals::MOST_DATAGRAMS;
 use linerate_trial::flow::Flow;
-use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::outcome::{Acknowledged, FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Spec, Workload};
 
 /// What the far end of flows saw, as far as this end's account of them tells. TCP loses nothing: what one end read until
-/// the stream ended the other has written, and what one end wrote the other has read once it closed. Of a datagram
+/// the stream ended the other has written, and what one end wrote the other has read once its kernel has acknowledged it. Of a datagram
 /// that was sent nothing is known, unless there is a report.
 pub fn remote_end(spec: &Spec, ours: &Outcome) -> Outcome {
     let far = ours.end.other();
@@ -46,7 +46,14 @@ fn remote_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
             (far.octets, far.octets_total) = (far.messages * size, far.messages_total * size);
         }
         (None, Workload::UdpStream) => return None,
-        (None, Workload::TcpStream) => (far.octets, far.octets_total) = (near.octets, near.octets_total),
+        (None, Workload::TcpStream) => {
+            (far.octets, far.octets_total) = (near.octets, near.octets_total);
+            // When a sender's time is over, its last octets are still in its socket, or on their way.
+            if let Some(Acknowledged { octets, elapsed_ns }) = near.acknowledged {
+                far.octets_total -= near.octets - octets;
+                (far.octets, far.elapsed_ns) = (octets, elapsed_ns);
+            }
+        }
         (None, _) => {
             (far.octets, far.octets_total) = (near.octets, near.octets_total);
             (far.messages, far.messages_total) = (near.messages, near.messages_total);

@@ -7,10 +7,11 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_machine::end::Direction;
+use linerate_machine::units::OfferedLoad;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::Server;
@@ -137,6 +138,23 @@ fn every_mode(address: &str, udp: bool) {
         let told = served.iter().all(|one| one.version.as_deref().is_none_or(|version| version.starts_with("2.")));
         assert!(told, "{mode}: {:?}", served[0].version);
     }
+}
+
+#[test]
+fn a_stream_that_begins_at_a_time_is_timed_from_then_on() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let Some((printed, served)) = check("127.0.0.1", &format!("-t 1 -b 50M --txstart-time {}", now + 3)) else {
+        return;
+    };
+    let [ours, _] = served[0].ended.as_ref().unwrap().as_ref();
+    let elapsed_s = ours.flows[0].elapsed_ns as f64 / 1e9;
+    assert!((0.8..1.7).contains(&elapsed_s), "{elapsed_s} s: {printed}");
+}
+
+#[test]
+fn frames_of_a_video_are_not_asked_for_at_the_rate_of_a_stream() {
+    let Some((printed, served)) = check("127.0.0.1", "-u -t 0.5 --isochronous=60:10m,1m") else { return };
+    assert_eq!(served[0].spec.rate, OfferedLoad::Unlimited, "{printed}");
 }
 
 /// Figures before these units, of the last line that has them.

@@ -94,10 +94,10 @@ figures! {
     }) { layer: Tcp, compared: on_demand(LOSS) };
     tcp("tcp_segments_sent", "sent", Segments, SentLoad, |t| number(t.segments_sent)) { layer: Tcp };
     tcp("tcp_reordered_segments", "reordered", Segments, Order, |t| number(t.reordered_segments)) { layer: Tcp };
-    tcp("tcp_rtt_s", "TCP's round trip", Time, Delay, |t| Some(t.rtt_s)) { compared: on_demand(TAIL) };
+    tcp("tcp_rtt_s", "TCP's round trip", Time, Delay, |t| t.rtt_s) { compared: on_demand(TAIL) };
     tcp("tcp_min_rtt_s", "TCP's least round trip", Time, Delay, |t| t.min_rtt_s);
-    tcp("tcp_cwnd_segments", "congestion window", Segments, SentLoad, |t| Some(t.cwnd.into())) { layer: Tcp };
-    tcp("tcp_mss", "TCP segment size", Bytes, SentLoad, |t| Some(t.mss.into()));
+    tcp("tcp_cwnd_segments", "congestion window", Segments, SentLoad, |t| t.cwnd.map(f64::from)) { layer: Tcp };
+    tcp("tcp_mss", "TCP segment size", Bytes, SentLoad, |t| t.mss.map(f64::from));
     tcp("tcp_limited_by_receive_window", "TCP held up by the window", Share, Rate, |t| t.limited_by_receive_window);
     tcp("tcp_limited_by_send_buffer", "TCP held up by the send buffer", Share, Rate, |t| t.limited_by_send_buffer);
     tcp("tcp_limited_by_application", "TCP held up by the application", Share, Rate, |t| t.limited_by_application);

@@ -141,9 +141,9 @@ pub fn tcp(index: u32, direction: Direction, mbit: f64, probe: bool) -> Record {
         tcp: Some(TcpSummary {
             retransmissions: 120,
             min_rtt_s: Some(38e-6),
-            rtt_s: 412e-6,
-            cwnd: 310,
-            mss: 1448,
+            rtt_s: Some(412e-6),
+            cwnd: Some(310),
+            mss: Some(1448),
             limited_by_receive_window: Some(0.81),
             limited_by_send_buffer: Some(0.0),
             limited_by_application: Some(0.02),

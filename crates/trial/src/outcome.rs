@@ -139,6 +139,9 @@ pub struct FlowOutcome {
     /// Its segments over the whole connection, read when the other end had closed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<Segments>,
+    /// What had arrived at the other machine; a sender over TCP to another tool's receiver has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Acknowledged>,
     /// What the socket's buffer really is, octets: the sending one of a sender, else the receiving one.
     pub socket_buffer: Option<u64>,
     /// The largest packet that the kernel takes the way to the other end to carry, at the end of a flow of datagrams: its link's, or
@@ -148,6 +151,15 @@ pub struct FlowOutcome {
     /// What only frames have; a stream of them has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Box<FrameCounts>>,
+}
+
+/// What of a stream's measured part the other machine had acknowledged, and when that was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// Octets of payload.
+    pub octets: u64,
+    /// Nanoseconds from the start of the measured part.
+    pub elapsed_ns: u64,
 }
 
 /// What one end of a stream of frames counted beside what all streams have.
@@ -261,6 +273,7 @@ impl FlowOutcome {
             timeouts: None,
             tcp: None,
             segments: None,
+            acknowledged: None,
             socket_buffer: None,
             path_mtu: None,
             frames: None,
@@ -335,7 +348,7 @@ pub struct TcpSample {
     pub limited_by_send_buffer_us: Option<u64>,
 }
 
-/// TCP's account of a whole flow (struct tcp_info). Absent where the kernel does not tell.
+/// TCP's account of a whole flow (struct tcp_info). Absent where the kernel, or another tool's end, does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSummary {
     /// Segments retransmitted.
@@ -343,11 +356,11 @@ pub struct TcpSummary {
     /// Smallest round-trip time the kernel saw, seconds.
     pub min_rtt_s: Option<f64>,
     /// Smoothed round-trip time at the end, seconds.
-    pub rtt_s: f64,
+    pub rtt_s: Option<f64>,
     /// Congestion window at the end, segments.
-    pub cwnd: u32,
+    pub cwnd: Option<u32>,
     /// Maximum segment size in use for sending, octets.
-    pub mss: u32,
+    pub mss: Option<u32>,
     /// Fraction of the busy time in which the receiver's window limited sending.
     pub limited_by_receive_window: Option<f64>,
     /// Fraction of the busy time in which the send buffer limited sending.

@@ -20,9 +20,9 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
         retransmissions: info.get32(Field32::TotalRetrans)?.into(),
         // ~0 until the first measurement.
         min_rtt_s: info.get32(Field32::MinRtt).filter(|&us| us != u32::MAX).map(|us| f64::from(us) / 1e6),
-        rtt_s: f64::from(info.get32(Field32::Rtt)?) / 1e6,
-        cwnd: info.get32(Field32::SndCwnd)?,
-        mss: info.get32(Field32::SndMss)?,
+        rtt_s: info.get32(Field32::Rtt).map(|us| f64::from(us) / 1e6),
+        cwnd: info.get32(Field32::SndCwnd),
+        mss: info.get32(Field32::SndMss),
         limited_by_receive_window: share(info.get64(Field64::RwndLimited)),
         limited_by_send_buffer: share(info.get64(Field64::SndbufLimited)),
         // Busy is "time with data to send or on its way"; the rest of the connection's time had none.

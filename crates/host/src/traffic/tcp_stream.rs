@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, ReceiverApi, SenderApi};
 use linerate_trial::departures::Departures;
-use linerate_trial::outcome::{FlowOutcome, Role};
+use linerate_trial::outcome::{Acknowledged, FlowOutcome, Role};
 use linerate_trial::spec::Extent;
 use socket2::Socket;
 
 use super::TrafficError;
 use super::api::octets_in::{OctetsIn, READ};
 use super::api::octets_out::OctetsOut;
-use super::clock::Leaving;
+use super::clock::{Leaving, TrialClock};
 use super::segments::{self, SegmentCounts};
 use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
 use super::wait::wait_until;
-use crate::sys::socket_state::{set_receive_low_water, unacknowledged};
+use crate::sys::socket_state::{Field8, TCP_CLOSE, TcpInfo, set_receive_low_water, unacknowledged};
 use crate::sys::thread::thread_use;
 
 /// How long a write or read may block before the thread looks whether it should end.
@@ -122,8 +122,15 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             if task.framing.ends_itself() {
                 let _ = stream.shutdown(Shutdown::Write);
             }
-            let patience = if is_timed { segments::USUAL_NS } else { u64::MAX };
-            wait_for_acknowledgement(&socket, || !task.clock.stopped() && task.clock.now_ns() - now < patience);
+            // One that ends with its stream reads on until it has all, or reads no more.
+            let patience = match (is_timed, task.framing.ends_itself()) {
+                (false, _) => [u64::MAX; 2],
+                (true, true) => [u64::MAX, segments::USUAL_NS],
+                (true, false) => [segments::USUAL_NS; 2],
+            };
+            let sent = Acknowledged { octets: outcome.octets, elapsed_ns: outcome.elapsed_ns };
+            outcome.acknowledged =
+                Some(wait_for_acknowledgement(&socket, &task.clock, window.start_ns, sent, patience));
         }
     }
     if !is_timed {
@@ -134,9 +141,37 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     Ok(outcome)
 }
 
-/// Until all that was written has arrived at the other machine.
-fn wait_for_acknowledgement(socket: &Socket, waits: impl Fn() -> bool) {
-    while waits() && unacknowledged(socket).is_ok_and(|octets| octets > 0) {
+/// Until all that was `sent` since `start_ns` has arrived at the other machine, or nothing more can: for so long at most, and
+/// while no silence is longer than that, nanoseconds. Returns what had, and when; where that was not all, at the moment at which
+/// it was most for its time, for a receiver that has stopped reading (netperf's) takes some octets still, now and then.
+fn wait_for_acknowledgement(
+    socket: &Socket,
+    clock: &TrialClock,
+    start_ns: u64,
+    sent: Acknowledged,
+    [most, silence]: [u64; 2],
+) -> Acknowledged {
+    let since_ns = clock.now_ns();
+    let (mut least, mut progress_ns) = (u64::MAX, since_ns);
+    let mut best = Acknowledged { octets: 0, ..sent };
+    loop {
+        let is_closed = TcpInfo::of(socket).is_ok_and(|info| info.get8(Field8::State) == Some(TCP_CLOSE));
+        let (left, now) = (unacknowledged(socket).map_or(0, u64::from), clock.now_ns());
+        if left < least {
+            (least, progress_ns) = (left, now);
+            let seen = Acknowledged {
+                octets: sent.octets.saturating_sub(left),
+                elapsed_ns: sent.elapsed_ns.max(now.saturating_sub(start_ns)),
+            };
+            let product =
+                |one: Acknowledged, other: Acknowledged| u128::from(one.octets) * u128::from(other.elapsed_ns);
+            if left == 0 || product(seen, best) >= product(best, seen) {
+                best = seen;
+            }
+        }
+        if left == 0 || is_closed || clock.stopped() || now - since_ns >= most || now - progress_ns >= silence {
+            return best;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
 }

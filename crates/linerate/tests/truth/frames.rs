@@ -13,6 +13,7 @@ use linerate_machine::end::{Direction, End};
 use linerate_path::stage::Stage;
 use linerate_results::figure::Source;
 use linerate_results::record::Record;
+use linerate_trial::doubt::DoubtKind;
 
 use super::losses::{Xdp, drop_a_quarter};
 use super::rig::{Link, Rig, flow, losses};
@@ -199,6 +200,16 @@ fn what_was_chosen_is_recorded_with_what_it_jumped_over() {
     check(&[&shaped[..], &[("sender_api", "live-frames")]].concat(), ["live-frames", "xdp"], Some("tbf"));
     check(&[&shaped[..], &[("sender_api", "packet-bypass")]].concat(), ["packet-bypass", "xdp"], Some("tbf"));
     check(&[&shaped[..], &[("sender_api", "af-xdp")]].concat(), ["af-xdp", "xdp"], Some("tbf"));
+}
+
+#[test]
+fn what_a_full_shaper_refuses_is_sent_again_and_nothing_lost() {
+    let Some(rig) = Rig::up("frames_refused_below", &Shape::unshaped()) else { return };
+    // A queue of nine frames, and twice the load: calls of many frames stop in their middle.
+    let shaped = [("host.qdisc", "tbf rate 20M burst 3K limit 9K"), ("rate", "40M"), ("frame_size", "1000")];
+    let record = rig.trial("frames", &[&shaped[..], &[("sender_api", "packet-sendmmsg"), ("duration", "1s")]].concat());
+    assert_eq!((flow(&record).packets_lost, record.unaccounted), (Some(0), Some(0)), "{:?}", record.loss_budget);
+    assert!(!record.has_doubt(DoubtKind::CountersContradict), "{:?}", record.doubts);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub const LEN: u32 = 0x0001_0000;
 /// Of a legacy test: both ways at once, rather than one after the other.
 pub const AT_ONCE: u32 = 0x0000_0001;
 
+/// The client sends frames of a video, at a rate of their own: the header's is another.
+pub const ISOCHRONOUS: u16 = 0x0001;
 /// No report at the end of a UDP test.
 pub const NO_UDP_FIN: u16 = 0x0008;
 /// Times of departure and arrival are compared.
@@ -34,6 +36,8 @@ pub const RATE_IS_PPS: u16 = 0x0080;
 pub const REVERSE: u16 = 0x0400;
 /// Both send, on the same socket.
 pub const FULL_DUPLEX: u16 = 0x0800;
+/// The client begins to send at a time that it was told.
+pub const EPOCH_START: u16 = 0x1000;
 
 /// Octets of the header's first part.
 pub const BASE_LEN: usize = 24;

@@ -15,8 +15,8 @@ use linerate_trial::tool::Tool;
 use super::bounce_back;
 use super::datagram::{MIN_LEN, PREFIX_LEN};
 use super::header::{
-    AT_ONCE, Amount, EXTEND, Extension, FULL_DUPLEX, FULL_LEN, Header, LEN, NUMBERS_64, RATE_IS_PPS, REVERSE,
-    UDP_TESTS, VERSION1, VERSION2,
+    AT_ONCE, Amount, EXTEND, Extension, FULL_DUPLEX, FULL_LEN, Header, ISOCHRONOUS, LEN, NUMBERS_64, RATE_IS_PPS,
+    REVERSE, UDP_TESTS, VERSION1, VERSION2,
 };
 use super::report::Report;
 use crate::abilities::cannot;
@@ -58,6 +58,7 @@ pub fn spec_of(header: &Header, workload: Workload, size: u32, limits: &Limits) 
     if let Some(extension) = header.extension {
         spec.rate = match extension.rate {
             0 => OfferedLoad::Unlimited,
+            _ if header.has(ISOCHRONOUS) && !sends => OfferedLoad::Unlimited,
             rate if header.has(RATE_IS_PPS) => OfferedLoad::PacketsPerSecond(rate),
             rate => OfferedLoad::BitsPerSecond(rate),
         };

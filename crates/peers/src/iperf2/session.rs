@@ -15,7 +15,7 @@ use socket2::Socket;
 
 use super::bounce_back;
 use super::datagram::{self, Numbers, PREFIX_LEN};
-use super::header::{AT_ONCE, FULL_DUPLEX, Header, NO_UDP_FIN, REVERSE, TRIP_TIMES, VERSION1, ack};
+use super::header::{AT_ONCE, EPOCH_START, FULL_DUPLEX, Header, NO_UDP_FIN, REVERSE, TRIP_TIMES, VERSION1, ack};
 use super::mapping::{VERSION, is_address_check, report_of, reported, spec_of};
 use super::report::Report;
 use super::sockets::{MOST_END_MARK, await_report, framing, stream};
@@ -38,6 +38,8 @@ const LATE: Duration = Duration::from_secs(40);
 /// How long a client has for a message, or to listen where it wants a connection back.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
 const BACK_TIME: Duration = Duration::from_secs(3);
+/// How long a client may wait for the time at which it begins.
+const START_TIME: Duration = Duration::from_secs(60);
 /// How long a client is silent once it has its report, and how often it gets that until then.
 const SILENCE: Duration = Duration::from_millis(250);
 const REPORTS: usize = 10;
@@ -158,6 +160,7 @@ impl Session<'_> {
         let streams = self.streams(spec, own).map_err(Error::client("is not reached"))?;
         let held = streams.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
         let held = held.collect::<io::Result<Vec<(Flow, Socket)>>>()?;
+        self.await_start(spec, &held).map_err(Error::client("did not begin"))?;
         let framing = self.framing(spec);
         let adopted = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, self.reach(flow))).collect();
         let trial = self.test.adopt(spec.clone(), framing, adopted)?;
@@ -171,6 +174,35 @@ impl Session<'_> {
         let mut outcome = join(trial, awaited)?;
         let remote = self.finish(spec, &mut outcome, &held);
         Ok(Box::new([outcome, remote]))
+    }
+
+    /// Until a client begins that says first that it will at a certain time: the time of its streams is from then on.
+    fn await_start(&mut self, spec: &Spec, held: &[(Flow, Socket)]) -> io::Result<()> {
+        let Request::Streams(header) = &self.request else { return Ok(()) };
+        if spec.workload != Workload::TcpStream || spec.direction != Direction::Rx || !header.has(EPOCH_START) {
+            return Ok(());
+        }
+        let (until, mut octets) = (Instant::now() + START_TIME, vec![0; Header::len(header.flags).unwrap_or(0) + 1]);
+        for ((_, socket), member) in held.iter().zip(&mut self.members) {
+            let stream = stream(socket)?;
+            stream.set_read_timeout(Some(LOOK_AGAIN))?;
+            // Until more is there than the header.
+            loop {
+                match stream.peek(&mut octets) {
+                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(len) if len == octets.len() => break,
+                    Ok(_) => thread::sleep(LOOK_AGAIN),
+                    Err(error) if is_passing(&error) => {}
+                    Err(error) => return Err(error),
+                }
+                if self.test.is_over() || Instant::now() > until {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            stream.set_read_timeout(None)?;
+            member.since = Instant::now();
+        }
+        Ok(())
     }
 
     /// Why this end may send on a flow, if it does.

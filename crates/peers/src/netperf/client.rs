@@ -23,7 +23,7 @@ use super::mapping::{PAD, outcome_of, request_of};
 use super::message::{Message, UNKNOWN_TEST};
 use super::omni::Response;
 use super::results::Results;
-use super::sockets::{bound, framing, port, send_end_mark};
+use super::sockets::{bound, framing, port};
 use crate::client::Client;
 use crate::deadline::Timed;
 use crate::error::Error;
@@ -215,13 +215,14 @@ impl Test<'_> {
         Ok(ids.into_iter().zip(closed).filter_map(|(id, at)| Some((id, at?))).collect())
     }
 
-    /// Tells the server that datagrams are over: a full queue on the way may lose all that the protocol has, so again until
-    /// its results come.
+    /// Tells the server by a datagram of no octets that datagrams are over: a full queue on the way may lose it, so again until
+    /// its results come. One at a time: what comes after the one that ended the test is refused, and kernels count the sends
+    /// that hear of that among their drops (Ip OutDiscards).
     fn send_end_marks(&self, links: &[Link], held: &[Socket]) {
         let until = Instant::now() + END_MARK_TIME;
         let mut unheard: Vec<_> = links.iter().zip(held).collect();
         while !unheard.is_empty() && Instant::now() < until && !self.client.is_stopped() {
-            unheard.iter().for_each(|(_, socket)| send_end_mark(socket));
+            unheard.iter().for_each(|(_, socket)| drop(socket.send(&[])));
             thread::sleep(END_MARK_PERIOD);
             unheard.retain(|(link, _)| {
                 let _ = link.control.set_read_timeout(Some(LOOK_AGAIN));

@@ -10,9 +10,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::socket_options;
 
-/// Datagrams of no octets that say that a stream, or the requests, are over: any may be lost.
-const END_MARKS: usize = 3;
-
 /// Streams with nothing in them but octets, and when the data of a flow began to come.
 struct Octets(Option<Instant>);
 
@@ -49,11 +46,4 @@ pub fn bound(spec: &Spec, at: SocketAddr) -> io::Result<Socket> {
 pub fn port(socket: &Socket) -> io::Result<u16> {
     let at = socket.local_addr()?.as_socket().ok_or(ErrorKind::Unsupported)?;
     Ok(at.port())
-}
-
-/// Says that datagrams are over.
-pub fn send_end_mark(socket: &Socket) {
-    for _ in 0..END_MARKS {
-        let _ = socket.send(&[]);
-    }
 }

@@ -253,8 +253,7 @@ pub fn remote_of(spec: &Spec, ours: &mut Outcome, told: &ServerReport) -> Option
     if let [only] = &mut far.flows[..] {
         only.calls = told.calls.unwrap_or(0);
         if let Some(retransmissions) = told.retransmissions.filter(|_| spec.workload == Workload::TcpStream) {
-            let mss = told.mss.unwrap_or(0);
-            only.tcp = Some(TcpSummary { retransmissions, mss, ..TcpSummary::default() });
+            only.tcp = Some(TcpSummary { retransmissions, mss: told.mss, ..TcpSummary::default() });
         }
         if spec.warmup.is_zero() {
             only.slices = slices(told, if spec.workload.is_udp() { size } else { 0 });

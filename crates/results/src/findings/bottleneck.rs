@@ -67,8 +67,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.throughput_bps())? / 1e6;
     let sentence =
         format!("A slower link or a shaper between the two ends limits: about {} Mbit/s pass it.", tidy(mbit));
-    let trips = tcp.min_rtt_s.map(|least| {
-        format!("a round trip took {} ms at last, and {} ms at least", tidy(tcp.rtt_s * 1e3), tidy(least * 1e3))
+    let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {
+        format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3))
     });
     Some(
         RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence)

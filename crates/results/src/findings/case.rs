@@ -421,7 +421,7 @@ impl<'a> Case<'a> {
         let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream))?;
         // Before Linux 4.6 (tcpi_data_segs_out) nobody counts a connection's segments; full ones are the least that it took.
         // Of the whole connection, as what was retransmitted is.
-        let full = || Some(self.throughput_bps()? * self.whole_s()? / 8.0 / f64::from(tcp.mss));
+        let full = || Some(self.throughput_bps()? * self.whole_s()? / 8.0 / f64::from(tcp.mss?));
         let sent = tcp.segments_sent.map(|sent| sent as f64).or_else(full).filter(|sent| *sent > 0.0)?;
         let share = tcp.retransmissions as f64 / sent;
         (share >= LOSS && tcp.retransmissions >= FEW).then_some(share)
@@ -581,7 +581,7 @@ impl<'a> Case<'a> {
         // Headers of IP, and of TCP with its timestamps, or of UDP.
         let (payload, headers) = match self.record.workload {
             Workload::TcpStream => {
-                let segment = self.tcp().map(|tcp| f64::from(tcp.mss)).filter(|mss| *mss > 0.0);
+                let segment = self.tcp().and_then(|tcp| tcp.mss).map(f64::from).filter(|mss| *mss > 0.0);
                 (segment.map_or(mtu - 52.0, |segment| segment.min(mtu - 52.0)), 52.0)
             }
             Workload::UdpStream => ((self.message_size()? as f64).min(mtu - 28.0), 28.0),

@@ -438,7 +438,7 @@ fn short_streams() -> Vec<FaultCase> {
         }),
         case("the receive window of 64 KiB over 4 ms", "receive-window", &[], tcp(Rx, 130.0), |r| {
             let tcp = tcp_of(r);
-            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.97), 4.1e-3, Some(4e-3));
+            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.97), Some(4.1e-3), Some(4e-3));
             sysctl(&mut r.target, "net.ipv4.tcp_rmem", "4096 131072 6291456");
         }),
         case("the send buffer may not grow", "send-buffer", &[], tcp(Tx, 130.0), |r| {
@@ -448,7 +448,7 @@ fn short_streams() -> Vec<FaultCase> {
         }),
         case("socket_buffer 16K over 1 ms", "small-buffer", &["receive-window"], tcp(Rx, 120.0), |r| {
             let tcp = tcp_of(r);
-            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.98), 1.1e-3, Some(1e-3));
+            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.98), Some(1.1e-3), Some(1e-3));
             drop(r.asked.insert("socket_buffer".to_owned(), "16K".to_owned()));
         }),
         case("the application writes too little", "application-limited", &[], tcp(Tx, 80.0), |r| {
@@ -465,12 +465,12 @@ fn short_streams() -> Vec<FaultCase> {
             threads.system_s = 1.96;
         }),
         case("a router that clamps the MSS", "small-segments", &["sender-cpu"], tcp(Tx, 300.0), |r| {
-            tcp_of(r).mss = 536;
+            tcp_of(r).mss = Some(536);
             let threads = r.target.threads.as_mut().expect("they are told");
             threads.system_s = 1.96;
         }),
         case("an MSS that was asked for", "sender-cpu", &[], tcp(Tx, 300.0), |r| {
-            tcp_of(r).mss = 536;
+            tcp_of(r).mss = Some(536);
             drop(r.asked.insert("mss".to_owned(), "536".to_owned()));
             let threads = r.target.threads.as_mut().expect("they are told");
             threads.system_s = 1.96;

@@ -104,11 +104,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because(format!("counters of both machines saw {} packets dropped", case.drops_seen()))
             .because(format!("{} of the segments were retransmitted", percent(share)))
             .because_of(back.map(|back| back.clause()))
-            .because_of(permitted.map(|bps| {
+            .because_of(permitted.zip(tcp.rtt_s).map(|(bps, rtt_s)| {
                 format!(
                     "{kind} reaches about {} Mbit/s at this loss and a round trip of {} ms, and {} came through",
                     tidy(bps * case.streams() / 1e6),
-                    tidy(tcp.rtt_s * 1e3),
+                    tidy(rtt_s * 1e3),
                     tidy(got / 1e6)
                 )
             }))
@@ -124,7 +124,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 /// Payload bits per second that a congestion control reaches at a loss ratio and a round trip; absent of one that does not go
 /// by loss.
 fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
-    let (rtt_s, mss) = (tcp.rtt_s, f64::from(tcp.mss));
+    let (rtt_s, mss) = (tcp.rtt_s?, f64::from(tcp.mss?));
     if ratio <= 0.0 || rtt_s <= 0.0 || mss <= 0.0 || tcp.goes_by_rate() {
         return None;
     }
@@ -144,7 +144,10 @@ mod tests {
     fn what_loss_permits() {
         let bps = |kind: &str, ratio, rtt_s| {
             let congestion_control = Some(kind.to_owned());
-            permitted_bps(&TcpSummary { rtt_s, mss: 1448, congestion_control, ..TcpSummary::default() }, ratio)
+            permitted_bps(
+                &TcpSummary { rtt_s: Some(rtt_s), mss: Some(1448), congestion_control, ..TcpSummary::default() },
+                ratio,
+            )
         };
         let mbit = |kind, ratio, rtt_s| bps(kind, ratio, rtt_s).map(|bps| (bps / 1e6).round());
         // Mathis: 1448 octets, 10 ms, 1 %: 1.22 / 0.1 = 12.2 segments a round trip.

@@ -21,30 +21,30 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let tcp = case.tcp().filter(|_| case.is(Workload::TcpStream))?;
-    let mss = f64::from(tcp.mss).max(1.0);
+    let mss = u64::from(tcp.mss.filter(|mss| *mss > 0)?);
     let message = case.message_size()?;
-    let is_split = message % u64::from(tcp.mss.max(1)) != 0 && case.asked.as_ref()?.nodelay == Some(true);
+    let is_split = message % mss != 0 && case.asked.as_ref()?.nodelay == Some(true);
     let (segments, octets) = (tcp.segments_sent.filter(|count| *count >= 100)? as f64, case.flow()?.octets? as f64);
     // Segments are of the whole connection, octets of its measured part.
     let octets = octets * case.whole_s()? / case.span_s()?;
-    let filled = octets / segments / mss;
+    let filled = octets / segments / mss as f64;
     case.short()?;
     if !is_split || filled >= FILLED {
         return None;
     }
-    let rounded = (message / u64::from(tcp.mss)).max(1) * u64::from(tcp.mss);
+    let rounded = (message / mss).max(1) * mss;
     let sentence = format!("Each message of {message} octets ends in a segment that is not full.");
     Some(
         RULE.finds(case, Some(case.sender.end), Sureness::Likely, 1.0 - filled, sentence)
             .because(format!(
                 "segments carried {} of {} octets on average, {}",
                 tidy(octets / segments),
-                tcp.mss,
+                mss,
                 percent(filled)
             ))
             .because(format!(
                 "message_size {message} is {} segments, and nodelay sends the rest at once",
-                tidy(message as f64 / mss)
+                tidy(message as f64 / mss as f64)
             ))
             .attempt("nodelay", "false", "throughput")
             .attempt("message_size", rounded.to_string(), "throughput")

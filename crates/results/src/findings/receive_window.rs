@@ -29,7 +29,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let share = Some(told.max(case.share_of(&[Limit::ReceiveWindow]))).filter(|share| *share >= SHARE)?;
     let side = case.receiver;
     let zero = side.counter("TcpExt TCPToZeroWindowAdv").unwrap_or(0);
-    let stands = tcp.min_rtt_s.filter(|least| *least > 0.0).map(|least| tcp.rtt_s / least);
+    let stands = tcp.min_rtt_s.filter(|least| *least > 0.0).and_then(|least| Some(tcp.rtt_s? / least));
     let sure =
         if stands.is_some_and(|ratio| ratio <= QUEUED) || zero >= 10 { Sureness::Likely } else { Sureness::Possible };
     let most = side.sysctl_number("net.ipv4.tcp_rmem");
@@ -39,7 +39,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(format!("sending waited for the window {} of its busy time", percent(share)))
         .because(format!(
             "the round trip is {} µs, {} times the shortest one",
-            tidy(tcp.rtt_s * 1e6),
+            tcp.rtt_s.map_or("unknown".to_owned(), |rtt_s| tidy(rtt_s * 1e6)),
             stands.map_or("unknown".to_owned(), tidy)
         ))
         .because(format!("{}: a window of zero was announced {zero} times", side.end))

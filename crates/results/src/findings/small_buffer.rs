@@ -49,7 +49,7 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
     };
     let asked = case.socket_buffer();
     let octets = asked.or(side.sysctl_number(sysctl)).filter(|octets| *octets < USUAL)?;
-    let product = case.throughput_bps()? / 8.0 / case.streams() * tcp.rtt_s;
+    let product = case.throughput_bps()? / 8.0 / case.streams() * tcp.rtt_s?;
     let sentence = format!("The {}'s socket buffer is too small for TCP to fill the link.", side.end);
     let finding = RULE
         .finds(case, Some(side.end), Sureness::Likely, (window + buffer).min(1.0), sentence)
@@ -61,7 +61,7 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         .because(format!(
             "{} octets were on their way on average (throughput times the round trip of {} µs)",
             tidy(product),
-            tidy(tcp.rtt_s * 1e6)
+            tidy(tcp.rtt_s? * 1e6)
         ))
         .because(short)
         .wrong_if("It is wrong if a buffer ten times as large lets no more through.")

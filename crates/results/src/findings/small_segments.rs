@@ -22,12 +22,12 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let mss = case.tcp().filter(|_| case.is(Workload::TcpStream))?.mss;
+    let mss = case.tcp().filter(|_| case.is(Workload::TcpStream))?.mss?;
     let short = case.short()?;
     let mtus = case.sides().map(|side| side.nic().and_then(|nic| nic.mtu));
     let mtu = mtus[0]?.min(mtus[1]?);
     let carried = mtu.checked_sub(HEADERS)?;
-    if mss == 0 || f64::from(mss) >= SMALL * f64::from(carried) || case.asked.as_ref()?.mss.is_some() {
+    if f64::from(mss) >= SMALL * f64::from(carried) || case.asked.as_ref()?.mss.is_some() {
         return None;
     }
     let (most, clauses) = case.sides().into_iter().find_map(|side| side.out_of_cpu(case))?;

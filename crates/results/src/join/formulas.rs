@@ -86,7 +86,7 @@ impl Joined<'_> {
             }
         }
         doubts.extend(self.follow_packets(&main, shared, record));
-        record.duration_s = main.iter().map(|pair| self.clocked(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
+        record.duration_s = main.iter().map(|pair| self.timed(pair).elapsed_ns).max().map(|ns| ns as f64 / 1e9);
         record.intervals = self.intervals(&main);
         self.follow_time(&main, record);
         record.doubts = doubts;
@@ -171,6 +171,13 @@ impl Joined<'_> {
         if self.spec.workload.is_stream() { pair.sink } else { pair.source }
     }
 
+    /// The account that has a flow's time: where the receiver's clock stood, because nothing arrived or all of it at one
+    /// moment, the sender's.
+    fn timed<'p>(&self, pair: &Pair<'p>) -> &'p FlowOutcome {
+        let clocked = self.clocked(pair);
+        if clocked.elapsed_ns == 0 { pair.source } else { clocked }
+    }
+
     fn flow_figures(&self, pairs: &[Pair<'_>]) -> FlowFigures {
         let mut figures = FlowFigures::default();
         let summaries: Vec<&TcpSummary> = pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()).collect();
@@ -207,7 +214,7 @@ impl Joined<'_> {
             None => (share * pairs.iter().map(|pair| pair.source.octets).total() as f64) as u64,
         });
         figures.path_mtu = pairs.iter().filter_map(|pair| pair.source.path_mtu).min();
-        figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, pair.sink)).sum());
+        figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, self.timed(pair))).sum());
         figures.achieved_load_bps =
             Some(pairs.iter().map(|pair| 8.0 * share * rate(pair.source.octets, pair.source)).sum());
         let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
@@ -615,8 +622,8 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
     Some(TcpSummary {
         retransmissions: summaries.iter().map(|one| one.retransmissions).total(),
         min_rtt_s: summaries.iter().filter_map(|one| one.min_rtt_s).reduce(f64::min),
-        rtt_s: mean(&summaries.iter().map(|one| one.rtt_s).collect::<Vec<_>>())?,
-        cwnd: average(|one| Some(f64::from(one.cwnd)))?.round() as u32,
+        rtt_s: average(|one| one.rtt_s),
+        cwnd: average(|one| one.cwnd.map(f64::from)).map(|segments| segments.round() as u32),
         mss: first.mss,
         limited_by_receive_window: average(|one| one.limited_by_receive_window),
         limited_by_send_buffer: average(|one| one.limited_by_send_buffer),

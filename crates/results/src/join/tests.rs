@@ -249,6 +249,17 @@ fn what_held_a_sender_up_took_as_much_time_as_is_missing() {
 }
 
 #[test]
+fn a_receiver_whose_clock_stood_has_the_senders_time() {
+    for (arrived, bps) in [(0, 0.0), (1_000, 8_000.0)] {
+        let mut made = made(Workload::UdpStream, 100);
+        made.host.flows[0].elapsed_ns = SECOND;
+        (made.target.flows[0].elapsed_ns, made.target.flows[0].octets) = (0, arrived);
+        let record = made.record();
+        assert_eq!((record.duration_s, record.result.unwrap().flow.throughput_bps), (Some(1.0), Some(bps)));
+    }
+}
+
+#[test]
 fn a_sender_has_its_own_count() {
     let mut made = made(Workload::TcpStream, 100);
     made.target.flows[0].octets -= 72_776;
@@ -303,7 +314,7 @@ fn whatever_an_agent_counts_a_record_comes_of_it() {
                 segments_received: Some(5),
                 segments_lost: Some(5),
                 reordered_segments: Some(5),
-                mss: 1448,
+                mss: Some(1448),
                 ..TcpSummary::default()
             });
             flow.arrivals = Some(Arrivals::default());

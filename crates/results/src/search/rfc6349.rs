@@ -157,7 +157,7 @@ fn window_of(asked: &SearchAsked, tried: &Tried, wire_bps: Option<f64>, baseline
     // What a frame has around TCP's payload: that around UDP's, less UDP's header.
     let around = asked.wire_octets.zip(asked.packet_octets).map(|(wire, payload)| f64::from(wire) - f64::from(payload));
     let line_bps = || {
-        let mss = f64::from(tcp?.mss);
+        let mss = f64::from(tcp?.mss?);
         let options = if timestamps == Some(true) { TIMESTAMPS } else { 0.0 };
         Some(wire_bps? * mss / (mss + around? - UDP_HEADER + TCP_HEADER + options))
     };
@@ -220,7 +220,7 @@ mod tests {
         while let Some(step) = window(&asked, &all, asked.most_bps) {
             let mss = if all.len() % 2 == 0 { 1460 } else { 1448 };
             let tcp = TcpSummary {
-                mss,
+                mss: Some(mss),
                 timestamps: Some(mss == 1448),
                 bytes_sent: Some(100_000),
                 bytes_retransmitted: Some(2_000),

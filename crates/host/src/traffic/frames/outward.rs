@@ -34,6 +34,8 @@ pub struct Outward {
     epoch_ns: u64,
     /// What the last frames were stamped as.
     measured: bool,
+    /// Frames that a call stopped at because there was no room below, without a word: it had taken others (sendmmsg(2)).
+    refused: u64,
 }
 
 enum Way {
@@ -56,7 +58,7 @@ impl Outward {
             // It has room: the spec was validated. None is with the kernel yet.
             let _ = way.frame_mut(index).map(|frame| templates[index % templates.len()].write(flow as u16, frame));
         }
-        Outward { way, templates, secret: link.secret, stream, epoch_ns, measured: false }
+        Outward { way, templates, secret: link.secret, stream, epoch_ns, measured: false, refused: 0 }
     }
 
     /// Sends up to `count` frames from this number on. Returns how many the kernel took; none of these is to be sent again, and
@@ -78,7 +80,9 @@ impl Outward {
                     let number = sequence + (index - first) as u64;
                     self.templates[index % self.templates.len()].stamp(&header(number), ring.frame_mut(index));
                 }
-                ring.send(out, first, count)
+                let taken = ring.send(out, first, count)?;
+                self.refused += u64::from(taken < count);
+                Ok(taken)
             }
             Way::Xdp(XdpSender { outgoing, .. }) => {
                 let mut given = untaken;
@@ -99,6 +103,12 @@ impl Outward {
                 }
             }
         }
+    }
+
+    /// Frames that were refused since this was asked last, without an error that says so.
+    #[inline]
+    pub fn take_refused(&mut self) -> u64 {
+        std::mem::take(&mut self.refused)
     }
 
     /// Frames that the kernel was given and has not taken yet.

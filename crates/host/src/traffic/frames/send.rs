@@ -86,6 +86,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             }
             Err(error) => return Err(link.cannot_send(spec, error)),
         };
+        outcome.send_retries += outward.take_refused();
         sent.handle_taken(&mut outcome, taken, measured.then_some(now));
         task.ledger.publish(outcome.octets_total, outcome.messages_total);
         if let Some(pacer) = &mut pacer {

@@ -56,11 +56,11 @@ pub(super) fn cases() -> Vec<FaultCase> {
             limited(r, Limit::Shaper, Some(End::Target), 0.97);
         }),
         case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
-            tcp_of(r).rtt_s = 24e-3;
+            tcp_of(r).rtt_s = Some(24e-3);
             limited(r, Limit::Path, None, 0.9);
         }),
         case("one segment of fifty lost on the way", "lossy-path", &[], tcp(Tx, 15.0), |r| {
-            tcp_of(r).rtt_s = 10e-3;
+            tcp_of(r).rtt_s = Some(10e-3);
             lossy(r, 51);
         }),
         case("packets doubled on the way", "duplicates", &[], udp(Rx, 100, 100.0), |r| {
@@ -157,7 +157,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         }),
         case("TCP that loses so much that its timer outlasts the trial", "lossy-path", &[], tcp(Tx, 3.0), |r| {
             let tcp = tcp_of(r);
-            (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (10e-3, 70, Some(500));
+            (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (Some(10e-3), 70, Some(500));
             lossy(r, 60);
             r.losses[0] = Losses { sent: 500, arrived: 440, ..r.losses[0] };
             let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
@@ -170,7 +170,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             tcp(Tx, 28.0),
             |r| {
                 let tcp = tcp_of(r);
-                (tcp.rtt_s, tcp.segments_sent) = (3e-3, Some(5_400));
+                (tcp.rtt_s, tcp.segments_sent) = (Some(3e-3), Some(5_400));
                 lossy(r, 130);
                 let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
                 r.events = vec![event(1.4, None, None, died)];
@@ -208,7 +208,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         clean("requests over a way of 20 ms", rr(25e-3), |r| limited(r, Limit::OnTheWay, None, 0.95)),
         case("TCP over a way of 20 ms", "far-path", &[], tcp(Tx, 95.0), |r| {
             let tcp = tcp_of(r);
-            (tcp.rtt_s, tcp.min_rtt_s) = (20.5e-3, Some(20e-3));
+            (tcp.rtt_s, tcp.min_rtt_s) = (Some(20.5e-3), Some(20e-3));
             limited(r, Limit::SlowStart, None, 0.7);
         }),
         case("datagrams that the way carries in two pieces each", "path-mtu", &[], udp(Rx, 100, 100.0), |r| {
