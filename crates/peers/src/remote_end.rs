@@ -50,7 +50,7 @@ fn remote_flow(flow: Flow, near: &FlowOutcome) -> Option<FlowOutcome> {
             (far.octets, far.octets_total) = (near.octets, near.octets_total);
             // When a sender's time is over, its last octets are still in its socket, or on their way.
             if let Some(Acknowledged { octets, elapsed_ns }) = near.acknowledged {
-                far.octets_total -= near.octets - octets;
+                far.octets_total = far.octets_total.saturating_sub(near.octets.saturating_sub(octets));
                 (far.octets, far.elapsed_ns) = (octets, elapsed_ns);
             }
         }
