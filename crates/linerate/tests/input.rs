@@ -253,6 +253,15 @@ fn comparisons_of_what_is_not_there() {
     }
     drop(store);
     check(&bench, &["history", "loss"], &["no record has a loss"]);
+    // Words that pick nothing are a mistake, in a list as everywhere; a filter beside them may leave nothing.
+    for words in ["last:since=2100-01-01", ":until=1970-01-01", "last:direction=tx"] {
+        check(&bench, &["records", "list", words], &[words, "picks no records"]);
+        check(&bench, &["records", "export", "--json", words], &[words, "picks no records"]);
+    }
+    for filter in [["--since", "2100-01-01"], ["--plan", "nothing"], ["--workload", "frames"]] {
+        let ran = Running::start(bench.linerate(&[&["records", "list", "last"], &filter[..]].concat())).wait(SOON);
+        assert!(ran.check_done().stdout.contains("No such records"), "{ran:?}");
+    }
     let refused = |arguments: &[&str], parts: &[&str]| {
         let arguments = [&["compare"], arguments].concat();
         check(&bench, &arguments, parts);

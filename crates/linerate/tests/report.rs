@@ -12,7 +12,11 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use linerate_machine::end::Direction;
+use linerate_results::sample;
+use linerate_results::store::Store;
 use machines::browser::Browser;
+use machines::kept::keep;
 use machines::{Bench, Ran, Running};
 
 const LONG: Duration = Duration::from_secs(120);
@@ -124,4 +128,52 @@ fn a_run_makes_its_report_and_it_is_true() {
     fs::write(&bare, format!("{before}{}", after.split_once("</style>").unwrap().1)).unwrap();
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(words(&opened(false, &bare).unwrap().text), words(&shown.text));
+}
+
+/// As by a bad sector, or by a newer version.
+#[test]
+fn a_record_that_cannot_be_read_is_named_and_the_others_are_told() {
+    let bench = Bench::bare("report-damaged");
+    let mut records: Vec<_> = (0..3).map(|at| sample::udp(at, Direction::Rx, 100 + 100 * at, 150.0)).collect();
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
+    keep(&mut Store::open(&bench.store_path()).unwrap(), 1, &mut records);
+    let store = bench.store_path().display().to_string();
+    let report = |more: &[&str]| linerate(&bench, &[&["report", "--store", store.as_str()], more].concat());
+    let damage = |id: &str| {
+        let statement = format!("UPDATE records SET packed = x'00' WHERE id = '{id}'");
+        rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(&statement).unwrap();
+    };
+    let writable = "DROP TRIGGER records_are_never_changed";
+    rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(writable).unwrap();
+    damage(&records[1].id);
+
+    let said = format!("the record {} cannot be read", records[1].id);
+    let told = report(&["last"]);
+    assert_eq!(told.status.code(), Some(2), "{}", told.stderr);
+    assert!(told.stderr.contains(&format!("left out: {said}")), "{}", told.stderr);
+    for part in ["One more record was picked", "Records that are left out", "99.9", &records[1].id] {
+        assert!(told.stdout.contains(part), "{part}: {}", told.stdout);
+    }
+    // What is attached, and what is in the store, is enough to recompute all that is told.
+    for (more, name) in [(&["--attach"][..], "attached"), (&[], "bare"), (&["--anonymous", "--attach"], "hidden")] {
+        let file = bench.folder.path(name);
+        let made = report(&[&["last", "--html", "-o", &file], more].concat());
+        assert_eq!(made.status.code(), Some(2), "{name}: {}", made.stderr);
+        let verified = report(&["verify", &file]);
+        assert!(verified.check_done().stdout.starts_with("All is as 2 records give it: "), "{}", verified.stdout);
+        let html = fs::read_to_string(&file).unwrap();
+        // Words of a record that nobody could read may be a name.
+        assert_eq!(html.contains(&said), name != "hidden", "{name}");
+    }
+    let notes = bench.folder.path("notes.md");
+    fs::write(&notes, "Is it so?\n").unwrap();
+    let again = report(&["--from", &bench.folder.path("attached"), "--notes", &notes]);
+    assert!(again.check_done().stdout.contains("Records that are left out"), "{}", again.stdout);
+
+    let [first, last] = [&records[0], &records[2]].map(|record| record.id.as_str());
+    let sides = ["--baseline", first, "--candidate", last];
+    report(&sides).check_done();
+    damage(last);
+    report(&sides).check_sentence(&[last, "cannot be read"]);
+    report(&["verify", &bench.folder.path("bare")]).check_sentence(&["the store has not all of them"]);
 }

@@ -400,6 +400,22 @@ mod tests {
     }
 
     #[test]
+    fn repeats_of_the_two_sides_need_not_be_as_many() {
+        let baseline = campaign("A", &[100], noise, |_| {});
+        let candidate = campaign("B", &[100], |r, load| noise(r, load) * 0.9, |_| {});
+        let wish = CompareOptions { metrics: vec![Metric::find("throughput").unwrap()], ..CompareOptions::default() };
+        // Of 20, 35, 56 and 28 orders two are as extreme as can be: p is 0.1, 0.057, 0.036 and 0.071.
+        for (n, m, words) in [(3, 3, "cannot"), (3, 4, "cannot"), (3, 5, "slower"), (5, 3, "slower"), (2, 6, "cannot")]
+        {
+            let comparison = compare(&all(&baseline)[..n], &all(&candidate)[..m], &wish);
+            let judged = &comparison.judged[0];
+            assert!(judged.verdict.words(judged.metric).starts_with(words), "{n} and {m}: {judged:?}");
+            assert_eq!(comparison.family, usize::from(words == "slower"), "{n} and {m}");
+            assert_eq!(judged.found.unwrap().detectable.is_some(), words == "slower", "{n} and {m}");
+        }
+    }
+
+    #[test]
     fn what_differs_decides_what_can_be_compared() {
         let baseline = campaign("A", &[100], noise, |_| {});
         let check = |on: &[&str], change: fn(&mut Record), metric: &str, contains: &str| {

@@ -22,6 +22,8 @@ pub struct Shift {
     pub method: Method,
     /// How many values stand on each side, the mean of both that counts: harmonic.
     pub each: f64,
+    /// The smallest p that so many values can come to.
+    pub least_p: f64,
 }
 
 /// Which test judged.
@@ -34,18 +36,18 @@ pub enum Method {
 }
 
 impl Method {
-    /// The smallest p that `each` values a side can come to.
-    pub fn least_p(self, each: u32) -> f64 {
-        let n = f64::from(each);
+    /// The smallest p that so many values of the two sides can come to: that of one order of all, out of all orders.
+    pub fn least_p(self, [n, m]: [usize; 2]) -> f64 {
+        let (fewer, more) = (n.min(m), n.max(m) as f64);
         match self {
-            Method::RankSum => (1..=each.min(500)).fold(2.0, |p: f64, k| p * f64::from(k) / (n + f64::from(k))),
-            Method::SignedRank => (1.0 - n).exp2(),
+            Method::RankSum => (1..=fewer.min(500)).fold(2.0, |p: f64, k| p * k as f64 / (more + k as f64)),
+            Method::SignedRank => (1.0 - fewer as f64).exp2(),
         }
     }
 
     /// The least number of values a side with which p can be `alpha`.
     pub fn least_repeats(self, alpha: f64) -> u32 {
-        (1..500).find(|&each| self.least_p(each) <= alpha).unwrap_or(500)
+        (1..500).find(|&each| self.least_p([each as usize; 2]) <= alpha).unwrap_or(500)
     }
 }
 
@@ -90,6 +92,7 @@ pub fn between(baseline: &[f64], candidate: &[f64]) -> Option<Shift> {
         standard_error: standard_error(interval, tail).or(fallback),
         p,
         method: Method::RankSum,
+        least_p: Method::RankSum.least_p([n, m]),
         each: 2.0 * nf * mf / (nf + mf),
     })
 }
@@ -127,6 +130,7 @@ pub fn within_pairs(differences: &[f64]) -> Option<Shift> {
         standard_error: standard_error(interval, tail).or(fallback),
         p,
         method: Method::SignedRank,
+        least_p: Method::SignedRank.least_p([differences.len(); 2]),
         each: n,
     })
 }
@@ -135,7 +139,7 @@ impl Shift {
     /// The smallest true shift that this many values would show, as a finding at `alpha`, in 4 of 5 cases; absent
     /// where they could show none however large it is, or the noise is not known.
     pub fn detectable(&self, alpha: f64) -> Option<f64> {
-        let could = self.method.least_p(self.each.floor() as u32) <= alpha;
+        let could = self.least_p <= alpha;
         could
             .then(|| self.standard_error.map(|error| (normal_upper(alpha / 2.0) + normal_upper(1.0 - POWER)) * error))?
     }

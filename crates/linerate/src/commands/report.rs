@@ -7,24 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-#[cfg(feature = "web")]
 use linerate_machine::printable::in_line;
 use linerate_results::record::Record;
 use linerate_results::select::LAST;
-#[cfg(feature = "web")]
-use linerate_results::store::StoreError;
-use linerate_results::store::{Campaign, Reader, Store};
+use linerate_results::store::{Campaign, Reader, Store, StoreError};
 
 use super::open_store;
 use super::order::Wanted;
+use super::records::without;
 use super::selection::{compared, identifiers, selection};
 use super::whole_file::{checked, write_whole};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::given;
 use crate::output::{data, out, say};
 use crate::render::report::{
-    Carried, Material, Origin, Pseudonyms, Report, Verified, attached_at, check_notes, each_attached, line, line_of,
-    read_back, record_of, unlike, verify,
+    Carried, LeftOut, Material, Origin, Pseudonyms, Report, Verified, attached_at, check_notes, each_attached, line,
+    line_of, read_back, record_of, unlike, verify,
 };
 
 /// A report that somebody sends may be of any size; one of ours has a hundredth of this.
@@ -64,7 +62,7 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
 fn again(file: &Path, arguments: &MadeArgs) -> Result<ExitCode> {
     let html = given::text_up_to(file, MOST_OCTETS)?;
     let origin = read_back(&html)?;
-    let records = Records { from: From::Report(&html), pseudonyms: None };
+    let mut records = Records::of(From::Report(&html));
     let material = records.material(origin.attached && !arguments.anonymous)?;
     if material.len() == 0 {
         bail!("no records are attached to {}: name what it was made of instead of --from", file.display());
@@ -77,30 +75,48 @@ fn again(file: &Path, arguments: &MadeArgs) -> Result<ExitCode> {
 
 fn selected(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let (store, last) = (open_store(shared)?, LAST.to_owned());
-    let words: Vec<&String> = match (&arguments.baseline, &arguments.candidate) {
+    let words: Vec<&str> = match (&arguments.baseline, &arguments.candidate) {
         (Some(baseline), Some(candidate)) => vec![baseline, candidate],
         _ => vec![arguments.selection.as_ref().unwrap_or(&last)],
     };
+    let attach = arguments.attach.is_some();
+    let (mut origin, records, material) = picked(&store, &words, attach && !arguments.anonymous)?;
+    // Without names they are attached when names are known.
+    origin.attached = attach;
+    write(arguments, origin, records, material)
+}
+
+/// What these words pick, of two the sides of a difference. What cannot be read is left out of all three.
+fn picked<'a>(store: &'a Store, words: &[&str], is_attached: bool) -> Result<(Origin, Records<'a>, Material)> {
     let mut sides = Vec::new();
     let mut all: Vec<String> = Vec::new();
     let mut known = BTreeSet::new();
-    for words in &words {
-        let found = identifiers(&store, words)?;
+    for words in words {
+        let found = identifiers(store, words)?;
         if let Some(shared) = found.iter().find(|id| !known.insert((*id).clone())) {
             bail!("record {shared} is on both sides; pick sides that share none");
         }
         all.extend_from_slice(&found);
-        sides.push(((*words).clone(), found));
+        sides.push(((*words).to_owned(), found));
     }
-    let on_purpose = match &words[..] {
-        [baseline, candidate] => compared(&selection(&store, baseline)?, &selection(&store, candidate)?),
+    let on_purpose = match words {
+        [baseline, candidate] => compared(&selection(store, baseline)?, &selection(store, candidate)?),
         _ => Vec::new(),
     };
-    let attach = arguments.attach.is_some();
-    let records = Records { from: From::Store(store.reader()?, &all), pseudonyms: None };
-    let material = records.material(attach && !arguments.anonymous)?;
-    let origin = Origin::new(sides, on_purpose, campaigns(&store, &material)?, attach);
-    write(arguments, origin, records, material)
+    let mut records = Records::of(From::Store(store.reader()?, all));
+    let material = records.material(is_attached)?;
+    for (id, _) in &records.left_out {
+        known.remove(id);
+    }
+    sides.iter_mut().for_each(|(_, ids)| ids.retain(|id| known.contains(id)));
+    if sides.iter().any(|(_, ids)| ids.is_empty())
+        && let Some((_, why)) = records.left_out.pop()
+    {
+        return Err(why.into());
+    }
+    let mut origin = Origin::new(sides, on_purpose, campaigns(store, &material)?, is_attached);
+    origin.left_out = records.left_out();
+    Ok((origin, records, material))
 }
 
 /// Writes what these records say, with the author's words and without names where that is asked for.
@@ -132,7 +148,7 @@ fn write(
     let report = Report::new(&origin, material, |places| records.at(places))?;
     let text = in_form(&report, arguments.form, arguments.ascii);
     written(arguments.output.as_deref(), &text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(without(records.left_out.iter().map(|(_, why)| why)))
 }
 
 /// Records that are read one by one.
@@ -140,22 +156,29 @@ struct Records<'a> {
     from: From<'a>,
     /// What they are to be told with, instead of names.
     pseudonyms: Option<Pseudonyms>,
+    /// Those of the store that cannot be read, and why.
+    left_out: Vec<(String, StoreError)>,
 }
 
 /// Where they are.
 enum From<'a> {
     /// In the store, under these identifiers.
-    Store(Reader<'a>, &'a [String]),
+    Store(Reader<'a>, Vec<String>),
     /// In a report.
     Report(&'a str),
 }
 
-impl Records<'_> {
-    /// All of them; each with the line that it is attached as.
-    fn material(&self, is_attached: bool) -> Result<Material> {
+impl<'a> Records<'a> {
+    fn of(from: From<'a>) -> Records<'a> {
+        Records { from, pseudonyms: None, left_out: Vec::new() }
+    }
+
+    /// All of them; each with the line that it is attached as. One that the store has and cannot read is from now on none of them.
+    fn material(&mut self, is_attached: bool) -> Result<Material> {
         let mut material = Material::new(is_attached);
+        let pseudonyms = self.pseudonyms.as_ref();
         let mut add = |record: Record, text: &str| -> Result<()> {
-            match &self.pseudonyms {
+            match pseudonyms {
                 None => material.add(record, text),
                 Some(pseudonyms) => {
                     let record = pseudonyms.record(record)?;
@@ -165,12 +188,18 @@ impl Records<'_> {
             }
             Ok(())
         };
-        match &self.from {
+        match &mut self.from {
             From::Store(reader, ids) => {
-                for id in *ids {
-                    let (record, text) = reader.with_text(id)?;
-                    let line = line_of(&record, text);
-                    add(record, &line)?;
+                for id in std::mem::take(ids) {
+                    match reader.with_text(&id) {
+                        Err(why @ StoreError::Unreadable { .. }) => self.left_out.push((id, why)),
+                        read => {
+                            let (record, text) = read?;
+                            let line = line_of(&record, text);
+                            add(record, &line)?;
+                            ids.push(id);
+                        }
+                    }
                 }
             }
             // What stands in a report is held against its digest as it stands there.
@@ -182,6 +211,20 @@ impl Records<'_> {
             }
         }
         Ok(material)
+    }
+
+    /// An error where one of them was left out.
+    fn whole(&mut self) -> Result<()> {
+        self.left_out.pop().map_or(Ok(()), |(_, why)| Err(why.into()))
+    }
+
+    /// Those that are left out, as a report has them.
+    fn left_out(&self) -> Vec<LeftOut> {
+        let told = |(record, why): &(String, StoreError)| LeftOut {
+            record: record.clone(),
+            why: Some(in_line(&why.to_string(), 1000).into_owned()),
+        };
+        self.left_out.iter().map(told).collect()
     }
 
     /// Those at these places.
@@ -207,8 +250,9 @@ fn in_form(report: &Report<'_>, form: FormArgs, is_ascii: bool) -> String {
 
 /// The report of what was just measured.
 pub(super) fn at_end(store: &Store, words: &str, ids: &[String], file: &ReportFile, attach: bool) -> Result<()> {
-    let records = Records { from: From::Store(store.reader()?, ids), pseudonyms: None };
+    let mut records = Records::of(From::Store(store.reader()?, ids.to_vec()));
     let material = records.material(attach)?;
+    records.whole()?;
     let sides = vec![(words.to_owned(), ids.to_vec())];
     let mut origin = Origin::new(sides, Vec::new(), campaigns(store, &material)?, attach);
     origin.seal(&material);
@@ -221,45 +265,8 @@ pub(super) fn at_end(store: &Store, words: &str, ids: &[String], file: &ReportFi
 /// A report of what these words pick as one HTML file; of two, the comparison of both.
 #[cfg(feature = "web")]
 pub(crate) fn html_of(store: &Store, words: &[String]) -> Result<String> {
-    let mut sides = Vec::new();
-    let mut all = Vec::new();
-    for words in words {
-        let found = identifiers(store, words)?;
-        if let Some(shared) = found.iter().find(|id| all.contains(*id)) {
-            bail!("record {shared} is on both sides; pick sides that share none");
-        }
-        all.extend_from_slice(&found);
-        sides.push((words.clone(), found));
-    }
-    let on_purpose = match words {
-        [baseline, candidate] => compared(&selection(store, baseline)?, &selection(store, candidate)?),
-        _ => Vec::new(),
-    };
-    let reader = store.reader()?;
-    let mut left_out = Vec::new();
-    for id in &all {
-        match reader.record(id) {
-            Err(why @ StoreError::Unreadable { .. }) => left_out.push((id.clone(), why)),
-            read => drop(read?),
-        }
-    }
-    let is_read = |id: &String| !left_out.iter().any(|(other, _)| other == id);
-    all.retain(is_read);
-    sides.iter_mut().for_each(|(_, ids)| ids.retain(is_read));
-    if sides.iter().any(|(_, ids)| ids.is_empty())
-        && let Some((_, why)) = left_out.pop()
-    {
-        return Err(why.into());
-    }
-    let records = Records { from: From::Store(reader, &all), pseudonyms: None };
-    let material = records.material(false)?;
-    let mut origin = Origin::new(sides, on_purpose, campaigns(store, &material)?, false);
-    if !left_out.is_empty() {
-        // A reference is in double braces, and an identifier or a complaint is none.
-        let said = |why: &StoreError| in_line(&why.to_string(), 1000).replace("{{", "{ {");
-        let lines: String = left_out.iter().map(|(_, why)| format!("- {}\n", said(why))).collect();
-        origin.notes = Some(format!("# Records that are left out\n{lines}"));
-    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (mut origin, records, material) = picked(store, &words, false)?;
     origin.seal(&material);
     Ok(Report::new(&origin, material, |places| records.at(places))?.html())
 }
@@ -328,7 +335,7 @@ fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> Str
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
     let html = given::text_up_to(file, MOST_OCTETS)?;
     let origin = read_back(&html)?;
-    let attached = Records { from: From::Report(&html), pseudonyms: None };
+    let mut attached = Records::of(From::Report(&html));
     let material = attached.material(origin.attached)?;
     let found = if material.len() > 0 {
         verify(&html, &origin, material, |places| attached.at(places))?
@@ -337,12 +344,13 @@ fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
             open_store(shared).context("no records are attached to the report, and there is no store with them")?;
         let missing = "no records are attached to the report, and the store has not all of them";
         let ids: Vec<String> = origin.sides.iter().flat_map(|side| side.records.iter().cloned()).collect();
-        let mut records = Records { from: From::Store(store.reader()?, &ids), pseudonyms: None };
+        let mut records = Records::of(From::Store(store.reader()?, ids));
         if origin.anonymous {
             let material = records.material(false).context(missing)?;
             records.pseudonyms = Some(Pseudonyms::of(&campaigns(&store, &material)?, &material));
         }
         let material = records.material(origin.attached).context(missing)?;
+        records.whole().context(missing)?;
         verify(&html, &origin, material, |places| records.at(places))?
     };
     let records: usize = origin.sides.iter().map(|side| side.digests.len()).sum();

@@ -88,16 +88,19 @@ pub(crate) fn filter_of_newest(store: &Store, words: &str, most: usize) -> Resul
     let wanted = selection(store, words)?;
     let among = match wanted.levels.as_slice() {
         [] => None,
-        _ => {
-            let found = store.wanted(&wanted, most)?;
-            if found.is_empty() {
-                why_none(store, words, &wanted)?;
-            }
-            Some(found)
-        }
+        _ => Some(store.wanted(&wanted, most)?),
     };
-    let Selection { campaign, record, since_ms, until_ms, .. } = wanted;
-    Ok(Filter { campaign, record, among, since_ms, until_ms, ..Filter::default() })
+    let Selection { campaign, record, since_ms, until_ms, .. } = wanted.clone();
+    let filter = Filter { campaign, record, among, since_ms, until_ms, ..Filter::default() };
+    let is_empty = match &filter.among {
+        Some(found) => found.is_empty(),
+        None => store.identifiers(&Filter { limit: Some(1), ..filter.clone() })?.is_empty(),
+    };
+    // Words that pick nothing are a mistake in lists too; filters beside them that leave nothing are none.
+    if is_empty {
+        why_none(store, words, &wanted)?;
+    }
+    Ok(filter)
 }
 
 /// The one record that a command works on: of several, the newest, and a line that says so.

@@ -59,6 +59,9 @@ pub(crate) struct Origin {
     /// The author's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) notes: Option<String>,
+    /// Records that were picked and cannot be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<LeftOut>,
     /// Names were replaced.
     pub(crate) anonymous: bool,
     /// The records are attached.
@@ -74,6 +77,16 @@ pub(crate) struct Side {
     pub(crate) records: Vec<String>,
     /// The SHA-256 of each, as a line of JSON.
     pub(crate) digests: Vec<String>,
+}
+
+/// A record that is not in the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    /// Its identifier.
+    pub(crate) record: String,
+    /// The store's sentence; absent where names were replaced, for it may have any of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
 }
 
 /// What is told of a campaign.
@@ -116,6 +129,7 @@ impl Origin {
             compared,
             campaigns,
             notes: None,
+            left_out: Vec::new(),
             anonymous: false,
             attached,
         }

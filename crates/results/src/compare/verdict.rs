@@ -100,12 +100,7 @@ const ALIKE: f64 = 0.3;
 impl Sides {
     /// Whether there are enough values for any finding at all, if it stood alone.
     pub fn could_tell(&self) -> bool {
-        self.harmonic_mean().is_some_and(|each| Method::RankSum.least_p(each) <= ALPHA)
-    }
-
-    fn harmonic_mean(&self) -> Option<u32> {
-        let (n, m) = (self.baseline.len() as f64, self.candidate.len() as f64);
-        (n > 0.0 && m > 0.0).then(|| (2.0 * n * m / (n + m)) as u32)
+        Method::RankSum.least_p([self.baseline.len(), self.candidate.len()]) <= ALPHA
     }
 
     /// How far the candidate lies above the baseline, by pairs where the rounds are pairs.
@@ -131,7 +126,7 @@ impl Sides {
         let first = self.rounds.iter().filter(|round| round.baseline_first).count();
         let whole = n == self.baseline.len() && n == self.candidate.len();
         let mixed = 5 * first >= n && 5 * (n - first) >= n;
-        whole && mixed && Method::SignedRank.least_p(n as u32) <= alpha && intraclass(&self.rounds) >= ALIKE
+        whole && mixed && Method::SignedRank.least_p([n, n]) <= alpha && intraclass(&self.rounds) >= ALIKE
     }
 }
 

@@ -78,6 +78,7 @@ impl Pseudonyms {
         let mut origin: Origin =
             serde_json::from_value(replaced(serde_json::to_value(origin)?, &self.pairs)).context(UNREAD)?;
         origin.anonymous = true;
+        origin.left_out.iter_mut().for_each(|one| one.why = None);
         Ok(origin)
     }
 }

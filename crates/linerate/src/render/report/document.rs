@@ -19,7 +19,7 @@ use linerate_trial::doubt::DoubtKind;
 use super::groups::Apart;
 use super::matrices::{self, kinds, leading, middle, unit};
 use super::notes::{self, Remarks};
-use super::{Carried, Material, Report, Side, anonymous};
+use super::{Carried, LeftOut, Material, Report, Side, anonymous};
 use super::{expectations, figures, gaps, inside};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
@@ -111,6 +111,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
     pieces.extend(inside::pieces(&report.material));
     pieces.extend(doubts(&report.material.records));
     pieces.extend(failed(&report.material.records));
+    pieces.extend(left_out(&report.origin.left_out));
     pieces.extend(again(report));
     place(remarks, &mut pieces);
     pieces
@@ -194,6 +195,11 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
             if failed == 0 { "none".to_owned() } else { failed.to_string() },
             if doubted == 0 { "none".to_owned() } else { doubted.to_string() },
         ),
+    });
+    lines.extend(match report.origin.left_out.len() {
+        0 => None,
+        1 => Some("One more record was picked, cannot be read, and is left out; it is named below.".to_owned()),
+        n => Some(format!("{n} more records were picked, cannot be read, and are left out; they are named below.")),
     });
     lines.extend(marks(records));
     vec![Piece::Heading(question.to_owned()), Piece::Lines(lines)]
@@ -599,6 +605,12 @@ fn failed(records: &[Record]) -> Vec<Piece> {
         vec![Cell::count(number), Cell::long(apart.configuration(record, &[])), Cell::long(why)]
     });
     in_section("Trials that failed", Piece::Table(Table::new(["record", "configuration", "why"], rows)))
+}
+
+fn left_out(records: &[LeftOut]) -> Vec<Piece> {
+    let why = |one: &LeftOut| one.why.clone().unwrap_or("it cannot be read".to_owned());
+    let rows = records.iter().map(|one| vec![Cell::text(one.record.as_str()), Cell::long(why(one))]);
+    in_section("Records that are left out", Piece::Table(Table::new(["identifier", "why"], rows)))
 }
 
 /// Commands, plans, versions, and the records themselves.
