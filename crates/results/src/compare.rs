@@ -144,6 +144,8 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
     }
     let family = trials.iter().filter(|trial| trial.could_tell()).count();
     let alpha = ALPHA / family.max(1) as f64;
+    // With more repeats, those count too that have too few yet.
+    let alpha_with_more = ALPHA / trials.iter().filter(|trial| trial.why_not().is_none()).count().max(1) as f64;
     let shifts: Vec<Option<Shift>> =
         trials.iter().map(|trial| trial.why_not().is_none().then(|| trial.sides.shift(alpha))?).collect();
     let corrected = corrected(&trials, &shifts);
@@ -151,7 +153,7 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
         let Trial { configuration, broken, metric, sides: all } = trial;
         let verdict = match (trial.why_not(), &shift) {
             (Some(why), _) => Verdict::NotComparable { why: why.clone() },
-            (None, Some(shift)) => verdict::verdict(metric, all, shift, p, alpha, wish.margin),
+            (None, Some(shift)) => verdict::verdict(metric, all, shift, p, alpha_with_more, wish.margin),
             (None, None) => Verdict::CannotTell { more: None },
         };
         let base = median(&all.baseline);
@@ -413,6 +415,21 @@ mod tests {
             assert_eq!(comparison.family, usize::from(words == "slower"), "{n} and {m}");
             assert_eq!(judged.found.unwrap().detectable.is_some(), words == "slower", "{n} and {m}");
         }
+    }
+
+    #[test]
+    fn as_many_more_repeats_as_it_asks_for_come_to_a_finding() {
+        let baseline = campaign("A", &[100], noise, |_| {});
+        let candidate = campaign("B", &[100], |r, load| noise(r, load) * 0.9, |_| {});
+        let judged = |n: usize| {
+            let comparison = compare(&all(&baseline)[..n], &all(&candidate)[..n], &CompareOptions::default());
+            let is_it = |judged: &&Judged| judged.metric.short() == "throughput";
+            comparison.judged.iter().find(is_it).unwrap().verdict.clone()
+        };
+        // With three repeats nothing could be a finding, so nothing shares the level; with four all would.
+        let Verdict::CannotTell { more: Some(more) } = judged(3) else { panic!("{:?}", judged(3)) };
+        assert!(more > 1, "{more}");
+        assert_eq!(judged(3 + more as usize), Verdict::Worse);
     }
 
     #[test]

@@ -32,4 +32,4 @@ pub mod select;
 pub mod store;
 pub mod tally;
 pub mod time_budget;
-mod total;
+pub mod total;

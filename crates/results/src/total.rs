@@ -1,7 +1,7 @@
 //! Sums of counts that agents tell: at most what fits, whatever somebody makes up.
 
 /// A count that is summed up.
-pub(crate) trait Count: Sized {
+pub trait Count: Sized {
     /// Of nothing.
     const ZERO: Self;
     /// Both.
@@ -11,6 +11,13 @@ pub(crate) trait Count: Sized {
 impl Count for u64 {
     const ZERO: u64 = 0;
     fn plus(self, other: u64) -> u64 {
+        self.saturating_add(other)
+    }
+}
+
+impl Count for u32 {
+    const ZERO: u32 = 0;
+    fn plus(self, other: u32) -> u32 {
         self.saturating_add(other)
     }
 }
@@ -31,7 +38,7 @@ impl<C: Count> Count for Option<C> {
 }
 
 /// The sum of an iterator's counts.
-pub(crate) trait Total: Iterator + Sized {
+pub trait Total: Iterator + Sized {
     fn total(self) -> Self::Item
     where
         Self::Item: Count,

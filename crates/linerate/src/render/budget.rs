@@ -4,6 +4,7 @@
 use linerate_machine::end::{Direction, End};
 use linerate_path::budget::{Leg, LossLine};
 use linerate_results::record::{PathLine, Record};
+use linerate_results::total::Total;
 
 use super::forms::Piece;
 use super::number::{count, signed};
@@ -68,11 +69,11 @@ fn rows(record: &Record) -> Vec<Vec<Cell>> {
         return named_once(rows);
     }
     // A record of an earlier version, or counters of drops alone.
-    let known: i64 = record.loss_budget.iter().flatten().map(|line| line.packets as i64).sum();
+    let known = record.loss_budget.iter().flatten().map(|line| line.packets).total();
     let nothing = record.path.is_empty() && record.loss_budget.iter().flatten().next().is_none();
     if let Some(rest) = record.unaccounted.filter(|rest| !(nothing && *rest == 0)) {
         row("unaccounted", Cell::default(), Cell::numbers(signed(rest)), why(rest));
-        row("lost in all", Cell::default(), Cell::numbers(signed(known + rest)), "");
+        row("lost in all", Cell::default(), Cell::count(known.saturating_add_signed(rest)), "");
     } else if let Some(tcp) = record.result.as_ref().and_then(|result| result.flow.tcp.as_ref()) {
         let said = "segments that TCP retransmitted; not each of them had been lost";
         row("retransmitted", Cell::default(), Cell::count(tcp.retransmissions), said);

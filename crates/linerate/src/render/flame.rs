@@ -8,6 +8,7 @@ use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Options, from_lines};
 use linerate_machine::printable::{in_line, is_printable};
 use linerate_results::profile::{Category, MachineProfile};
+use linerate_results::total::Total;
 
 use linerate_results::profile::categories::Table;
 use linerate_results::profile::functions::shown;
@@ -27,7 +28,8 @@ pub(crate) fn picture(profile: &MachineProfile, driver: Option<&str>, title: &st
         if category == Category::Idle {
             continue;
         }
-        *folded.entry(fold(profile, stack)).or_default() += stack.samples;
+        let samples = folded.entry(fold(profile, stack)).or_default();
+        *samples = samples.saturating_add(stack.samples);
         if !seen.contains(&category) {
             seen.push(category);
         }
@@ -70,7 +72,8 @@ pub(crate) fn difference(before: &MachineProfile, after: &MachineProfile, title:
 pub(crate) fn folded(profile: &MachineProfile) -> String {
     let mut folded: BTreeMap<String, u64> = BTreeMap::new();
     for stack in &profile.taken.stacks {
-        *folded.entry(fold(profile, stack)).or_default() += stack.samples;
+        let samples = folded.entry(fold(profile, stack)).or_default();
+        *samples = samples.saturating_add(stack.samples);
     }
     folded.iter().map(|(stack, samples)| format!("{stack} {samples}\n")).collect()
 }
@@ -87,7 +90,7 @@ impl Scale {
         let by_packet = |profile: &MachineProfile| {
             let times = profile.categories.iter().filter(|one| one.category != Category::Idle);
             let us = times.clone().map(|one| one.us_per_packet).sum::<Option<f64>>()?;
-            let samples: u64 = times.map(|one| one.samples).sum();
+            let samples = times.map(|one| one.samples).total();
             (samples > 0).then(|| us * 1e3 / samples as f64)
         };
         match (by_packet(before), by_packet(after)) {

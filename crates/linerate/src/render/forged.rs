@@ -1,7 +1,7 @@
 //! Every string of a record, replaced by what would move a cursor, forge a line or become a formula, in every form.
 //! Knows no field: it walks the JSON of the documents' example.
 
-use linerate_machine::end::End;
+use linerate_machine::end::{Direction, End};
 use linerate_machine::printable::{is_printable, printable};
 use linerate_results::compare::{CompareOptions, compare};
 use linerate_results::cost::costs;
@@ -272,4 +272,56 @@ fn no_string_of_a_record_gets_out_of_its_place() {
         check(&serde_json::from_value(all).unwrap(), "everywhere", seed);
     }
     assert!(replacements > 10, "{replacements} strings were replaced, seed {seed}");
+}
+
+/// The places of all numbers.
+fn numbers(value: &Value, place: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => found.push(place.to_owned()),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, one)| numbers(one, &format!("{place}/{at}"), found));
+        }
+        Value::Object(members) => members.iter().for_each(|(name, one)| {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            numbers(one, &format!("{place}/{name}"), found);
+        }),
+        _ => {}
+    }
+}
+
+/// Puts another number at these places, but where the format allows no such number.
+fn set(value: &mut Value, places: &[String], number: &Value) {
+    let mut changed = value.clone();
+    places.iter().for_each(|place| *changed.pointer_mut(place).unwrap() = number.clone());
+    if serde_json::from_value::<Record>(changed.clone()).is_ok() {
+        *value = changed;
+    } else if places.len() > 1 {
+        let (some, others) = places.split_at(places.len() / 2);
+        set(value, some, number);
+        set(value, others, number);
+    }
+}
+
+/// Sums and differences of what somebody makes up stay within what fits.
+#[test]
+fn no_number_of_a_record_is_too_much() {
+    let udp = sample::udp(0, Direction::Rx, 100, 100.0);
+    for record in [sample::full(), sample::tcp(0, Direction::Tx, 900.0, false), super::sample::sweep().remove(0), udp] {
+        let mut found = Vec::new();
+        numbers(&record.to_json(), "", &mut found);
+        for most in [u64::MAX.into(), i64::MAX.into(), i64::MIN.into(), u32::MAX.into(), 1e308.into(), 0.into()] {
+            let mut value = record.to_json();
+            set(&mut value, &found, &most);
+            // As if none of it was lost, and as if so much was.
+            for lost in [value["result"]["packets_lost"].clone(), 0.into()] {
+                value["result"]["packets_lost"] = lost;
+                let forged: Record = serde_json::from_value(value.clone()).unwrap();
+                texts(&forged, Some(100));
+                let twice = [forged.clone(), forged];
+                super::summary::summary(&twice);
+                super::csv::csv(&twice);
+                super::json::json(&twice);
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ use linerate_results::profile::difference::{Difference, Row, Unit, by_sample};
 use linerate_results::profile::functions::functions;
 use linerate_results::profile::{Category, CategoryTime, MachineProfile};
 use linerate_results::record::Record;
+use linerate_results::total::Total;
 use linerate_trial::doubt::DoubtKind;
 
 use super::fitting::grid;
@@ -80,7 +81,7 @@ pub(crate) fn whole(
     });
     text += &format!("\n{}\n", filled(["innermost function", "% of time", unit, "samples", "mostly for"], rows, width));
     if all.len() > FUNCTIONS {
-        let rest: u64 = all[FUNCTIONS..].iter().map(|one| one.samples).sum();
+        let rest = all[FUNCTIONS..].iter().map(|one| one.samples).total();
         text += &format!("and {} functions more with {} samples in all\n", all.len() - FUNCTIONS, count(rest));
     }
     text

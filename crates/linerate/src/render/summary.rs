@@ -7,6 +7,7 @@ use linerate_machine::end::Direction;
 use linerate_path::stage::Stage;
 use linerate_results::figure::Source;
 use linerate_results::record::{FlowFigures, Machine, Record};
+use linerate_results::total::Total;
 use linerate_stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
@@ -193,7 +194,7 @@ fn numbered(who: &str, group: &[&Record]) -> Vec<String> {
         None => {}
         Some((0, _)) => {
             let known: Vec<_> = group.iter().filter(|record| lost(record).is_some()).collect();
-            let sent: u64 = known.iter().filter_map(|record| flow(record)?.packets_sent).sum();
+            let sent = known.iter().filter_map(|record| flow(record)?.packets_sent).total();
             let trials = if known.len() == 1 { "the trial".to_owned() } else { format!("{} trials", known.len()) };
             sentences.push(format!("{who}: none of the {} {} of {trials} was lost.", count(sent), packets(group[0])));
         }
@@ -232,7 +233,7 @@ fn where_lost(record: &Record, lost: u64) -> String {
             format!("{} at {} ({way}{})", count(line.packets), place(record, line.stage), line.evidence())
         })
         .collect();
-    let explained: i64 = budget.iter().map(|line| line.packets as i64).sum();
+    let explained = budget.iter().map(|line| line.packets).total();
     match record.unaccounted {
         Some(more) if more < 0 => places.push(format!("which is {} more than were lost", count(more.unsigned_abs()))),
         Some(rest) if rest > 0 => places.push(format!("{} unaccounted", count(rest as u64))),
@@ -242,11 +243,11 @@ fn where_lost(record: &Record, lost: u64) -> String {
         return format!("{said}; no counter says where.");
     }
     // The budget is of the whole trial, the figures of its measured part.
-    let total = explained + record.unaccounted.unwrap_or(0);
-    let over = if total == lost as i64 {
+    let total = explained.saturating_add_signed(record.unaccounted.unwrap_or(0));
+    let over = if total == lost {
         String::new()
     } else {
-        format!("over the whole trial, warm-up included, {}: ", count(total.max(0) as u64))
+        format!("over the whole trial, warm-up included, {}: ", count(total))
     };
     format!("{said}: {over}{}.", places.join(", "))
 }

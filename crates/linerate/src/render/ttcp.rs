@@ -171,7 +171,7 @@ fn calls(record: &Record, end: End) -> Option<u64> {
     match (role(record.direction, end), &figures.directions) {
         ("both", Some(Directions { tx, rx })) => {
             let (sent, received): (&FlowFigures, _) = if end == End::Target { (tx, rx) } else { (rx, tx) };
-            Some(sent.send_calls? + received.receive_calls?)
+            Some(sent.send_calls?.saturating_add(received.receive_calls?))
         }
         ("sent", _) => figures.flow.send_calls,
         ("received", _) => figures.flow.receive_calls,

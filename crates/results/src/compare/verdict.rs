@@ -147,7 +147,8 @@ pub(super) fn unit_of_difference(metric: &Metric, base: Option<f64>) -> Option<f
     }
 }
 
-/// The verdict on a shift, whose p among all that is judged is `p`; `alpha` is this judgement's share of the level.
+/// The verdict on a shift, whose p among all that is judged is `p`; `alpha` is this judgement's share of the level
+/// when there are as many repeats as it takes.
 pub fn verdict(metric: &Metric, sides: &Sides, shift: &Shift, p: f64, alpha: f64, margin: Option<f64>) -> Verdict {
     let unit = unit_of_difference(metric, median(&sides.baseline));
     let margin = margin.unwrap_or(metric.compared.margin);

@@ -3,6 +3,7 @@
 
 use super::case::{Case, Side, percent, tidy};
 use super::{Finding, Rule, Sureness};
+use crate::total::Total;
 
 /// From this part of the usual round trip on.
 const PART: f64 = 0.3;
@@ -25,7 +26,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         coalescing.get("rx-usecs").copied().filter(|_| coalescing.get("adaptive-rx") != Some(&1))
     };
     let both = case.sides().map(|side| (side, waits(side).unwrap_or(0)));
-    let sum_us: u32 = both.iter().map(|(_, us)| us).sum();
+    let sum_us = both.iter().map(|(_, us)| *us).total();
     let part = f64::from(sum_us) * 1e-6 / median;
     // A frame that waits longer than the round trip takes shows that the driver does not do what it tells.
     if part < PART || sum_us < 20 || part > 1.1 {

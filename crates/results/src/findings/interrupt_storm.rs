@@ -28,7 +28,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     case.sides().into_iter().rev().find_map(|side| {
         let (_, clauses) = side.out_of_cpu(case)?;
         let interrupts = side.sum(Stage::DriverRxRing, |name| name.starts_with("irq "))?;
-        let packets = side.counter("link rx_packets")? + side.counter("link tx_packets")?;
+        let packets = side.counter("link rx_packets")?.saturating_add(side.counter("link tx_packets")?);
         let (a_packet, a_second) = (interrupts as f64 / packets.max(1) as f64, interrupts as f64 / case.whole_s()?);
         let set = |name: &str| side.nic()?.coalescing.get(name).copied();
         if a_packet < A_PACKET || a_second < A_SECOND || set("rx-usecs")? > 1 || set("adaptive-rx") == Some(1) {

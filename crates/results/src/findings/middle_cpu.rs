@@ -5,6 +5,7 @@ use super::case::{Case, SATURATED, percent};
 use super::{Finding, Rule, Sureness};
 use crate::middle::sender_of;
 use crate::profile::{Category, MachineProfile};
+use crate::total::Total;
 
 /// A machine whose other CPUs are busy less than this has time left elsewhere.
 const TIME_LEFT: f64 = 0.7;
@@ -67,7 +68,7 @@ fn work(profile: &MachineProfile) -> Option<String> {
         .filter(|category| *category != Category::Idle)
         .filter_map(|category| Some((category.title(), profile.of(category)?.samples)))
         .collect();
-    let busy: u64 = kinds.iter().map(|(_, samples)| samples).sum();
+    let busy = kinds.iter().map(|(_, samples)| *samples).total();
     kinds.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
     let largest = kinds.iter().take(3).filter(|(_, samples)| *samples as f64 >= WORTH * busy as f64);
     let said: Vec<String> =

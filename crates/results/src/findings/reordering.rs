@@ -48,7 +48,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let tcp = case.tcp()?;
     let again = tcp.retransmissions;
     let count = |name: &str| case.sender.counter(&format!("TcpExt {name}")).unwrap_or(0);
-    let (twice, reorders) = (count("TCPDSACKRecv"), count("TCPSACKReorder") + count("TCPTSReorder"));
+    let (twice, reorders) = (count("TCPDSACKRecv"), count("TCPSACKReorder").saturating_add(count("TCPTSReorder")));
     let out_of_order = tcp.reordered_segments.unwrap_or(0);
     // What follows a lost segment arrives out of order as well.
     let none_lost = tcp.segments_lost == Some(0);

@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 fn is_between(case: &Case<'_>) -> bool {
     let missing = |from: Side<'_>, to: Side<'_>| Some(from.link_sent()?.saturating_sub(to.link_received()?));
     let (there, back) = (missing(case.sender, case.receiver), missing(case.receiver, case.sender));
-    case.drops_seen() == 0 && there.unwrap_or(0) + back.unwrap_or(0) > 0
+    case.drops_seen() == 0 && there.max(back) > Some(0)
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
@@ -29,7 +29,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let again = case.retransmitted_by_any();
     let syn: u64 = case.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).total();
     let lost: u64 = case.record.losses.iter().map(|losses| losses.lost()).total();
-    let sure = if again + lost > 0 { Sureness::Likely } else { Sureness::Possible };
+    let sure = if again.max(lost) > 0 { Sureness::Likely } else { Sureness::Possible };
     let what = if case.is(Workload::TcpCrr) && syn > 0 { "connections or answers" } else { "answers" };
     let ways: Vec<String> = case
         .record

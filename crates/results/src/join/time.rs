@@ -157,8 +157,8 @@ fn towards(end: End) -> Direction {
 /// Which part of the datagrams that this end missed its own counters saw dropped after its interface had counted them.
 fn dropped_within(record: &Record, end: End) -> f64 {
     let towards = towards(end);
-    let lost: u64 = record.losses.iter().filter(|one| one.direction == towards).map(Losses::lost).sum();
+    let lost = record.losses.iter().filter(|one| one.direction == towards).map(Losses::lost).total();
     let within = |line: &&LossLine| line.end == end && line.direction == towards && line.stage >= Stage::DriverRxRing;
-    let dropped: u64 = record.loss_budget.iter().flatten().filter(within).map(|line| line.packets).sum();
+    let dropped = record.loss_budget.iter().flatten().filter(within).map(|line| line.packets).total();
     if lost == 0 { 0.0 } else { (dropped as f64 / lost as f64).min(1.0) }
 }

@@ -5,6 +5,7 @@ use linerate_machine::cpu::CpuUse;
 use linerate_machine::profile::{Profile, ProfileClock, ProfileScope};
 
 use crate::profile::{Category, CategoryTime, MachineProfile};
+use crate::total::Total;
 
 use super::categories::Table;
 
@@ -22,8 +23,8 @@ pub struct Work {
 /// which runs on while a CPU is idle, stand for equal times.
 pub fn account(taken: Profile, cpu: Option<&CpuUse>, driver: Option<&str>, work: Work) -> MachineProfile {
     let counts = counts(&taken, driver);
-    let all: u64 = counts.iter().map(|(_, samples)| samples).sum();
-    let busy: u64 = counts.iter().filter(|(one, _)| *one != Category::Idle).map(|(_, samples)| samples).sum();
+    let all = counts.iter().map(|(_, samples)| *samples).total();
+    let busy = counts.iter().filter(|(one, _)| *one != Category::Idle).map(|(_, samples)| *samples).total();
     let machine_s = f64::from(taken.cpus) * taken.span_s;
     let time_of = |category: Category, samples: u64| -> Option<Time> {
         let fraction = |of: u64| if of == 0 { 0.0 } else { samples as f64 / of as f64 };

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::profile::{Category, MachineProfile};
+use crate::total::Total;
 
 use super::functions::functions;
 
@@ -78,7 +79,8 @@ pub fn difference(before: &MachineProfile, after: &MachineProfile) -> Option<Dif
     let mut by_name: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for (side, profile) in sides.into_iter().enumerate() {
         for one in functions(profile, None) {
-            by_name.entry(one.name).or_default()[side] += one.samples;
+            let samples = &mut by_name.entry(one.name).or_default()[side];
+            *samples = samples.saturating_add(one.samples);
         }
     }
     let mut functions: Vec<Row> = by_name.into_iter().map(|(name, counts)| Row::of(name, counts, scale)).collect();
@@ -89,7 +91,7 @@ pub fn difference(before: &MachineProfile, after: &MachineProfile) -> Option<Dif
 /// What one sample that is not idle stands for.
 pub fn by_sample(profile: &MachineProfile, of: impl Fn(&crate::profile::CategoryTime) -> Option<f64>) -> Option<f64> {
     let busy = || profile.categories.iter().filter(|one| one.category != Category::Idle);
-    let samples: u64 = busy().map(|one| one.samples).sum();
+    let samples = busy().map(|one| one.samples).total();
     let sum = busy().map(of).sum::<Option<f64>>()?;
     (samples > 0).then(|| sum / samples as f64)
 }
