@@ -53,7 +53,7 @@ use anyhow::{Context, Result, bail};
 use linerate_control::{Client, ConnectOptions, Endpoint, Psk, endpoint_forms};
 use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
-use linerate_results::store::Store;
+use linerate_results::store::{Store, StoreError};
 
 use self::order::OwnedOrder;
 use crate::cli::{Cli, Command, EndsArgs, SharedArgs};
@@ -227,6 +227,12 @@ fn say_notes(client: &Client) {
 fn open_store(shared: &SharedArgs) -> Result<Store> {
     let path = shared.store.clone().map_or_else(usual_store::path, Ok)?;
     Ok(Store::open_existing(&path)?)
+}
+
+/// What could not be read is missing in what was made of the others.
+fn without<'a>(unreadable: impl IntoIterator<Item = &'a StoreError>) -> ExitCode {
+    let said = unreadable.into_iter().map(|why| say(format_args!("linerate: left out: {why}"))).count();
+    if said == 0 { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 /// The store to write to, made if it is not there.

@@ -178,6 +178,15 @@ fn stores_that_cannot_be_used() {
     fs::write(&text, "dear diary, ".repeat(500)).unwrap();
     store(&text, &["is not a linerate store, and was left as it is"]);
     assert_eq!(fs::read(&text).unwrap().len(), 6000);
+    // As after a copy that was broken off.
+    let cut = bench.folder.path("cut.sqlite");
+    sample::fill(cut.as_ref(), 1, 2, 3).unwrap();
+    let whole = fs::read(&cut).unwrap();
+    fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    let words = ["records", "list", "--store", &cut];
+    let ran = Running::start(bench.linerate(&words)).wait(SOON);
+    check_refusal(&ran, &words, &["malformed; check the disk, and that the file is whole"]);
+    assert_eq!(ran.stderr.matches("malformed").count(), 1, "it is said once: {}", ran.stderr);
 
     let run = ["run", "tcp-stream", "--target", "local"];
     let mut command = bench.linerate(&run);

@@ -212,12 +212,12 @@ pub enum StoreError {
         why: String,
     },
     /// Something else.
-    #[error("the store {}: {source}; check the disk, and that the file is whole", path.display())]
+    #[error("the store {}: {why}; check the disk, and that the file is whole", path.display())]
     Other {
         /// The store's file.
         path: PathBuf,
         /// What the engine said.
-        source: SqlError,
+        why: SqlError,
     },
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn said(path: &Path, error: impl Into<SqlError>) -> StoreError {
         SqlError::Sqlite(error) => error,
         #[cfg(feature = "postgres")]
         SqlError::Postgres(error) => return of_server(path, &error),
-        source => return StoreError::Other { path, source },
+        why => return StoreError::Other { path, why },
     };
     match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
@@ -251,7 +251,7 @@ pub(crate) fn said(path: &Path, error: impl Into<SqlError>) -> StoreError {
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore(path),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(path),
         Some(ErrorCode::DiskFull) => StoreError::DiskFull { path, kept: 0 },
-        _ => StoreError::Other { path, source: SqlError::Sqlite(error) },
+        _ => StoreError::Other { path, why: SqlError::Sqlite(error) },
     }
 }
 

@@ -39,6 +39,7 @@ impl<C: Count> Count for Option<C> {
 
 /// The sum of an iterator's counts.
 pub trait Total: Iterator + Sized {
+    /// The sum.
     fn total(self) -> Self::Item
     where
         Self::Item: Count,

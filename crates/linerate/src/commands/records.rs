@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use linerate_results::select::Filter;
-use linerate_results::store::{Listed, Store, StoreError};
+use linerate_results::store::{Listed, Store};
 use linerate_trial::spec::Workload;
 
 use super::report::carried_out;
 use super::selection::{self, one_record, unix_ms};
-use super::{make_store, open_store, profile};
+use super::{make_store, open_store, profile, without};
 use crate::cli::{FilterArgs, KcidbArgs, OutputArgs, RecordsCommand, SharedArgs};
-use crate::output::{data, out, say};
+use crate::output::{data, out};
 use crate::render;
 use crate::render::kcidb::{Submitter, Tests};
 
@@ -79,12 +79,6 @@ fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<ExitCode
     let records = if copied.records == 1 { "record" } else { "records" };
     out!("{} {records} copied to {}; {} were there already\n", copied.records, to.path().display(), copied.already);
     Ok(without(&copied.unreadable))
-}
-
-/// What could not be read is missing in what was made of the others.
-pub(super) fn without<'a>(unreadable: impl IntoIterator<Item = &'a StoreError>) -> ExitCode {
-    let said = unreadable.into_iter().map(|why| say(format_args!("linerate: left out: {why}"))).count();
-    if said == 0 { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 fn exported(output: OutputArgs, store: &Store, arguments: &FilterArgs) -> Result<ExitCode> {

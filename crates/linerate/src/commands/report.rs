@@ -12,11 +12,10 @@ use linerate_results::record::Record;
 use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Reader, Store, StoreError};
 
-use super::open_store;
 use super::order::Wanted;
-use super::records::without;
 use super::selection::{compared, identifiers, selection};
 use super::whole_file::{checked, write_whole};
+use super::{open_store, without};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::given;
 use crate::output::{data, out, say};
