@@ -12,6 +12,7 @@ use std::time::Duration;
 use linerate_machine::end::Direction;
 use linerate_results::store::{Campaign, Store};
 use linerate_results::{id, sample};
+use machines::kept::keep;
 use machines::{Bench, Ran, Running};
 
 /// Nothing here has to wait for anything.
@@ -310,6 +311,21 @@ fn comparisons_of_what_is_not_there() {
     ends(&["--null", "mine", "--json"], 0, "linerate.comparison/1");
     let ran = Running::start(bench.linerate(&["history", "throughput", "--csv"])).wait(SOON);
     assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
+}
+
+/// A history is of the last plan that ran; what only another one has is not denied.
+#[test]
+fn a_metric_of_another_plan() {
+    let bench = Bench::bare("another-plan");
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
+    let mut store = Store::open(&bench.store_path()).unwrap();
+    let mut older = sample::rr(0, "64");
+    older.plan = "asked".to_owned();
+    keep(&mut store, 1, &mut [older]);
+    keep(&mut store, 2, &mut [sample::tcp(0, Direction::Rx, 900.0, false)]);
+    drop(store);
+    check(&bench, &["history", "latency_p99"], &["the last plan that ran has a latency_p99", ":plan=asked"]);
+    check(&bench, &["history", "loss"], &["no record has a loss"]);
 }
 
 #[test]

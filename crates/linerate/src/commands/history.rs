@@ -36,11 +36,16 @@ pub(crate) fn series(store: &Store, metric: &Metric, words: Option<&str>, last: 
         Some(words) => selection(store, words)?,
         None => Selection::default(),
     };
+    let of_any_plan = wanted.clone();
     let wanted = of_last_plan(store, wanted)?;
     let points = store.points(metric, &wanted, last)?;
     if points.is_empty() {
         if let Some(words) = words.filter(|_| store.observations(&wanted).is_ok_and(|all| all.is_empty())) {
             why_none(store, words, &wanted)?;
+        }
+        if let Some(other) = store.points(metric, &of_any_plan, 1)?.first() {
+            let plan = other.around.get("plan").unwrap_or_default();
+            bail!("no record of the last plan that ran has a {}; others have, like :plan={plan}", metric.short());
         }
         bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
     }
