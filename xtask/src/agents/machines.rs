@@ -12,6 +12,8 @@ pub(crate) struct Machine {
     pub about: &'static str,
     /// Its target in Rust. musl, because a static glibc refuses kernels before 3.2 and is a megabyte larger.
     pub target: &'static str,
+    /// Features that it is built with besides, as `-Ctarget-feature` has them, each behind a comma.
+    pub features: &'static str,
     /// Rust's own installer has a standard library for it; for the others it is built.
     pub has_std: bool,
     /// What zig calls it, where cargo-zigbuild's own guess has no C library.
@@ -36,6 +38,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "x86_64",
         about: "64-bit x86",
         target: "x86_64-unknown-linux-musl",
+        features: "",
         has_std: true,
         zig: None,
         qemu: "x86_64",
@@ -45,6 +48,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "aarch64",
         about: "64-bit ARM",
         target: "aarch64-unknown-linux-musl",
+        features: "",
         has_std: true,
         zig: None,
         qemu: "aarch64",
@@ -54,6 +58,8 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "armv7",
         about: "ARMv7 with a floating-point unit",
         target: "armv7-unknown-linux-musleabihf",
+        // Thumb-2, which every ARMv7-A has: the same instructions, most of them in half the octets.
+        features: ",+thumb-mode",
         has_std: true,
         zig: None,
         qemu: "arm",
@@ -63,6 +69,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "armv5",
         about: "ARMv5TE and later, ARMv6 among them; needs no floating-point unit",
         target: "armv5te-unknown-linux-musleabi",
+        features: "",
         has_std: true,
         zig: None,
         qemu: "arm",
@@ -72,6 +79,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "mips",
         about: "MIPS32 release 2, big-endian; needs no floating-point unit",
         target: "mips-unknown-linux-musl",
+        features: "",
         has_std: false,
         zig: None,
         qemu: "mips",
@@ -81,6 +89,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "mipsel",
         about: "MIPS32 release 2, little-endian; needs no floating-point unit",
         target: "mipsel-unknown-linux-musl",
+        features: "",
         has_std: false,
         zig: None,
         qemu: "mipsel",
@@ -90,6 +99,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "powerpc",
         about: "32-bit PowerPC, big-endian, with a floating-point unit or the kernel's emulation of one",
         target: "powerpc-unknown-linux-musl",
+        features: "",
         has_std: false,
         zig: Some("powerpc-linux-musleabihf"),
         qemu: "ppc",
@@ -99,6 +109,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         name: "riscv64",
         about: "64-bit RISC-V, RV64GC",
         target: "riscv64gc-unknown-linux-musl",
+        features: "",
         has_std: true,
         zig: None,
         qemu: "riscv64",

@@ -7,6 +7,7 @@ mod toolchain;
 
 use std::ffi::OsString;
 use std::fs;
+use std::iter;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -112,8 +113,14 @@ pub(crate) fn build_one() -> Result<PathBuf, String> {
 /// Builds them, and makes sure that they are what they should be.
 pub(crate) fn build(machines: &[&Machine], toolchain: &Toolchain) -> Result<Vec<PathBuf>, String> {
     let folder = root().join("target/boards");
-    let mut command = toolchain.build(machines, &folder, Panic::Aborts)?;
-    must(command.args(["--package=linerate-agent", "--profile=agent"]))?;
+    // Flags are of all machines of a command.
+    let (plain, featured): (Vec<&Machine>, Vec<&Machine>) =
+        machines.iter().copied().partition(|machine| machine.features.is_empty());
+    let alike = featured.chunk_by(|one, other| one.features == other.features);
+    for group in iter::once(&plain[..]).filter(|plain| !plain.is_empty()).chain(alike) {
+        let mut command = toolchain.build(group, &folder, Panic::Aborts)?;
+        must(command.args(["--package=linerate-agent", "--profile=agent"]))?;
+    }
     machines.iter().map(|machine| put(machine, &folder.join(machine.target).join("agent/linerate-agent"))).collect()
 }
 

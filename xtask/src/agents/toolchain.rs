@@ -65,9 +65,11 @@ impl Toolchain {
         }
     }
 
-    /// The command that builds a package's program for these machines, statically, into `folder`.
+    /// The command that builds a package's program for these machines, which have the same features, statically, into `folder`.
     pub(crate) fn build(&self, machines: &[&Machine], folder: &Path, panic: Panic) -> Result<Command, String> {
-        let mut flags = format!("{} -Ctarget-feature=+crt-static", std::env::var("RUSTFLAGS").unwrap_or_default());
+        let features = machines.first().map_or("", |machine| machine.features);
+        let given = std::env::var("RUSTFLAGS").unwrap_or_default();
+        let mut flags = format!("{given} -Ctarget-feature=+crt-static{features}");
         // These flags take the place of .cargo/config.toml's, which says why.
         flags += " --cfg=curve25519_dalek_backend=\"serial\"";
         if panic == Panic::Aborts {
