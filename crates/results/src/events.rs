@@ -63,6 +63,16 @@ impl Arrivals<'_> {
         timeline.flows.iter().filter(|flow| self.flows.contains(&flow.id))
     }
 
+    /// What a column of a timeline sums up to over the flows of this direction, by slice; `None`: one of them has none.
+    fn sums(&self, timeline: &Timeline, column: FlowColumn) -> Option<Vec<f64>> {
+        let mut sums = vec![0.0; timeline.ends_ns.len()];
+        for flow in self.of_timeline(timeline) {
+            let values = flow.columns.0.get(&column).filter(|values| values.len() == sums.len())?;
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += *value as f64);
+        }
+        Some(sums)
+    }
+
     /// Of what was lost in the measured part, the share from the slice in which a silence began to its end and what a recovery takes.
     fn lost_share(&self, from_s: f64, to_s: f64) -> Option<f64> {
         let (timeline, column) = self.losing?;
@@ -252,14 +262,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
 fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
     let (timeline, column) = way.losing?;
     let ends = &timeline.ends_ns;
-    let sum = |column: FlowColumn| -> Option<Vec<f64>> {
-        let mut sums = vec![0.0; ends.len()];
-        for flow in way.of_timeline(timeline) {
-            let values = flow.columns.0.get(&column).filter(|values| values.len() == ends.len())?;
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += *value as f64);
-        }
-        Some(sums)
-    };
+    let sum = |column| way.sums(timeline, column);
     let (missing, arrived, octets) = (sum(column)?, sum(FlowColumn::Messages)?, sum(FlowColumn::Octets)?);
     let ratio = |slices: std::ops::Range<usize>| {
         let (missing, arrived): (f64, f64) = (missing[slices.clone()].iter().sum(), arrived[slices].iter().sum());
@@ -288,11 +291,7 @@ fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
 /// way.
 fn rate_changed(way: &Arrivals<'_>) -> Option<Event> {
     let ends = &way.seen.ends_ns;
-    let mut octets = vec![0.0; ends.len()];
-    for flow in way.of_timeline(way.seen) {
-        let moved = flow.columns.0.get(&FlowColumn::Octets).filter(|values| values.len() == ends.len())?;
-        octets.iter_mut().zip(moved).for_each(|(sum, value)| *sum += *value as f64);
-    }
+    let octets = way.sums(way.seen, FlowColumn::Octets)?;
     // The first and the last are no whole ones.
     let (first, last) = (1, ends.len().checked_sub(1)?);
     let until = |slice: usize| seconds(ends[slice - 1]);

@@ -12,7 +12,6 @@ use linerate_trial::spec::{Spec, Workload};
 
 pub use crate::figures::FIGURES;
 use crate::record::{Figures, FlowFigures, Latency, Record, ServiceDemand};
-use crate::total::Total;
 
 /// One figure. CSV columns, columns of tables, metrics, lines of `records show` and the documents follow from it.
 #[derive(Clone, Copy, Debug)]
@@ -258,8 +257,7 @@ impl<'a> Source<'a> {
         };
         let is_it = |line: &&LossLine| is_at(line) && self.direction.is_none_or(|way| line.direction == way);
         let lines = self.record.loss_budget.as_ref()?.iter().filter(is_it);
-        let packets: Vec<u64> = lines.map(|line| line.packets).collect();
-        (!packets.is_empty()).then(|| packets.into_iter().total() as f64)
+        lines.map(|line| line.packets).reduce(u64::saturating_add).map(|packets| packets as f64)
     }
 
     /// The record as a whole.

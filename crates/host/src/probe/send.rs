@@ -26,7 +26,7 @@ const ENOUGH: u32 = 3;
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// A SYN that is lost is sent again after a second (RFC 6298).
 const CONNECT_TIME: Duration = Duration::from_millis(1300);
-/// No further one is tried after this time.
+/// No further one is tried when this has passed since the first began: the last may take as long again, and more.
 const AT_ONCE_TIME: Duration = Duration::from_millis(1800);
 const TALK_TIME: Duration = Duration::from_millis(1200);
 /// Sizes that are not answered are sent again after this part of the time for them.
@@ -276,12 +276,8 @@ fn connect(order: &Order<'_>, port: u16) -> TcpTried {
 }
 
 fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
-    let (local, peer) = (local_at(order), peer_at(order, port));
-    let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
-    set_hops(&SockRef::from(&socket), local.is_ipv4(), order.hops)?;
-    // Nothing stays behind of a connection over which nothing passes.
-    socket.set_linger(Some(Duration::ZERO))?;
-    socket.bind(&local.into())?;
+    let peer = peer_at(order, port);
+    let socket = unconnected(order)?;
     tried.port = socket.local_addr()?.as_socket().map(|at| at.port());
     let began = Instant::now();
     socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
@@ -301,35 +297,40 @@ fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
     stream.write_all(&vec![0; FILLING])?;
     stream.read_exact(&mut [0])?;
     tried.reached = TcpReached::Filled;
-    tried.at_once = at_once(order, port);
+    tried.at_once = at_once(order, peer, began);
     // All has been said, and acknowledged.
     SockRef::from(&stream).set_linger(None)?;
     Ok(())
 }
 
-/// How many connections are open at once beside one that is: all that are to be, or as many as there may be.
-fn at_once(order: &Order<'_>, port: u16) -> Option<u16> {
-    let began = Instant::now();
-    let mut open = Vec::new();
-    for _ in 1..order.connections.min(MOST_CONNECTIONS) {
-        if began.elapsed() >= AT_ONCE_TIME {
-            return None;
-        }
-        // A SYN that is lost is sent again within this time, and each is tried twice.
-        let Ok(socket) = further(order, port).or_else(|_| further(order, port)) else { break };
-        open.push(socket);
-    }
-    (order.connections > 1).then_some(open.len() as u16 + 1)
-}
-
-fn further(order: &Order<'_>, port: u16) -> io::Result<Socket> {
-    let (local, peer) = (local_at(order), peer_at(order, port));
+/// A connection's socket, of which nothing stays behind if nothing passes.
+fn unconnected(order: &Order<'_>) -> io::Result<Socket> {
+    let local = local_at(order);
     let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
     set_hops(&SockRef::from(&socket), local.is_ipv4(), order.hops)?;
     socket.set_linger(Some(Duration::ZERO))?;
     socket.bind(&local.into())?;
-    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
     Ok(socket)
+}
+
+/// How many connections are open at once with the one that began then: all that are to be, or as many as there may be.
+fn at_once(order: &Order<'_>, peer: SocketAddr, began: Instant) -> Option<u16> {
+    let further = || -> io::Result<Socket> {
+        let socket = unconnected(order)?;
+        socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
+        Ok(socket)
+    };
+    let wanted = Some(order.connections.min(MOST_CONNECTIONS)).filter(|wanted| *wanted > 1)?;
+    let mut open = Vec::new();
+    for _ in 1..wanted {
+        if began.elapsed() >= AT_ONCE_TIME {
+            return None;
+        }
+        // A SYN that is lost is sent again within this time, and each is tried twice.
+        let Ok(socket) = further().or_else(|_| further()) else { break };
+        open.push(socket);
+    }
+    Some(open.len() as u16 + 1)
 }
 
 /// Datagrams of these sizes, each until it is answered, twice at most.
@@ -430,7 +431,7 @@ mod tests {
             arp: true,
             udp: Some(udp),
             tcp: Some(tcp),
-            connections: 20,
+            connections: 0,
             sizes: &[],
             size_time: Duration::from_millis(300),
             hops: None,
@@ -443,13 +444,15 @@ mod tests {
             "{report:?}"
         );
         assert!(report.echo.as_ref().is_none_or(|echo| echo.answered >= ENOUGH), "{report:?}");
-        assert_eq!(report.tcp.map(|tcp| (tcp.reached, tcp.at_once)), Some((TcpReached::Filled, Some(20))));
+        assert_eq!(report.tcp.map(|tcp| (tcp.reached, tcp.at_once)), Some((TcpReached::Filled, None)));
         let sizes =
             probe(&Order { sizes: &[1500, 60, 200_000], echo: false, arp: false, tcp: None, ..order.clone() }).sizes;
         assert_eq!(sizes.iter().map(|one| one.sent).collect::<Vec<_>>(), [1, 1, 0], "{sizes:?}");
         let heard = witness.report();
         assert!(heard.datagrams.iter().any(|(octets, _)| *octets == 1500), "{heard:?}");
-        assert_eq!((heard.connections > 0, heard.hops), (true, Some(64)));
+        assert_eq!((heard.connections, heard.hops), (1, Some(64)));
+        let many = Order { connections: 20, echo: false, arp: false, udp: None, ..order.clone() };
+        assert_eq!(probe(&many).tcp.unwrap().at_once, Some(20));
         // A stranger's secret is answered by nobody.
         let stranger = Order { secret: [1; 16], echo: false, arp: false, ..order };
         let report = probe(&stranger);

@@ -131,18 +131,34 @@ pub(crate) struct LookArgs {
     pub(crate) json: bool,
 }
 
+/// What a double has that is not asked for: frames a second, and frames saved up.
+const CAPACITY: OfferedLoad = OfferedLoad::PacketsPerSecond(100_000);
+const DEPTH: u32 = 64;
+
 /// What a double is made by.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct DoubleArgs {
-    /// Of a double: frames a second, each way [default: 100kpps]
     #[arg(long, value_name = "RATE", value_parser = super::measuring::load)]
+    #[arg(help = format!("Of a double: frames a second, each way [default: {CAPACITY}]"))]
     pub(crate) capacity: Option<OfferedLoad>,
-    /// Of a double: frames that it may save up, and pass at once [default: 64]
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(help = format!("Of a double: frames that it may save up, and pass at once [default: {DEPTH}]"))]
     pub(crate) depth: Option<u32>,
     /// Of a double: how long it holds each frame, up to 50us [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration)]
     pub(crate) delay: Option<Duration>,
+}
+
+impl DoubleArgs {
+    /// Whether nothing of a double was asked for.
+    pub(crate) fn is_empty(self) -> bool {
+        matches!(self, DoubleArgs { capacity: None, depth: None, delay: None })
+    }
+
+    /// Frames a second, frames saved up, and how long each is held.
+    pub(crate) fn parts(self) -> (OfferedLoad, u32, Duration) {
+        (self.capacity.unwrap_or(CAPACITY), self.depth.unwrap_or(DEPTH), self.delay.unwrap_or_default())
+    }
 }
 
 #[derive(Subcommand, Debug)]

@@ -17,7 +17,7 @@ use linerate_lab::boards::{BOARDS, Board};
 use linerate_lab::{Between, Forwards, PORTS};
 
 use super::boards::{Start, folders, start};
-use crate::cli::{Cable, DoubleArgs, LabArgs};
+use crate::cli::{Cable, LabArgs};
 use crate::interrupt;
 use crate::output::{out, say, terminal};
 use crate::progress::Progress;
@@ -28,7 +28,7 @@ pub(crate) fn lab(arguments: &LabArgs) -> Result<ExitCode> {
     match arguments {
         LabArgs::List => list()?,
         LabArgs::Up { name, double, .. } if name == double::NAME => double::up(*double)?,
-        LabArgs::Up { name, double: DoubleArgs { capacity: None, depth: None, delay: None }, update, agent } => {
+        LabArgs::Up { name, double, update, agent } if double.is_empty() => {
             up(name, &Start { update: *update, agent: agent.clone() })?;
         }
         LabArgs::Up { name, .. } => {

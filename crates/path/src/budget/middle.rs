@@ -115,18 +115,22 @@ mod tests {
 
     const SENT: u64 = 1000;
 
-    /// Of a thousand that the host sent and these machines saw, so many arrived.
-    fn budget(arrived: u64, shared: bool, [sender, input, output, receiver]: [List; 4]) -> LossBudget {
+    /// Looks along the way from the host over a middle to the target, of which these machines counted this.
+    fn along<T>(shared: bool, [sender, input, output, receiver]: [List; 4], look: impl FnOnce(Chain<'_>) -> T) -> T {
         let sender = Seen::new(End::Host, &counters(sender), None);
         let receiver = Seen::new(End::Target, &counters(receiver), None);
         let input = Seen::of_middle(Direction::Rx, "p0", &counters(input), None);
         let output = Seen::of_middle(Direction::Rx, "p1", &counters(output), None);
         let middle =
             Between { input: &input, output: &output, shares_with_sender: shared, shares_with_receiver: shared };
-        let chain = Chain { sender: &sender, receiver: &receiver, middle: Some(middle) };
+        look(Chain { sender: &sender, receiver: &receiver, middle: Some(middle) })
+    }
+
+    /// Of a thousand that the host sent and these machines saw, so many arrived.
+    fn budget(arrived: u64, shared: bool, counted: [List; 4]) -> LossBudget {
         let datagrams =
             Datagrams { sent: SENT, received_unique: arrived, shared_kernel: shared, ..Datagrams::default() };
-        loss_budget(&datagrams, chain)
+        along(shared, counted, |chain| loss_budget(&datagrams, chain))
     }
 
     #[track_caller]
@@ -216,15 +220,9 @@ mod tests {
         ];
         let ip: List = &[(Stage::ReceiverStack, "Ip InDiscards", 250)];
         let of = |bears_ip, input: List, receiver: List| {
-            let sender = Seen::new(End::Host, &counters(&[]), None);
-            let receiver = Seen::new(End::Target, &counters(receiver), None);
-            let [input, output] = [("p0", input), ("p1", &[])]
-                .map(|(port, list)| Seen::of_middle(Direction::Rx, port, &counters(list), None));
-            let middle =
-                Between { input: &input, output: &output, shares_with_sender: false, shares_with_receiver: false };
             let datagrams =
                 Datagrams { sent: SENT, received_unique: 750, below_ip: true, bears_ip, ..Datagrams::default() };
-            loss_budget(&datagrams, Chain { sender: &sender, receiver: &receiver, middle: Some(middle) })
+            along(false, [&[], input, &[], receiver], |chain| loss_budget(&datagrams, chain))
         };
         check(&of(true, input, &[]), &[(Leg::MiddleIn, Stage::ReceiverStack, 250)], 0);
         check(&of(false, input, &[]), &[], 250);
@@ -251,23 +249,10 @@ mod tests {
     #[test]
     fn segments_that_do_not_leave_a_router_are_lost_there_unless_it_merges_them() {
         let lost = |came, left, lost| {
-            let [sender, receiver] = [End::Host, End::Target].map(|end| Seen::new(end, &counters(&[]), None));
-            let input = Seen::of_middle(
-                Direction::Rx,
-                "p0",
-                &counters(&[(Stage::DriverRxRing, "link rx_packets", came)]),
-                None,
-            );
-            let output = Seen::of_middle(
-                Direction::Rx,
-                "p1",
-                &counters(&[(Stage::DriverTxRing, "link tx_packets", left)]),
-                None,
-            );
-            let middle =
-                Between { input: &input, output: &output, shares_with_sender: false, shares_with_receiver: false };
-            let chain = Chain { sender: &sender, receiver: &receiver, middle: Some(middle) };
-            drops_seen(false, Some(lost), chain).lines.iter().map(|line| line.packets).collect::<Vec<_>>()
+            let input: List = &[(Stage::DriverRxRing, "link rx_packets", came)];
+            let output: List = &[(Stage::DriverTxRing, "link tx_packets", left)];
+            let seen = along(false, [&[], input, output, &[]], |chain| drops_seen(false, Some(lost), chain));
+            seen.lines.iter().map(|line| line.packets).collect::<Vec<_>>()
         };
         // As many as were lost, or buffers of some segments each; or merged by ten, and lost elsewhere.
         assert_eq!((lost(1000, 930, 75), lost(1000, 930, 700)), (vec![70], vec![70]));

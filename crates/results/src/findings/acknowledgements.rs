@@ -65,7 +65,7 @@ impl LostBack {
     }
 
     fn packets(&self) -> u64 {
-        self.dropped.iter().map(|line| line.packets).total() + self.between
+        self.dropped.iter().map(|line| line.packets).chain([self.between]).total()
     }
 
     fn share(&self) -> f64 {

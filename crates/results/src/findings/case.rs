@@ -12,7 +12,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
-use linerate_trial::spec::{Spacing, Spec, Workload};
+use linerate_trial::spec::{Ip, Spacing, Spec, Workload};
 use linerate_trial::wire::EthernetOverhead;
 
 use super::Sureness;
@@ -315,6 +315,11 @@ impl<'a> Case<'a> {
     pub(super) fn unaccounted(&self) -> Option<i64> {
         let sum = || self.record.unaccounted.filter(|_| self.record.direction != Direction::Both);
         self.losses().map(|losses| losses.unaccounted).or_else(sum)
+    }
+
+    /// Whether IPv6 was not asked for.
+    pub(super) fn is_ipv4(&self) -> bool {
+        self.asked.as_ref().is_none_or(|asked| asked.ip != Some(Ip::V6))
     }
 
     /// What the trial counts one by one.

@@ -50,8 +50,4 @@ impl Case<'_> {
         let headers = if self.is_ipv4() { 28 } else { 48 };
         (path < link && (path + 1..=link).contains(&(message.saturating_add(headers)))).then_some((path, link, message))
     }
-
-    pub(super) fn is_ipv4(&self) -> bool {
-        self.asked.as_ref().is_none_or(|asked| asked.ip != Some(linerate_trial::spec::Ip::V6))
-    }
 }

@@ -21,8 +21,8 @@ pub(super) const NAME: &str = "double";
 /// Makes it, and stays with it.
 pub(super) fn up(asked: DoubleArgs) -> Result<()> {
     stay::who_may(NAME)?;
-    let (depth, delay) = (asked.depth.unwrap_or(64), asked.delay.unwrap_or_default());
-    let OfferedLoad::PacketsPerSecond(frames) = asked.capacity.unwrap_or(OfferedLoad::PacketsPerSecond(100_000)) else {
+    let (capacity, depth, delay) = asked.parts();
+    let OfferedLoad::PacketsPerSecond(frames) = capacity else {
         bail!("a double forwards so many frames a second, of whatever size; write --capacity 100kpps");
     };
     let hold_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
