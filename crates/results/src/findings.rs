@@ -461,6 +461,17 @@ mod tests {
     }
 
     #[test]
+    fn a_way_that_got_slower_has_its_present_rate() {
+        let mut record = record_of("a way that got slower in mid-trial");
+        let said = |record: &Record| findings(record)[0].sentence.clone();
+        assert!(said(&record).contains("about 19.1 Mbit/s pass it"), "{}", said(&record));
+        // One that got faster has none that limits it all the time.
+        let Happening::RateChanged { from_bps, to_bps, .. } = &mut record.events[0].what else { panic!() };
+        std::mem::swap(from_bps, to_bps);
+        assert!(said(&record).contains("about 135 Mbit/s pass it"), "{}", said(&record));
+    }
+
+    #[test]
     fn a_limit_of_rate_is_told_by_what_passes_while_it_bites() {
         let said = |name: &str| findings(&record_of(name))[0].clone();
         let policer = said("a policer whose bucket lets the first second pass");

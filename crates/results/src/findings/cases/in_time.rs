@@ -55,6 +55,16 @@ pub(super) fn cases() -> Vec<FaultCase> {
             nic(&mut r.target).qdisc = Some("tbf".to_owned());
             limited(r, Limit::Shaper, Some(End::Target), 0.97);
         }),
+        case("a shaper that is set to a fifth in mid-trial", "shaper", &[], udp(Tx, 100, 73.4), |r| {
+            nic(&mut r.target).qdisc = Some("tbf".to_owned());
+            limited(r, Limit::Shaper, Some(End::Target), 0.287);
+        }),
+        case("a way that got slower in mid-trial", "bottleneck", &[], tcp(Tx, 135.0), |r| {
+            tcp_of(r).rtt_s = Some(24e-3);
+            limited(r, Limit::Path, None, 0.9);
+            let what = Happening::RateChanged { direction: Some(Tx), from_bps: 190e6, to_bps: 19.1e6 };
+            r.events = vec![event(1.1, None, None, what)];
+        }),
         case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
             tcp_of(r).rtt_s = Some(24e-3);
             limited(r, Limit::Path, None, 0.9);
