@@ -472,6 +472,20 @@ mod tests {
     }
 
     #[test]
+    fn a_slower_way_is_told_by_what_passes_while_something_does() {
+        let mut record = record_of("a slower link on the way");
+        let mut said = |for_s: f64| {
+            let what = Happening::Stall { direction: Some(Direction::Tx), lost_share: None };
+            record.events = vec![Event { at_s: 0.2, for_s: Some(for_s), within_s: 0.05, end: None, what }];
+            findings(&record).into_iter().find(|one| one.name == "bottleneck").unwrap().sentence
+        };
+        // 95 Mbit/s in the mean, nothing for a quarter of 2 s.
+        assert!(said(0.5).contains("about 127 Mbit/s pass it"), "{}", said(0.5));
+        // A silence as long as the trial tells nothing.
+        assert!(said(1e9).contains("about 95.0 Mbit/s pass it"), "{}", said(1e9));
+    }
+
+    #[test]
     fn a_limit_of_rate_is_told_by_what_passes_while_it_bites() {
         let said = |name: &str| findings(&record_of(name))[0].clone();
         let policer = said("a policer whose bucket lets the first second pass");

@@ -168,6 +168,8 @@ pub struct Tried {
     pub effective_s: Option<f64>,
     /// It ended before its time.
     pub ended_early: bool,
+    /// Others used the CPUs of an end meanwhile.
+    pub on_busy_machine: bool,
     /// What else it showed.
     pub seen: Seen,
 }
@@ -241,6 +243,13 @@ pub enum SearchDoubt {
     },
     /// Trials seemed to have lost what then arrived late, so that they were carried on to their end from then on.
     LateArrivals,
+    /// The load that was too much was tried while other programs, or other guests of a hypervisor, used the CPUs of an end.
+    BusyTester {
+        /// In so many trials of it that lost too much.
+        busy: usize,
+        /// Of so many.
+        of: usize,
+    },
 }
 
 impl SearchDoubt {
@@ -251,6 +260,7 @@ impl SearchDoubt {
             SearchDoubt::DeepBuffer { .. } => "deep-buffer",
             SearchDoubt::TesterLimit { .. } => "tester-limit",
             SearchDoubt::LateArrivals => "late-arrivals",
+            SearchDoubt::BusyTester { .. } => "busy-tester",
         }
     }
 }
@@ -342,7 +352,23 @@ impl Searched {
         let limit = limit.filter(|limit| reached.is_some_and(|bps| bps >= limit * NEAR_TESTER));
         let tester = limit.map(|bps| SearchDoubt::TesterLimit { bps });
         let late = self.has_late_arrivals.then_some(SearchDoubt::LateArrivals);
-        [irregular, deep, tester, late].into_iter().flatten().collect()
+        [irregular, deep, tester, late, self.busy_tester(found)].into_iter().flatten().collect()
+    }
+
+    /// A trial that ended early is too short to tell of CPUs: those around it do.
+    fn busy_tester(&self, found: &Found) -> Option<SearchDoubt> {
+        let is_too_much = |tried: &Tried| {
+            tried.step.purpose == Purpose::Bound
+                && Some(tried.step.load_bps) == found.upper
+                && tried.loss_ratio.is_some_and(|loss| !found.goal.forgives(loss))
+        };
+        let is_busy = |at: usize| {
+            let around = if self.tried[at].ended_early { at.saturating_sub(1)..at + 2 } else { at..at + 1 };
+            self.tried[around.start..around.end.min(self.tried.len())].iter().any(|tried| tried.on_busy_machine)
+        };
+        let decided = self.tried.iter().enumerate().filter(|(_, tried)| is_too_much(tried));
+        let (busy, of) = decided.fold((0, 0), |(busy, of), (at, _)| (busy + usize::from(is_busy(at)), of + 1));
+        (busy > 0).then_some(SearchDoubt::BusyTester { busy, of })
     }
 
     /// Whether what was found for a goal is the tester's own limit, so that of the path no more is known than that it carries as

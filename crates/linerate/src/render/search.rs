@@ -313,6 +313,10 @@ fn doubt_sentence(doubt: &SearchDoubt, asked: &SearchAsked) -> Option<String> {
              only be late."
                 .to_owned()
         }
+        SearchDoubt::BusyTester { busy, of } => format!(
+            "What was found to be too much was tried on a busy machine, in {busy} of {of} trials that lost too much: other programs \
+             used the CPUs of an end, and the path may carry more; end them and search again."
+        ),
     })
 }
 

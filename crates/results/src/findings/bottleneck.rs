@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
                while nothing stood at the sender's egress and both ends had CPU time left. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
-               (rate-changed). What drops each of so many \
+               (rate-changed). The rate is that of the time in which something arrived. What drops each of so many \
                looks the same at one rate, and is named too where the share is one of a whole number.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
     suggests: &[],
@@ -32,7 +32,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between)?;
     let pattern = Pattern::of(case, &missing.loss).filter(Pattern::is_of_a_rate)?;
     let from = case.loss_from();
-    let mbit = from.as_ref().map(|from| from.bps).or(case.throughput_bps())? / 1e6;
+    let mbit = from.as_ref().map(|from| from.bps).or(case.passing_bps())? / 1e6;
     // Of one rate nobody can tell a limit from what counts.
     let or = match pattern {
         Pattern::Regular(Some(of)) => format!(", or something there {}, whatever the rate", of.drops()),
@@ -64,7 +64,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
     let tcp = case.tcp()?;
     let slowed = case.slowed();
-    let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.throughput_bps())? / 1e6;
+    let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.passing_bps())? / 1e6;
     let sentence =
         format!("A slower link or a shaper between the two ends limits: about {} Mbit/s pass it.", tidy(mbit));
     let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {

@@ -39,6 +39,8 @@ const SHORT_OF_ASKED: f64 = 0.98;
 const SHORT_OF_LINE: f64 = 0.93;
 /// A machine that has other things to do now and then is late with a request.
 const SELDOM: f64 = 0.9;
+/// What arrived in a smaller part of the time tells no rate of the rest.
+const LEAST_PASSING: f64 = 0.1;
 /// What more than this part of a link's speed passes is no link of that speed.
 const ABOVE_LINE: f64 = 1.02;
 /// From this share of its time on, a CPU or a thread had no time left: what an end of a trial shows, too.
@@ -553,6 +555,13 @@ impl<'a> Case<'a> {
 
     pub(super) fn throughput_bps(&self) -> Option<f64> {
         self.flow()?.throughput_bps
+    }
+
+    /// Payload bits per second of the time in which something arrived.
+    pub(super) fn passing_bps(&self) -> Option<f64> {
+        let (silent_s, _) = self.held(|event| matches!(event.what, Happening::Stall { .. }));
+        let passing = self.span_s().map(|span_s| 1.0 - silent_s / span_s).filter(|part| *part >= LEAST_PASSING);
+        Some(self.throughput_bps()? / passing.unwrap_or(1.0))
     }
 
     /// The smaller speed of the two links, bits per second; absent where one is no hardware or does not tell (a veth

@@ -87,6 +87,9 @@ impl Replay {
             loss_ratio: passed.as_ref().map(|passed| passed.loss_ratio),
             effective_s: record.duration_s.filter(|_| record.result.is_some()),
             ended_early: record.ended_early,
+            on_busy_machine: [DoubtKind::BusyMachine, DoubtKind::NoisyMachine]
+                .iter()
+                .any(|kind| record.has_doubt(*kind)),
             seen: Seen::of(record),
         });
         if record.result.is_none() || (step.purpose == Purpose::Bound && passed.is_none()) {

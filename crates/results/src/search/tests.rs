@@ -30,7 +30,8 @@ pub(super) fn asked() -> SearchAsked {
 
 pub(super) fn tried(step: Step, loss_ratio: f64) -> Tried {
     let (record, seen) = (String::new(), Seen::default());
-    Tried { record, effective_s: Some(step.trial_s), step, loss_ratio: Some(loss_ratio), ended_early: false, seen }
+    let (effective_s, loss_ratio) = (Some(step.trial_s), Some(loss_ratio));
+    Tried { record, effective_s, step, loss_ratio, ended_early: false, on_busy_machine: false, seen }
 }
 
 pub(super) fn searched_of(asked: SearchAsked, tried: Vec<Tried>) -> Searched {
@@ -143,6 +144,36 @@ fn what_came_late_ends_no_trial_again() {
     assert_eq!(replay.ask(), Some(Step { stop_at_loss: None, ..step }), "the same load, to its end");
     let found = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
     assert!(found.doubts(&found.found[0]).contains(&SearchDoubt::LateArrivals));
+}
+
+#[test]
+fn what_was_too_much_on_a_busy_machine_is_doubted() {
+    let (_, records) = carried_out(asked(), f64::INFINITY);
+    let found = &searched(&records)[0];
+    let upper = found.found[0].upper;
+    let too_much = |record: &Record| {
+        let step = &record.trial.search.as_ref().unwrap().step;
+        step.purpose == Purpose::Bound && Some(step.load_bps) == upper
+    };
+    let of = records.iter().filter(|record| too_much(record)).count();
+    let at = records.iter().position(too_much).unwrap();
+    let check = |is_early: bool, busy_at: usize, busy: usize| {
+        let mut records = records.clone();
+        if is_early {
+            records[at].ended_early = true;
+            records[at].trial.search.as_mut().unwrap().step.stop_at_loss = Some(0.0);
+        }
+        let what = Doubted::BusyMachine { share: 0.4, real_time: None, most: "compiler".to_owned() };
+        records[busy_at].doubts.push(what.into());
+        let found = &searched(&records)[0];
+        let doubts = (busy > 0).then_some(SearchDoubt::BusyTester { busy, of });
+        assert_eq!(found.doubts(&found.found[0]), Vec::from_iter(doubts), "{busy_at} of {at}");
+    };
+    check(false, at, 1);
+    check(false, at - 1, 0);
+    // Too short to tell: the one before does.
+    check(true, at - 1, 1);
+    check(true, at - 2, 0);
 }
 
 #[test]
