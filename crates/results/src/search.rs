@@ -244,12 +244,7 @@ pub enum SearchDoubt {
     /// Trials seemed to have lost what then arrived late, so that they were carried on to their end from then on.
     LateArrivals,
     /// The load that was too much was tried while other programs, or other guests of a hypervisor, used the CPUs of an end.
-    BusyTester {
-        /// In so many trials of it that lost too much.
-        busy: usize,
-        /// Of so many.
-        of: usize,
-    },
+    BusyTester,
 }
 
 impl SearchDoubt {
@@ -260,7 +255,7 @@ impl SearchDoubt {
             SearchDoubt::DeepBuffer { .. } => "deep-buffer",
             SearchDoubt::TesterLimit { .. } => "tester-limit",
             SearchDoubt::LateArrivals => "late-arrivals",
-            SearchDoubt::BusyTester { .. } => "busy-tester",
+            SearchDoubt::BusyTester => "busy-tester",
         }
     }
 }
@@ -366,9 +361,8 @@ impl Searched {
             let around = if self.tried[at].ended_early { at.saturating_sub(1)..at + 2 } else { at..at + 1 };
             self.tried[around.start..around.end.min(self.tried.len())].iter().any(|tried| tried.on_busy_machine)
         };
-        let decided = self.tried.iter().enumerate().filter(|(_, tried)| is_too_much(tried));
-        let (busy, of) = decided.fold((0, 0), |(busy, of), (at, _)| (busy + usize::from(is_busy(at)), of + 1));
-        (busy > 0).then_some(SearchDoubt::BusyTester { busy, of })
+        let mut decided = self.tried.iter().enumerate().filter(|(_, tried)| is_too_much(tried));
+        decided.any(|(at, _)| is_busy(at)).then_some(SearchDoubt::BusyTester)
     }
 
     /// Whether what was found for a goal is the tester's own limit, so that of the path no more is known than that it carries as

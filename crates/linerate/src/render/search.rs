@@ -313,10 +313,11 @@ fn doubt_sentence(doubt: &SearchDoubt, asked: &SearchAsked) -> Option<String> {
              only be late."
                 .to_owned()
         }
-        SearchDoubt::BusyTester { busy, of } => format!(
-            "What was found to be too much was tried on a busy machine, in {busy} of {of} trials that lost too much: other programs \
-             used the CPUs of an end, and the path may carry more; end them and search again."
-        ),
+        SearchDoubt::BusyTester => {
+            "What was found to be too much was tried while other programs used the CPUs of an end: the path may carry more; end \
+             them and search again."
+                .to_owned()
+        }
     })
 }
 
