@@ -18,6 +18,7 @@ mod bottleneck;
 mod bounce_buffers;
 mod checksum_offload;
 mod coalescing_latency;
+mod congestion_marks;
 mod contradiction;
 mod cpu_quota;
 mod cpu_wait;
@@ -197,6 +198,7 @@ pub const RULES: &[Rule] = &[
     pause_storm::RULE,
     acknowledgements::RULE,
     shaper::RULE,
+    congestion_marks::RULE,
     bottleneck::RULE,
     path_mtu::RULE,
     lossy_path::RULE,

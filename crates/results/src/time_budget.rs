@@ -42,7 +42,7 @@ words! {
         Path = "path",
         /// TCP's congestion window was still growing for the first time.
         SlowStart = "slow-start",
-        /// TCP's congestion window, after loss.
+        /// TCP's congestion window, after loss or a mark of congestion (RFC 3168).
         CongestionWindow = "congestion-window",
         /// TCP's congestion window, after packets overtook each other.
         Reordering = "reordering",
@@ -112,7 +112,7 @@ impl TimeLine {
             Limit::LinkRate => "the link, which was full",
             Limit::Path => "a queue between the two ends",
             Limit::SlowStart => "TCP's window in slow start",
-            Limit::CongestionWindow => "TCP's congestion window after loss",
+            Limit::CongestionWindow => "TCP's congestion window after loss or a mark (ECN)",
             Limit::Reordering => "TCP's congestion window after reordering",
             Limit::WindowGrowth => "TCP's congestion window, which was still growing",
             Limit::Pacing => "TCP's own pacing: what BBR takes for the bottleneck's rate",

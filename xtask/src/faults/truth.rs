@@ -92,7 +92,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 74] = [
+const TRUTHS: [Truth; 75] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -144,6 +144,7 @@ const TRUTHS: [Truth; 74] = [
     fault("requests-often-lost",   &["lossy-path", BETWEEN],           &[], Where::Any),
     fault("deep-bucket",           &["bottleneck"],                    &["lossy-path", "unaccounted"], Where::Any),
     fault("small-segments",        &["small-segments"],                &["receiver-cpu", "sender-cpu", "host-limits", "softirq-cpu", "steal"], Where::Any),
+    fault("marks",                 &["congestion-marks"],              &["bottleneck"], Where::Any),
     fault("slows-down",            &["shaper", "qdisc-drops", "bottleneck", "lossy-path"], &["host-limits", "unaccounted"], Where::Any),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
     refused("firewall-reject",     &["firewall|filter|reject|refuse|prohibited|reset|administratively", "{at}"]),

@@ -13,7 +13,7 @@ use super::{Finding, Rule, Sureness};
 /// Of what was lost, so much must be unaccounted for at the ends.
 const BETWEEN: f64 = 0.5;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
-const ABOUT: f64 = 3.0;
+pub(super) const ABOUT: f64 = 3.0;
 
 pub(super) const RULE: Rule = Rule {
     name: "lossy-path",
@@ -121,9 +121,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Payload bits per second that a congestion control reaches at a loss ratio and a round trip; absent of one that does not go
+/// Payload bits per second that a congestion control reaches at a ratio of loss, or marks, and a round trip; absent of one that does not go
 /// by loss.
-fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
+pub(super) fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
     let (rtt_s, mss) = (tcp.rtt_s?, f64::from(tcp.mss?));
     if ratio <= 0.0 || rtt_s <= 0.0 || mss <= 0.0 || tcp.goes_by_rate() {
         return None;

@@ -49,6 +49,8 @@ const QUEUED_US: u64 = 1000;
 const NEARLY: u64 = 3;
 /// After a loss TCP's window is what loss made of it for so many round trips, or slices.
 const AFTER_LOSS: usize = 40;
+/// tcp_info's tcpi_ca_state where the window was reduced for a mark of congestion: TCP_CA_CWR (linux/tcp.h).
+const CWR: u64 = 2;
 /// A thread that waits for a CPU for this share of a slice makes round trips long.
 const STARVED: f64 = 0.15;
 /// What limited so much of a slice limits the rest of it too, if nothing else shows.
@@ -80,7 +82,7 @@ struct OneFlow<'a> {
     shapes: bool,
     /// Octets a second that the slower of the two links carries, where both ends tell.
     link: Option<f64>,
-    /// For each slice the last one until then with a retransmission.
+    /// For each slice the last one until then with a retransmission, or in which the window was reduced for a mark.
     lossy: Vec<Option<usize>>,
     /// The same of reordering.
     reordered: Vec<Option<usize>>,
@@ -100,15 +102,18 @@ impl<'a> OneFlow<'a> {
             nic.speed_mbps.map(|mbit| f64::from(mbit) * 1e6 / 8.0)
         };
         let link = [speed(stream.sending), speed(stream.receiving)].into_iter().flatten().reduce(f64::min);
-        let last = |column: FlowColumn| -> Vec<Option<usize>> {
+        let last = |is_so: &dyn Fn(usize) -> bool| -> Vec<Option<usize>> {
             let mut last = None;
             let step = |slice: usize| {
-                last = sent.flow(column, slice).filter(|count| *count > 0).map(|_| slice).or(last);
+                last = is_so(slice).then_some(slice).or(last);
                 last
             };
             (0..sent.ends_ns.len()).map(step).collect()
         };
-        let (lossy, reordered) = (last(FlowColumn::Retransmitted), last(FlowColumn::Reordering));
+        let counts = |column: FlowColumn, slice: usize| sent.flow(column, slice).is_some_and(|count| count > 0);
+        let is_reduced = |slice: usize| sent.flow(FlowColumn::CongestionState, slice) == Some(CWR);
+        let lossy = last(&|slice| counts(FlowColumn::Retransmitted, slice) || is_reduced(slice));
+        let reordered = last(&|slice| counts(FlowColumn::Reordering, slice));
         let until = |column: FlowColumn| -> Vec<f64> {
             let step = |sum: &mut f64, slice: usize| {
                 *sum += sent.flow(column, slice).unwrap_or(0) as f64;

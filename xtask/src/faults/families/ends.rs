@@ -129,6 +129,28 @@ pub(super) fn router_shaper(draft: &mut Draft) {
     draft.witness(Place::Middle, &overlimits, 50, "overlimits");
 }
 
+/// The router marks segments as congested, as a queue with ECN does: those above a quarter of what it shapes to, as soon as a second's
+/// worth of that has passed (nftables fills so large a bucket).
+pub(super) fn marks(draft: &mut Draft) {
+    router_shaper(draft);
+    draft.case.without_ipv6();
+    let control = draft.of(&["cubic", "reno"]);
+    draft.set("congestion_control", control);
+    draft.say("it marks segments above a quarter of that".to_owned());
+    for end in [End::Target, End::Host] {
+        draft.before(end, "sysctl -qw net.ipv4.tcp_ecn=1".to_owned());
+    }
+    let rate = draft.case.carries_bps.unwrap_or_default() / 32_000;
+    draft.before(
+        Place::Middle,
+        format!(
+            "nft add table ip t\nnft 'add chain ip t c {{ type filter hook forward priority 0; }}'\n\
+             nft add rule ip t c meta length '>' 500 limit rate over {rate} kbytes/second burst 20 kbytes ip ecn set ce counter"
+        ),
+    );
+    draft.witness(Place::Middle, FIREWALL, 20, "marked by nft");
+}
+
 /// A shaper at the sender, or of the router, is set to a part of its rate in mid-trial.
 pub(super) fn slows_down(draft: &mut Draft) {
     let is_own = draft.one_in(2);

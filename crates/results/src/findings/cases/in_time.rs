@@ -69,6 +69,16 @@ pub(super) fn cases() -> Vec<FaultCase> {
             tcp_of(r).rtt_s = Some(24e-3);
             limited(r, Limit::Path, None, 0.9);
         }),
+        case("segments marked as congested", "congestion-marks", &[], tcp(Tx, 95.0), |r| {
+            tcp_of(r).rtt_s = Some(2e-3);
+            r.target.counters.add(Stage::SenderSocket, "TcpExt TCPDeliveredCE", 300);
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
+        case("segments marked by the receiver's count alone", "congestion-marks", &[], tcp(Tx, 95.0), |r| {
+            tcp_of(r).rtt_s = Some(2e-3);
+            r.host.counters.add(Stage::ReceiverStack, "IpExt InCEPkts", 300);
+            limited(r, Limit::Path, None, 0.9);
+        }),
         case("one segment of fifty lost on the way", "lossy-path", &[], tcp(Tx, 15.0), |r| {
             tcp_of(r).rtt_s = Some(10e-3);
             lossy(r, 51);
