@@ -420,6 +420,9 @@ pub struct ProbeOrder {
     /// TTL or hop limit of datagrams and of the connection.
     #[serde(default)]
     pub hops: Option<u8>,
+    /// Their differentiated services code point (RFC 2474).
+    #[serde(default)]
+    pub dscp: u8,
 }
 
 /// Another tool's server.

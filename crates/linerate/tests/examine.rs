@@ -593,7 +593,7 @@ struct Failing {
     says: &'static str,
 }
 
-const FAILING: [Failing; 8] = [
+const FAILING: [Failing; 9] = [
     Failing {
         name: "a filter of the target",
         kind: Kind::Direct,
@@ -628,6 +628,13 @@ const FAILING: [Failing; 8] = [
         fault: "",
         arguments: &["udp-stream", "--set", "rate=10M", "--set", "ttl=1"],
         says: "the trial's ttl=1 does not get over the 1 router between the ends",
+    },
+    Failing {
+        name: "a code point that a router drops",
+        kind: Kind::Routed,
+        fault: nft!("M", "forward", "ip dscp ef drop"),
+        arguments: &["udp-stream", "--set", "rate=10M", "--set", "dscp=46"],
+        says: "without dscp=46 they pass: look for a rule that goes by it",
     },
     Failing {
         name: "a blackhole",

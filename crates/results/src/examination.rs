@@ -192,8 +192,16 @@ pub enum Failed {
     Arrivals { interface: String, filter: Option<u8>, back_by: Option<String> },
     /// As many connections are tracked, or descriptors open, as there may be.
     Full { room: Exhausted, used: u64, of: u64 },
-    /// Nothing was answered: what was sent by `from` was lost there.
-    Lost { from: End, is_answer: bool, place: Place, everything: bool, drops: Vec<LossLine> },
+    /// Nothing was answered: what was sent by `from` was lost there; with this code point, where what has none is answered.
+    Lost {
+        from: End,
+        is_answer: bool,
+        place: Place,
+        everything: bool,
+        drops: Vec<LossLine>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dscp: Option<u8>,
+    },
     /// So many connections are open at once, and no more are to be had.
     Connections { open: u16 },
     /// Packets up to this size pass, larger ones do not; and nobody says so.

@@ -652,7 +652,14 @@ mod tests {
             let gateway = gateway.map(|text| text.parse().expect("an address"));
             let route = Passed::Route { interface: Some("eth0".to_owned()), gateway, local: false };
             let place = Place::Between { left_by: vec!["eth0".to_owned()], expected: None, arrives_at: None };
-            let lost = Failed::Lost { from: End::Host, is_answer: false, place, everything: false, drops: Vec::new() };
+            let lost = Failed::Lost {
+                from: End::Host,
+                is_answer: false,
+                place,
+                everything: false,
+                drops: Vec::new(),
+                dscp: None,
+            };
             let probe = Probe::Transport { transport: Protocol::Udp, asker: End::Host };
             let steps = vec![
                 Step { probe: Probe::Route { from: End::Host }, came: StepResult::Passed(route) },

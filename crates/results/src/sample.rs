@@ -365,7 +365,8 @@ fn examined_steps() -> Vec<Step> {
     let (target, host) = (End::Target, End::Host);
     let [target_ip, host_ip, router] = [2, 1, 254].map(|last| IpAddr::from([10, 0, 0, last]));
     let drops = || udp(0, Direction::Rx, 300, 190.0).loss_budget.unwrap_or_default();
-    let lost = |place| Failed::Lost { from: host, is_answer: false, place, everything: false, drops: drops() };
+    let lost =
+        |place| Failed::Lost { from: host, is_answer: false, place, everything: false, drops: drops(), dscp: None };
     let udp = Probe::Transport { transport: Protocol::Udp, asker: host };
     let of_engine = Probe::Requests { workload: Workload::UdpRr, asker: host, there: 92, back: 92 };
     let said = IcmpReport { by: Some(router), what: IcmpError::Prohibited };

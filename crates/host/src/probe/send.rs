@@ -16,6 +16,7 @@ use crate::interfaces::{self, Link};
 use crate::sys;
 use crate::sys::message::{Message, ORIGIN_ICMP, ORIGIN_ICMP6, QueuedError};
 use crate::sys::socket_state::report_icmp_errors;
+use crate::traffic::socket_options::set_dscp;
 
 /// Sizes that one order tries at most.
 pub const MOST_SIZES: usize = 20;
@@ -64,6 +65,8 @@ pub struct Order<'a> {
     pub size_time: Duration,
     /// TTL or hop limit of datagrams and of the connection.
     pub hops: Option<u8>,
+    /// Their differentiated services code point.
+    pub dscp: u8,
 }
 
 /// Tries it all. Takes 1.5 s at most where nothing is answered.
@@ -112,6 +115,12 @@ fn set_hops(socket: &SockRef<'_>, is_ipv4: bool, hops: Option<u8>) -> io::Result
         Some(hops) => socket.set_unicast_hops_v6(hops),
         None => Ok(()),
     }
+}
+
+/// What the trial's packets have in their header. Where the kernel refuses it, the trial itself says so.
+fn mark(socket: &Socket, order: &Order<'_>) {
+    let _ = set_hops(&SockRef::from(socket), order.local.is_ipv4(), order.hops);
+    let _ = set_dscp(socket, order.dscp);
 }
 
 fn hops_of(socket: &SockRef<'_>, is_ipv4: bool) -> Option<u8> {
@@ -261,7 +270,7 @@ fn datagrams(order: &Order<'_>, port: u16) -> Tried {
         Ok(socket) => socket,
         Err(error) => return Tried { refusal: Some(refusal(&error)), ..Tried::default() },
     };
-    let _ = set_hops(&SockRef::from(&socket), is_ipv4, order.hops);
+    mark(&socket, order);
     let number = |octets: &[u8]| read(octets, &order.secret).filter(|(_, is_answer)| *is_answer).map(|(one, _)| one);
     ask(&socket, is_ipv4, |number| message(&order.secret, number, false).to_vec(), number)
 }
@@ -307,7 +316,7 @@ fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
 fn unconnected(order: &Order<'_>) -> io::Result<Socket> {
     let local = local_at(order);
     let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
-    set_hops(&SockRef::from(&socket), local.is_ipv4(), order.hops)?;
+    mark(&socket, order);
     socket.set_linger(Some(Duration::ZERO))?;
     socket.bind(&local.into())?;
     Ok(socket)
@@ -340,7 +349,7 @@ fn sizes(order: &Order<'_>, port: u16) -> Vec<SizeTried> {
     let blank = |octets: &u32| SizeTried { octets: *octets, sent: 0, too_large: false, told_mtu: None };
     let mut tried: Vec<SizeTried> = wanted.iter().map(blank).collect();
     let Ok(socket) = open(order, Type::DGRAM, Protocol::UDP, port) else { return tried };
-    let _ = set_hops(&SockRef::from(&socket), is_ipv4, order.hops);
+    mark(&socket, order);
     if sys::message::never_fragment(&socket, is_ipv4).is_err() {
         return tried;
     }
@@ -435,6 +444,7 @@ mod tests {
             sizes: &[],
             size_time: Duration::from_millis(300),
             hops: None,
+            dscp: 46,
         };
         let began = Instant::now();
         let report = probe(&order);

@@ -28,13 +28,7 @@ const ROWS: &[Row] = &[
         let Some(hops) = spec.ttl else { return Ok(()) };
         by_protocol(socket, |s| s.set_ttl_v4(hops.into()), |s| s.set_unicast_hops_v6(hops.into()))
     }),
-    ("dscp", |socket, spec, _| {
-        let octet = u32::from(spec.dscp) << 2;
-        match octet {
-            0 => Ok(()),
-            _ => by_protocol(socket, |s| s.set_tos_v4(octet), |s| s.set_tclass_v6(octet)),
-        }
-    }),
+    ("dscp", |socket, spec, _| set_dscp(socket, spec.dscp)),
     // After the code point, from which the kernel makes a priority too (socket(7)).
     ("priority", |socket, spec, _| match spec.priority {
         Some(priority) => socket.set_priority(priority.into()),
@@ -45,6 +39,14 @@ const ROWS: &[Row] = &[
 /// Sets each option that the trial asks for; the name of each that the kernel refuses, and why.
 pub fn set(socket: &Socket, spec: &Spec, workload: Workload) -> impl Iterator<Item = (&'static str, io::Error)> {
     ROWS.iter().filter_map(move |(name, set)| Some((*name, set(socket, spec, workload).err()?)))
+}
+
+/// Sets the differentiated services code point of what the socket sends, but for the usual one, 0.
+pub(crate) fn set_dscp(socket: &Socket, dscp: u8) -> io::Result<()> {
+    match u32::from(dscp) << 2 {
+        0 => Ok(()),
+        octet => by_protocol(socket, |s| s.set_tos_v4(octet), |s| s.set_tclass_v6(octet)),
+    }
 }
 
 /// What IPv4 and IPv6 have an option each for. A socket of IPv6 may carry IPv4 as well.

@@ -21,7 +21,7 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
 
-use evidence::Evidence;
+use evidence::{Evidence, Plain};
 use sizes::Search;
 
 use super::error::{TrialError, of_control};
@@ -45,6 +45,7 @@ pub(crate) struct Scope {
     direction: Direction,
     is_stream: bool,
     hops: Option<u8>,
+    dscp: u8,
     /// Over TCP, at once.
     connections: u16,
 }
@@ -65,6 +66,7 @@ impl Scope {
             direction: spec.direction,
             is_stream: !of_requests,
             hops: spec.ttl,
+            dscp: spec.dscp,
             connections: if spec.workload.is_udp() { 0 } else { spec.streams },
         }
     }
@@ -313,6 +315,7 @@ impl Examiner<'_> {
             ports: PerEnd::default(),
             drops: Vec::new(),
             refused: Vec::new(),
+            plain: None,
         };
         let secret = secret()?;
         let mut listening = false;
@@ -332,6 +335,7 @@ impl Examiner<'_> {
             }
             listening = evidence.ports.target.0 != 0 && evidence.ports.host.0 != 0;
         }
+        let dscp = self.scope.map_or(0, |scope| scope.dscp);
         let before = self.counters(interfaces)?;
         let probes = self.ask(|end| {
             able[end].then(|| {
@@ -344,6 +348,7 @@ impl Examiner<'_> {
                     tcp: ports.map(|ports| ports.1),
                     connections: self.scope.filter(|scope| scope.asker == end).map_or(0, |scope| scope.connections),
                     hops: self.scope.and_then(|scope| scope.hops),
+                    dscp,
                     ..self.order(&evidence, end, interfaces, secret)
                 };
                 Request::Probe(Box::new(order))
@@ -355,7 +360,27 @@ impl Examiner<'_> {
             evidence.heard = self.heard()?;
         }
         evidence.drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
+        if listening && dscp != 0 && !evidence.is_all_answered() {
+            evidence.plain = Some(self.plain(&evidence, interfaces, secret, dscp)?);
+        }
         Ok(evidence)
+    }
+
+    /// The same without the trial's code point: something on the way may go by it.
+    fn plain(
+        &self,
+        evidence: &Evidence,
+        interfaces: &PerEnd<Option<String>>,
+        secret: Secret,
+        dscp: u8,
+    ) -> Result<Plain, TrialError> {
+        let probes = self.ask(|end| {
+            let (udp, tcp) = evidence.ports[end.other()];
+            let order = self.order(evidence, end, interfaces, secret);
+            Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), tcp: Some(tcp), ..order })))
+        });
+        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
+        Ok(Plain { dscp, reports: PerEnd { target: report_of(target?), host: report_of(host?) } })
     }
 
     fn order(&self, evidence: &Evidence, end: End, interfaces: &PerEnd<Option<String>>, secret: Secret) -> ProbeOrder {
@@ -372,6 +397,7 @@ impl Examiner<'_> {
             sizes: Vec::new(),
             size_time_s: 0.0,
             hops: None,
+            dscp: 0,
         }
     }
 

@@ -137,6 +137,7 @@ impl Middle {
                 sizes: Vec::new(),
                 size_time_s: 0.0,
                 hops: None,
+                dscp: 0,
             };
             // Whether anything answers is not asked here.
             let _ = pair.host.request(Request::Probe(Box::new(order)), PROBE_TIME);

@@ -82,7 +82,14 @@ mod tests {
         let (target, host) = ("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap());
         let udp = Probe::Transport { transport: Protocol::Udp, asker: End::Host };
         let lost = |place, drops| {
-            StepResult::Failed(Failed::Lost { from: End::Host, is_answer: false, place, everything: false, drops })
+            StepResult::Failed(Failed::Lost {
+                from: End::Host,
+                is_answer: false,
+                place,
+                everything: false,
+                drops,
+                dscp: None,
+            })
         };
         let said = IcmpReport { by: Some("10.0.9.1".parse().unwrap()), what: IcmpError::Prohibited };
         let mtus = PerEndMtu { target: Some(1500), host: Some(1500) };

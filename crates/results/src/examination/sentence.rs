@@ -142,8 +142,11 @@ impl Failed {
                  fewer streams",
                 probe.end().map_or("machine", End::name)
             ),
-            Failed::Lost { from, is_answer, place, everything, drops } => {
+            Failed::Lost { from, is_answer, place, everything, drops, dscp } => {
                 let mut text = lost(probe, *from, *is_answer, place, *everything);
+                if let Some(dscp) = dscp {
+                    let _ = write!(text, "; without dscp={dscp} they pass: look for a rule that goes by it");
+                }
                 text.push_str(&dropped(drops));
                 text
             }

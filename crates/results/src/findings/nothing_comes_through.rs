@@ -56,12 +56,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let mut finding = RULE
         .finds(case, machine, sure, 1.0, format!("{sentence}."))
         .of_kind(kind)
-        .because(format!(
-            "of {} steps that were tried in {:.1} s, {passed} passed and {failed_too} failed, first \"{}\"",
-            examination.steps.len(),
-            examination.seconds,
-            step.name()
-        ))
+        .because(match examination.steps.len() {
+            1 => format!("the only step that was tried failed: \"{}\"", step.name()),
+            all => format!(
+                "{passed} of {all} steps passed and {failed_too} failed, first \"{}\", within {:.1} s",
+                step.name(),
+                examination.seconds
+            ),
+        })
         .because_of(said)
         .because_of(refused(case, failed))
         .because_of(narrow_middle(case, failed))

@@ -27,6 +27,23 @@ pub(super) struct Evidence {
     pub(super) drops: Vec<LossLine>,
     /// Ends that have no socket for the other's probes, and why.
     pub(super) refused: Vec<(End, String)>,
+    /// Where not all was answered and the trial has a code point.
+    pub(super) plain: Option<Plain>,
+}
+
+/// What came of probes without the trial's code point.
+pub(super) struct Plain {
+    pub(super) dscp: u8,
+    pub(super) reports: PerEnd<ProbeReport>,
+}
+
+/// Whether requests over this transport were answered.
+fn is_answered(report: &ProbeReport, transport: Protocol) -> bool {
+    match transport {
+        Protocol::Echo => report.echo.as_ref().is_some_and(|echo| echo.answered > 0),
+        Protocol::Udp => report.udp.as_ref().is_some_and(|udp| udp.answered > 0),
+        Protocol::Tcp => report.tcp.as_ref().is_some_and(|tcp| tcp.reached >= TcpReached::Answered),
+    }
 }
 
 impl Evidence {
@@ -126,12 +143,7 @@ impl Evidence {
     }
 
     fn is_answered(&self, asker: End, transport: Protocol) -> bool {
-        let report = &self.reports[asker];
-        match transport {
-            Protocol::Echo => report.echo.as_ref().is_some_and(|echo| echo.answered > 0),
-            Protocol::Udp => report.udp.as_ref().is_some_and(|udp| udp.answered > 0),
-            Protocol::Tcp => report.tcp.as_ref().is_some_and(|tcp| tcp.reached >= TcpReached::Answered),
-        }
+        is_answered(&self.reports[asker], transport)
     }
 
     pub(super) fn of_neighbour(&self, from: End, knows_other: bool) -> Option<StepResult> {
@@ -239,10 +251,19 @@ impl Evidence {
         }
     }
 
+    /// Whether both ends' requests over both transports were answered.
+    pub(super) fn is_all_answered(&self) -> bool {
+        let both = |asker: End| [Protocol::Udp, Protocol::Tcp].iter().all(|one| self.is_answered(asker, *one));
+        End::BOTH.into_iter().all(both)
+    }
+
     fn lost(&self, from: End, is_answer: bool, place: Place, of: Protocol) -> StepResult {
         let everything = self.is_everything(from, &place, of);
         let drops = self.drops.clone();
-        StepResult::Failed(Failed::Lost { from, is_answer, place, everything, drops })
+        let asker = if is_answer { from.other() } else { from };
+        let passes = |plain: &&Plain| of != Protocol::Echo && is_answered(&plain.reports[asker], of);
+        let dscp = self.plain.as_ref().filter(passes).map(|plain| plain.dscp);
+        StepResult::Failed(Failed::Lost { from, is_answer, place, everything, drops, dscp })
     }
 
     /// Whether all that goes this way is lost in the same kind of place.

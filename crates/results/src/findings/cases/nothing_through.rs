@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
     let examined = |r: &mut Record, from: End, place: Place| {
         let passed =
             StepResult::Passed(Passed::Route { interface: Some("eth0".to_owned()), gateway: None, local: false });
-        let lost = Failed::Lost { from, is_answer: false, place, everything: false, drops: Vec::new() };
+        let lost = Failed::Lost { from, is_answer: false, place, everything: false, drops: Vec::new(), dscp: None };
         let steps = vec![
             Step { probe: Probe::Route { from }, came: passed },
             Step { probe: Probe::Transport { transport: Protocol::Udp, asker: from }, came: StepResult::Failed(lost) },
