@@ -488,6 +488,13 @@ mod tests {
     }
 
     #[test]
+    fn a_way_that_stops_now_and_then_says_how_long() {
+        let first = &findings(&record_of("a way that stops for a tenth of a second now and then"))[0];
+        assert!(first.sentence.contains("for about 100 ms at a time: something there stopped 10 times"), "{first:#?}");
+        assert!(first.evidence.iter().any(|one| one.contains("in 10 bursts, 340 (100 ms) at a time")), "{first:#?}");
+    }
+
+    #[test]
     fn a_limit_of_rate_is_told_by_what_passes_while_it_bites() {
         let said = |name: &str| findings(&record_of(name))[0].clone();
         let policer = said("a policer whose bucket lets the first second pass");

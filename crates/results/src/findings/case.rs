@@ -920,8 +920,9 @@ pub(super) fn tidy(value: f64) -> String {
     match value.abs() {
         // No measurement's: its digits would fill lines.
         absurd if absurd >= 1e15 => format!("{value:.2e}"),
-        large if large >= 100.0 => format!("{value:.0}"),
-        middle if middle >= 10.0 => format!("{value:.1}"),
+        // As it is rounded: 99.97 is 100.
+        large if large >= 99.95 => format!("{value:.0}"),
+        middle if middle >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
 }

@@ -12,6 +12,8 @@ use super::{Finding, Rule, Sureness};
 
 /// Of what was lost, so much must be unaccounted for at the ends.
 const BETWEEN: f64 = 0.5;
+/// A burst as long as this is no queue that was full for a moment: a link, a switch or a radio did nothing meanwhile.
+const STOPS_S: f64 = 0.02;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
 pub(super) const ABOUT: f64 = 3.0;
 
@@ -35,13 +37,19 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     if pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
         return None;
     }
-    let sentence = match alone(case, &missing) {
-        Some(sent) => format!(
+    let sentence = match (alone(case, &missing), &pattern) {
+        (None, Some(Pattern::Bursts { runs, seconds: Some(seconds), .. })) if *seconds >= STOPS_S => format!(
+            "{} are lost {} for about {} ms at a time: something there stopped {runs} times.",
+            capital(case.noun()),
+            missing.links,
+            tidy(seconds * 1e3)
+        ),
+        (Some(sent), _) => format!(
             "1 of {sent} {} was lost {}: a single loss or a short outage, for nothing else was sent meanwhile.",
             case.noun(),
             missing.links
         ),
-        None => format!(
+        (None, _) => format!(
             "{} are lost {}: a switch, the cable, or a MAC that does not count what it drops.",
             capital(case.noun()),
             missing.links

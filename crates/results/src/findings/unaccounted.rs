@@ -284,8 +284,15 @@ impl Of {
 
 /// How a loss of datagrams is spread.
 pub(super) enum Pattern {
-    /// So many at a time, on average.
-    Bursts(f64),
+    /// Many at a time.
+    Bursts {
+        /// How often.
+        runs: u64,
+        /// Packets at a time, on average.
+        mean: f64,
+        /// As long as the trial takes to send so many, seconds.
+        seconds: Option<f64>,
+    },
     /// One by one, at distances more regular than chance makes: of so many one, or all but one, where it is a whole number.
     Regular(Option<Of>),
     /// Most of them, and this share of the rest arrived at even distances.
@@ -299,9 +306,6 @@ impl Pattern {
         let bursts = &case.flow()?.loss_bursts;
         let runs: u64 = bursts.values().copied().total();
         let lost: u64 = bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
-        if runs < ENOUGH_RUNS {
-            return None;
-        }
         let mean = lost as f64 / runs as f64;
         // Where loss began in mid-trial, all runs lie behind that, and distances are of both parts.
         let from = case.loss_from();
@@ -310,9 +314,18 @@ impl Pattern {
         let independent = 1.0 / (1.0 - ratio).max(0.01);
         let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
         let even = even_share(case).filter(|share| from.is_none() && ratio >= MOST && *share >= EVEN);
+        let bursts = || {
+            let sent = loss.packets as f64 / loss.ratio.max(1e-9);
+            case.whole_s().filter(|_| case.is(Workload::UdpStream)).map(|whole_s| mean * whole_s / sent.max(1.0))
+        };
+        if runs < ENOUGH_RUNS {
+            // A few have a pattern only where each is far longer than chance makes it.
+            let is_long = runs > 1 && mean > LONG_RUN * independent;
+            return is_long.then(|| Pattern::Bursts { runs, mean, seconds: bursts() });
+        }
         Some(match even {
             Some(share) => Pattern::Above(share),
-            None if mean > 3.0 * independent => Pattern::Bursts(mean),
+            None if mean > 3.0 * independent => Pattern::Bursts { runs, mean, seconds: bursts() },
             None if is_regular(single, ratio, runs) || is_short(mean, ratio, runs) => {
                 Pattern::Regular(Of::each(ratio, lost))
             }
@@ -327,7 +340,10 @@ impl Pattern {
 
     pub(super) fn clause(&self) -> String {
         match self {
-            Pattern::Bursts(mean) => format!("they vanished in bursts, {} at a time on average", tidy(*mean)),
+            Pattern::Bursts { runs, mean, seconds } => {
+                let long = seconds.map_or(String::new(), |seconds| format!(" ({} ms)", tidy(seconds * 1e3)));
+                format!("they vanished in {runs} bursts, {}{long} at a time on average", tidy(*mean))
+            }
             Pattern::Regular(_) => "they vanished one by one, at more regular distances than chance makes".to_owned(),
             Pattern::Above(share) => format!(
                 "{} of what arrived came at even distances, as from a link or shaper that is always busy",
@@ -371,7 +387,9 @@ fn is_short(mean: f64, ratio: f64, runs: u64) -> bool {
 
 /// So many standard deviations are no accident.
 const DEVIATIONS: f64 = 4.0;
-/// Fewer runs have no pattern.
+/// Runs so many times longer than by chance are bursts, however few there are.
+const LONG_RUN: f64 = 20.0;
+/// Of fewer runs nothing else is told.
 const ENOUGH_RUNS: u64 = 30;
 /// Of a smaller share that is lost at random, few runs are longer than one.
 const REGULAR_FROM: f64 = 0.04;

@@ -140,6 +140,11 @@ pub(super) fn cases() -> Vec<FaultCase> {
             let what = Happening::LossBegan { direction, loss_ratio: 0.59, throughput_bps: 20.4e6 };
             r.events = vec![event(0.95, None, None, what)];
         }),
+        case("a way that stops for a tenth of a second now and then", "lossy-path", &[], udp(Rx, 40, 20.0), |r| {
+            let lost = lose(r, 3_400);
+            between_links(r, 6_812, lost);
+            arrivals(r, &[(294_000, 3_400), (100_000_000, 10)], &[(340, 10)]);
+        }),
         case("every twentieth lost on the way", "bottleneck", &[], udp(Rx, 40, 38.0), |r| {
             let lost = lose(r, 340);
             between_links(r, 6_812, lost);
