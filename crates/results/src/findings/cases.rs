@@ -451,6 +451,13 @@ fn short_streams() -> Vec<FaultCase> {
             (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.98), Some(1.1e-3), Some(1e-3));
             drop(r.asked.insert("socket_buffer".to_owned(), "16K".to_owned()));
         }),
+        case("a receiver that keeps its first buffer", "small-buffer", &["receive-window"], tcp(Rx, 120.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.77), Some(1.1e-3), Some(1e-3));
+            tcp.limited_by_send_buffer = Some(0.0);
+            sysctl(&mut r.target, "net.ipv4.tcp_moderate_rcvbuf", "0");
+            sysctl(&mut r.target, "net.ipv4.tcp_rmem", "4096 8192 6291456");
+        }),
         case("the application writes too little", "application-limited", &[], tcp(Tx, 80.0), |r| {
             let tcp = tcp_of(r);
             (tcp.limited_by_receive_window, tcp.limited_by_application) = (Some(0.0), Some(0.8));

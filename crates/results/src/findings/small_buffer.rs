@@ -14,11 +14,17 @@ const USUAL: u64 = 212_992;
 pub(super) const RULE: Rule = Rule {
     name: "small-buffer",
     says: "The socket's buffer is smaller than what is on its way: than the bandwidth-delay product (TCP), or a burst (UDP).",
-    rests_on: "An explicit socket_buffer, or a largest tcp_rmem or tcp_wmem, that is smaller than Linux gives by default; and TCP \
+    rests_on: "An explicit socket_buffer, or a largest tcp_rmem or tcp_wmem (the first one of tcp_rmem where \
+               tcp_moderate_rcvbuf is 0), that is smaller than Linux gives by default; and TCP \
                that waited for the window or the buffer, or had nothing to send although it should, at least 20 % of the time; or datagrams lost at the socket.",
     source: "tcp(7), tcp_rmem and tcp_wmem; socket(7), SO_RCVBUF; RFC 7323, section 1.1 (bandwidth-delay product); RFC 4898 \
              (what limits a sender).",
-    suggests: &["socket_buffer", "sysctl.net.ipv4.tcp_rmem", "sysctl.net.ipv4.tcp_wmem"],
+    suggests: &[
+        "socket_buffer",
+        "sysctl.net.ipv4.tcp_rmem",
+        "sysctl.net.ipv4.tcp_wmem",
+        "sysctl.net.ipv4.tcp_moderate_rcvbuf",
+    ],
     find,
 };
 
@@ -48,7 +54,11 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         false => (case.sender, "net.ipv4.tcp_wmem", "room in the send buffer"),
     };
     let asked = case.socket_buffer();
-    let octets = asked.or(side.sysctl_number(sysctl)).filter(|octets| *octets < USUAL)?;
+    // A receiver that does not fit its buffer to what comes stays at the size that it begins with.
+    let stays = sysctl.ends_with("rmem") && side.sysctl_number("net.ipv4.tcp_moderate_rcvbuf") == Some(0);
+    let first = || side.sysctl(sysctl)?.split_whitespace().nth(1)?.parse().ok();
+    let told = if stays { first() } else { side.sysctl_number(sysctl) };
+    let octets = asked.or(told).filter(|octets| *octets < USUAL)?;
     let product = case.throughput_bps()? / 8.0 / case.streams() * tcp.rtt_s?;
     let sentence = format!("The {}'s socket buffer is too small for TCP to fill the link.", side.end);
     let finding = RULE
@@ -56,6 +66,9 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         .because(format!("sending waited for {what} {} of the time", percent(window.max(buffer).min(1.0))))
         .because(match asked {
             Some(_) => format!("socket_buffer is {octets} octets"),
+            None if stays => {
+                format!("net.ipv4.tcp_moderate_rcvbuf is 0, so a buffer keeps to the {octets} octets of {sysctl}")
+            }
             None => format!("{sysctl} lets a buffer grow to {octets} octets"),
         })
         .because(format!(
@@ -75,6 +88,7 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         ]);
     Some(match asked {
         Some(_) => finding.attempt("socket_buffer", "auto", "throughput"),
+        None if stays => finding.attempt(side.setting("sysctl.net.ipv4.tcp_moderate_rcvbuf"), "1", "throughput"),
         None => {
             let all = if sysctl.ends_with("rmem") { "4096 131072 6291456" } else { "4096 16384 4194304" };
             finding.attempt(side.setting(&format!("sysctl.{sysctl}")), all, "throughput")
