@@ -15,7 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ControlError, Machine};
 use crate::line::{LONGEST_FROM_AGENT, LONGEST_FROM_CONTROLLER, LineError, LineReader, LineWriter, WriteError};
 use crate::link::{Guard, Link};
-use crate::message::{AgentLine, Event, Hello, PROTOCOL, RefusalKind, Reply, Request, RequestLine};
+use crate::message::{AgentLine, Event, Hello, Name, PROTOCOL, RefusalKind, Reply, Request, RequestLine};
 
 /// A conversation with the agent of one machine. Dropping it ends the conversation, and with it the agent.
 ///
@@ -358,7 +358,7 @@ impl Shared {
                     Err(self.refused(request, RefusalKind::UnknownMessage, message))
                 }),
                 // The end of a trial is waited for: it must not be passed over in silence.
-                Ok(Unknown::Event(Named { name })) if name == "finished" => {
+                Ok(Unknown::Event(Name(name))) if name == "finished" => {
                     let message =
                         format!("the outcome cannot be read ({error}); install the same version on both ends");
                     return self.handle_event(Event::TrialFailed { message, failure: None, seen: None });
@@ -459,14 +459,7 @@ impl Shared {
 enum Unknown {
     Reply { re: u64 },
     Refusal { re: u64 },
-    Event(Named),
-}
-
-/// The name of an event.
-#[derive(Deserialize)]
-struct Named {
-    #[serde(rename = "type", default)]
-    name: String,
+    Event(Name),
 }
 
 /// The agent's first line. A login shell's greeting may come before it; what is no JSON object is passed over.

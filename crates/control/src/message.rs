@@ -95,7 +95,7 @@ pub struct RequestLine {
 
 /// What a controller can want.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// To be the one controller that measures. Until [`Request::Release`] or the end of the conversation.
     Lease {
@@ -453,6 +453,36 @@ impl std::fmt::Debug for Foreign {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
+/// The name of a message, whatever else it says: a text, or an object's first key.
+pub(crate) struct Name(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+        struct Named;
+
+        impl<'de> serde::de::Visitor<'de> for Named {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a message's name")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name, E> {
+                Ok(Name(name.to_owned()))
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut fields: A) -> Result<Name, A::Error> {
+                let first = fields.next_entry::<String, serde::de::IgnoredAny>()?;
+                while fields.next_entry::<serde::de::IgnoredAny, serde::de::IgnoredAny>()?.is_some() {}
+                let (name, _) = first.ok_or_else(|| serde::de::Error::custom("a message has a name"))?;
+                Ok(Name(name))
+            }
+        }
+
+        deserializer.deserialize_any(Named)
+    }
+}
+
 /// A line from the agent, after its [`Hello`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -479,7 +509,7 @@ pub enum AgentLine {
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Reply {
     /// It was done, and there is nothing to tell.
     Done,
@@ -588,7 +618,7 @@ pub enum RefusalKind {
 
 /// Something that happened on the agent's machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// The trial is under way; about once a second.
     Progress {
@@ -682,7 +712,7 @@ mod tests {
     #[test]
     fn messages_are_what_a_person_can_read() {
         let line = RequestLine { id: 7, request: Request::Ping };
-        assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"id":7,"request":{"type":"ping"}}"#);
+        assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"id":7,"request":"ping"}"#);
         let line = AgentLine::Refusal { re: Some(7), kind: RefusalKind::Busy, message: "in use".to_owned() };
         assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"refusal":{"re":7,"kind":"busy","message":"in use"}}"#);
     }
@@ -710,7 +740,8 @@ mod tests {
             Request::Profile { hz: 999, seconds: 1.0 },
             Request::Screen { screen: Screen::Tcp, interface: None },
         ] {
-            assert_eq!(serde_json::to_value(&request).unwrap()["type"], request.name());
+            let value = serde_json::to_value(&request).unwrap();
+            assert_eq!(serde_json::from_value::<Name>(value).unwrap().0, request.name());
         }
     }
 
@@ -720,11 +751,11 @@ mod tests {
         arrivals.loss_bursts.insert(17, 3);
         arrivals.gaps.record(1234);
         let text = format!(
-            r#"{{"event":{{"type":"finished","end":"host","flows":[{{"id":0,"role":"receiver",
+            r#"{{"event":{{"finished":{{"end":"host","flows":[{{"id":0,"role":"receiver",
             "octets":0,"messages":0,"octets_total":0,"messages_total":0,"elapsed_ns":0,"slices":[],"calls":0,
             "thread":{{"user_s":0,"system_s":0,"major_faults":0,"minor_faults":0,"voluntary_switches":0,
             "involuntary_switches":0}},"arrivals":{},"send_errors":0}}],"cpu_slices":[],"counters":{{}},
-            "doubts":[]}}}}"#,
+            "doubts":[]}}}}}}"#,
             serde_json::to_string(&arrivals).unwrap()
         );
         let line: AgentLine = serde_json::from_str(&text).unwrap();
@@ -736,7 +767,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_ignored() {
-        let line = r#"{"id":7,"later":1,"request":{"type":"describe","interface":null,"later":true}}"#;
+        let line = r#"{"id":7,"later":1,"request":{"describe":{"interface":null,"later":true}}}"#;
         let read: RequestLine = serde_json::from_str(line).unwrap();
         assert_eq!(read.request, Request::Describe { interface: None, modules: Vec::new() });
     }

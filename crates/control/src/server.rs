@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::line::{LONGEST_FROM_AGENT, LONGEST_FROM_CONTROLLER, LineError, LineReader, LineWriter, WriteError};
 use crate::link::Link;
-use crate::message::{AgentLine, Event, Hello, PROTOCOL, RefusalKind, Reply, Request, RequestLine};
+use crate::message::{AgentLine, Event, Hello, Name, PROTOCOL, RefusalKind, Reply, Request, RequestLine};
 
 /// The usual silence after which a controller is gone: ten of its heartbeats.
 pub const SILENCE: Duration = Duration::from_secs(10);
@@ -243,17 +243,12 @@ pub fn read_request(line: &str) -> Result<RequestLine, Unreadable> {
     struct Named {
         request: Name,
     }
-    #[derive(Deserialize)]
-    struct Name {
-        #[serde(rename = "type")]
-        name: String,
-    }
     let error = match serde_json::from_str::<RequestLine>(line) {
         Ok(request) => return Ok(request),
         Err(error) => error,
     };
     let re = serde_json::from_str::<Numbered>(line).ok().map(|numbered| numbered.id);
-    let name = serde_json::from_str::<Named>(line).ok().map(|named| named.request.name);
+    let name = serde_json::from_str::<Named>(line).ok().map(|named| named.request.0);
     let (kind, message) = match name {
         Some(name) if Request::NAMES.contains(&name.as_str()) => {
             (RefusalKind::BadRequest, format!("'{name}' cannot be read: {error}"))
@@ -283,10 +278,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_told_apart() {
-        check(r#"{"id":3,"request":{"type":"levitate","height":1}}"#, Some(3), RefusalKind::UnknownMessage, "levitate");
-        check(r#"{"id":3,"request":{"type":"connect","peer":"x"}}"#, Some(3), RefusalKind::BadRequest, "'connect'");
+        check(r#"{"id":3,"request":{"levitate":{"height":1}}}"#, Some(3), RefusalKind::UnknownMessage, "levitate");
+        check(r#"{"id":3,"request":{"connect":{"peer":"x"}}}"#, Some(3), RefusalKind::BadRequest, "'connect'");
         check(r#"{"id":3}"#, Some(3), RefusalKind::BadRequest, "no request");
-        check(r#"{"request":{"type":"ping"}}"#, None, RefusalKind::BadRequest, "'ping'");
+        check(r#"{"request":"ping"}"#, None, RefusalKind::BadRequest, "'ping'");
         check("hello", None, RefusalKind::BadRequest, "no request");
         let deep = "[".repeat(100_000);
         check(&deep, None, RefusalKind::BadRequest, "no request");

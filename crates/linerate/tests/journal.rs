@@ -363,7 +363,7 @@ impl Agent {
         writeln!(child.stdin.as_mut().unwrap(), r#"{{"linerate":1,"program":"a test","capabilities":[]}}"#).unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut agent = Agent { child, said, number: 0 };
-        let holder = json!({"type": "lease", "holder": {"controller": "a test", "name": "ann"}});
+        let holder = json!({"lease": {"holder": {"controller": "a test", "name": "ann"}}});
         agent.ask(&holder).expect("the lease");
         agent
     }
@@ -390,7 +390,7 @@ impl Agent {
     fn set(&mut self, number: usize, file: &str) -> Result<Value, String> {
         let custom = json!({"get": file, "set": file});
         let change = json!({"name": format!("custom.c{number}"), "value": "one", "custom": custom});
-        self.ask(&json!({"type": "set", "changes": [change]}))
+        self.ask(&json!({"set": {"changes": [change]}}))
     }
 }
 

@@ -140,7 +140,7 @@ fn agent(bench: &Bench, replies: &[(&str, Reply)]) -> String {
     for (at, (kind, reply)) in replies.iter().enumerate() {
         let reply = AgentLine::Reply { re: 4_242_424_242, reply: reply.clone() };
         let path = file(&format!("reply-{at}"), serde_json::to_string(&reply).unwrap());
-        script += &format!("*'\"type\":\"{kind}\"'*) sed \"s/ID/$id/\" {path};;\n");
+        script += &format!("*'\"request\":{{\"{kind}\"'*|*'\"request\":\"{kind}\"'*) sed \"s/ID/$id/\" {path};;\n");
     }
     let refusal =
         AgentLine::Refusal { re: Some(4_242_424_242), kind: RefusalKind::Failed, message: HOSTILE.repeat(200) };

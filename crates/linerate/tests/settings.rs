@@ -534,7 +534,7 @@ impl Agent {
         let answers = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut agent = Agent { child, answers, asked: 0 };
         agent.say(r#"{"linerate":1,"program":"by hand"}"#);
-        agent.ask(r#"{"type":"lease","holder":{"controller":"by-hand","name":"by hand"}}"#);
+        agent.ask(r#"{"lease":{"holder":{"controller":"by-hand","name":"by hand"}}}"#);
         agent
     }
 
@@ -557,7 +557,7 @@ impl Agent {
     fn set(&mut self, changes: &[(&str, &str)]) -> String {
         let changes: Vec<String> =
             changes.iter().map(|(name, value)| format!(r#"{{"name":"{name}","value":"{value}"}}"#)).collect();
-        self.ask(&format!(r#"{{"type":"set","interface":"port0","changes":[{}]}}"#, changes.join(",")))
+        self.ask(&format!(r#"{{"set":{{"interface":"port0","changes":[{}]}}}}"#, changes.join(",")))
     }
 }
 
@@ -588,7 +588,7 @@ fn an_agent_refuses_two_names_of_one_thing_and_tells_what_is_set() {
             && agent.set(&[("channels.tx", "2")]).contains("changed")
     );
     for name in ["channels.rx", "mtu", "channels.tx", "rps.all", "sysctl.net.ipv6.conf.port0.mtu"] {
-        let told = agent.ask(&format!(r#"{{"type":"restore","names":["{name}"],"kept":false}}"#));
+        let told = agent.ask(&format!(r#"{{"restore":{{"names":["{name}"],"kept":false}}}}"#));
         assert!(told.contains(r#""error":null"#), "{name}: {told}");
     }
     drop(agent.child.stdin.take());
