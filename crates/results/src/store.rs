@@ -262,10 +262,11 @@ impl Store {
         self.all(&self.identifiers(filter)?)
     }
 
-    /// The same in brief: of many records, the whole ones would not fit into memory.
-    pub fn select_in_brief(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
-        let reader = self.reader()?;
-        self.identifiers(filter)?.iter().map(|id| Ok(reader.record(id)?.into_brief())).collect()
+    /// The same in brief, and why not, of each that cannot be read: of many records, the whole ones would not fit into memory.
+    pub fn select_in_brief(&self, filter: &Filter) -> Result<(Vec<Record>, Vec<StoreError>), StoreError> {
+        let mut records = Vec::new();
+        let unreadable = self.each(filter, |record, _| records.push(record.into_brief()))?;
+        Ok((records, unreadable))
     }
 
     /// Reads the records that the filter wants, oldest first, each with its JSON. One that cannot be read is not the end of it: the

@@ -86,18 +86,13 @@ fn exported(output: OutputArgs, store: &Store, arguments: &FilterArgs) -> Result
         bail!("say in which form to export: --json, --csv, --markdown or --kcidb");
     }
     let filter = filter_of(store, arguments)?;
-    let (mut lines, mut records) = (String::new(), Vec::new());
-    let unreadable = match output {
-        OutputArgs { json: true, .. } => {
-            store.each(&filter, |record, text| lines += &render::json::line_of(&record, &text))?
-        }
-        // Of many records, the whole ones would not fit into memory.
-        _ => store.each(&filter, |record, _| records.push(record.into_brief()))?,
-    };
-    let text = match output {
-        OutputArgs { json: true, .. } => lines,
-        OutputArgs { csv: true, .. } => render::csv::csv(&records),
-        _ => render::records::markdown(&records),
+    let (text, unreadable) = if output.json {
+        let mut lines = String::new();
+        let unreadable = store.each(&filter, |record, text| lines += &render::json::line_of(&record, &text))?;
+        (lines, unreadable)
+    } else {
+        let (records, unreadable) = store.select_in_brief(&filter)?;
+        (if output.csv { render::csv::csv(&records) } else { render::records::markdown(&records) }, unreadable)
     };
     data!("{text}");
     Ok(without(&unreadable))
