@@ -30,7 +30,7 @@ pub use self::sql_error::SqlError;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
-use crate::record::{FORMAT, FlowFigures, Record};
+use crate::record::{FORMAT, FlowFigures, Record, is_measurable};
 use crate::select::Filter;
 
 /// Records on disk. Each is written in one transaction that has reached the disk when [`Store::insert`] returns:
@@ -310,9 +310,9 @@ impl Store {
                 workload: row.get(5)?,
                 direction: row.get(6)?,
                 started_at: row.get(7)?,
-                throughput_bps: row.get(8)?,
-                loss_ratio: row.get(9)?,
-                transactions_per_s: row.get(10)?,
+                throughput_bps: measured(row, 8)?,
+                loss_ratio: measured(row, 9)?,
+                transactions_per_s: measured(row, 10)?,
                 failed: row.get(11)?,
                 apis: [row.get(12)?, row.get(13)?],
                 target: row.get(14)?,
@@ -430,6 +430,11 @@ impl Reader<'_> {
     }
 }
 
+/// A figure of a column, where it can be one: whoever hands a store on may have written into it.
+fn measured(row: &Row<'_>, at: usize) -> Result<Option<f64>, SqlError> {
+    Ok(row.get::<Option<f64>>(at)?.filter(|value| is_measurable(*value)))
+}
+
 /// What [`campaign`] reads.
 const CAMPAIGN: &str = "id, plan, plan_text, target, host, started_at, planned, finished_at";
 
@@ -533,7 +538,7 @@ fn read(json: &str) -> Result<Record, String> {
     struct Format {
         format: String,
     }
-    let record: Result<Record, _> = serde_json::from_str(json);
+    let record = Record::from_json(json);
     // One of another format may be no record of ours at all, and its format then says why.
     let format = match &record {
         Ok(record) => record.format.clone(),
@@ -542,7 +547,7 @@ fn read(json: &str) -> Result<Record, String> {
     if format != FORMAT {
         return Err(format!("its format is {format}, and this linerate reads {FORMAT}"));
     }
-    record.map_err(|error| error.to_string())
+    record
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) fn figure(value: f64, digits: i32) -> String {
 /// A figure as its unit wants it.
 pub(super) fn written(value: f64, digits: Digits) -> String {
     match digits {
-        Digits::Whole if value.is_finite() => count(value.round() as u64),
+        Digits::Whole if value.abs() < LONG => count(value.round() as u64),
         Digits::Percent => percent(value),
         Digits::Whole => figure(value, 1),
         Digits::Significant(digits) => figure(value, digits),
@@ -60,7 +60,7 @@ pub(super) fn written(value: f64, digits: Digits) -> String {
 pub(super) fn percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
     match percent {
-        p if p > 0.0 && p < 0.05 => figure(p, 1),
+        p if (p > 0.0 && p < 0.05) || p.abs() >= LONG || !p.is_finite() => figure(p, 1),
         p if (99.95..100.0).contains(&p) => "> 99.9".to_owned(),
         p => format!("{p:.1}"),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ffi};
 
 use super::*;
+use crate::figure::Metric;
 use crate::observation::Observation;
 use crate::sample;
 use crate::select::Selection;
@@ -125,8 +126,36 @@ fn what_could_not_be_read_again_is_refused() {
     record.result.as_mut().unwrap().flow.jitter_s = Some(f64::NAN);
     store.insert(&record).unwrap();
     assert_eq!(store.record(&record.id).unwrap().result.unwrap().flow.jitter_s, None, "no figure is absent");
+    let mut absurd = record.clone();
+    absurd.id = crate::id::id(7, [7; 10]);
+    absurd.target.cpu.as_mut().unwrap().machine.busy = 1e308;
+    let error = store.insert(&absurd).unwrap_err();
+    assert!(error.to_string().contains("a number that nothing measured can be"), "{error}");
     record.id = "7".to_owned();
     assert!(matches!(store.insert(&record), Err(StoreError::BadRecord { .. })));
+}
+
+/// As by whoever hands a store on.
+#[test]
+fn a_figure_that_nothing_measured_can_be_is_absent_in_columns_too() {
+    let mut store = Store::in_memory().unwrap();
+    let record = sample::udp(0, Direction::Rx, 600, 400.0);
+    store.insert(&record).unwrap();
+    let [throughput, cpu] = ["throughput", "target_cpu_busy"].map(|name| Metric::find(name).unwrap());
+    let told = |store: &Store| {
+        let seen = store.observations(&Selection::default()).unwrap().remove(0);
+        let points = store.points(throughput, &Selection::default(), 10).unwrap().len();
+        let listed = store.list(&Filter::default()).unwrap()[0].throughput_bps;
+        [seen.value(throughput).is_some(), seen.value(cpu).is_some(), points > 0, listed.is_some()]
+    };
+    assert_eq!(told(&store), [true; 4]);
+    let forged = format!(
+        "DROP TRIGGER records_are_never_changed; UPDATE records SET throughput_bps = 1e308;
+         UPDATE figures SET {} = 9e999, {} = -1e308",
+        throughput.name, cpu.name
+    );
+    sqlite(&store).execute_batch(&forged).unwrap();
+    assert_eq!(told(&store), [false; 4]);
 }
 
 /// As by a bad sector, or by a newer version.
