@@ -126,6 +126,7 @@ const COMMANDS: &[&str] = &[
     "target local gte",
     "target local xyzzy",
     "--target local run tcp",
+    "lab --target local",
     "target local get mtuu",
     "target local set mtu",
     "target local set mtu=big",
