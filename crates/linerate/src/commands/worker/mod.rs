@@ -29,7 +29,7 @@ use crate::measure::ids::now;
 use crate::measure::route::GivenAddress;
 use crate::output::say;
 use metrics::Metrics;
-use process::{Campaign, Surroundings};
+use process::{Campaign, Folder, Surroundings};
 
 /// A campaign's end is seen after so long, and Ctrl-C.
 const SLICE: Duration = Duration::from_millis(100);
@@ -59,7 +59,7 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
     words.push(format!("--store={}", path.display()));
     let around = Surroundings {
         words,
-        folder: process::folder()?,
+        folder: Folder::make()?,
         alone_s: timing.stop_ms() as f64 / 1000.0,
         teller: queue.teller(),
     };
@@ -70,9 +70,7 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
         say(format_args!("linerate: worker {name} takes jobs for {}; Ctrl-C ends it", list.join(", ")));
     }
     let core = Worker::new(&name, env!("CARGO_PKG_VERSION"), benches, arguments.at_once as usize, timing);
-    let ended = work(core, &mut queue, &around, &path, &metrics, shared.quiet);
-    let _ = std::fs::remove_dir_all(&around.folder);
-    ended?;
+    work(core, &mut queue, &around, &path, &metrics, shared.quiet)?;
     Ok(ExitCode::SUCCESS)
 }
 
