@@ -103,7 +103,7 @@ const SCHEMA: i64 = 4;
 impl Store {
     /// Opens the store in this file, or that a `postgres:` URL names; makes it when there is none. A file's folder must exist.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        if let Some(store) = Store::on_server(path, true, None) {
+        if let Some(store) = Store::on_server(path, true) {
             return store;
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -115,7 +115,7 @@ impl Store {
 
     /// Opens the store to read what it has; where there is none, nothing is made.
     pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
-        if let Some(store) = Store::on_server(path, false, None) {
+        if let Some(store) = Store::on_server(path, false) {
             return store;
         }
         if path.try_exists().is_ok_and(|exists| !exists) {
@@ -125,20 +125,25 @@ impl Store {
     }
 
     /// Whether the store can be opened to be read; a server has this long to answer.
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "a file answers at once"))]
     pub fn answers(path: &Path, within: Duration) -> Result<(), StoreError> {
-        Store::on_server(path, false, Some(within)).unwrap_or_else(|| Store::open_existing(path)).map(drop)
+        #[cfg(feature = "postgres")]
+        if let Some(url) = path.to_str().filter(|text| is_url(text)) {
+            return postgres::answers(url, within);
+        }
+        Store::open_existing(path).map(drop)
     }
 
     /// The store on a server, if this names one.
     #[cfg(feature = "postgres")]
-    fn on_server(path: &Path, may_make: bool, patience: Option<Duration>) -> Option<Result<Store, StoreError>> {
+    fn on_server(path: &Path, may_make: bool) -> Option<Result<Store, StoreError>> {
         let url = path.to_str().filter(|text| is_url(text))?;
-        let opened = postgres::open(url, may_make, patience.unwrap_or(postgres::PATIENCE));
+        let opened = postgres::open(url, may_make);
         Some(opened.and_then(|(server, shown)| Store::ready(Database::Postgres(Box::new(server)), shown)))
     }
 
     #[cfg(not(feature = "postgres"))]
-    fn on_server(path: &Path, _: bool, _: Option<Duration>) -> Option<Result<Store, StoreError>> {
+    fn on_server(path: &Path, _: bool) -> Option<Result<Store, StoreError>> {
         path.to_str().filter(|text| is_url(text)).map(|_| Err(StoreError::WithoutPostgres))
     }
 
