@@ -295,7 +295,8 @@ fn misplaced(word: &str, of_usage: Option<&ContextValue>) -> Option<String> {
     }
     let of = named(of_usage);
     let Some(option) = word.strip_prefix("--") else {
-        let names: Vec<&str> = of.get_subcommands().map(clap::Command::get_name).collect();
+        let names = of.get_subcommands().map(clap::Command::get_name);
+        let names: Vec<&str> = names.filter(|name| *name != "help").collect();
         return (!word.starts_with('-')).then(|| match nearest(word, names.iter().copied()) {
             Some(name) => format!("a similar command exists: '{name}'"),
             None => format!("commands are {}", names.join(", ")),
