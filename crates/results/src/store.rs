@@ -12,6 +12,7 @@ mod sql_error;
 mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ use crate::select::Filter;
 pub struct Store {
     database: Database,
     path: PathBuf,
+    /// Its file is not there yet: until something is to be kept, the database is one in memory, with nothing in it.
+    is_to_be_made: bool,
 }
 
 /// A plan being carried out.
@@ -113,6 +116,44 @@ impl Store {
         Store::ready(sqlite::open(path, OpenFlags::SQLITE_OPEN_CREATE)?, path.to_owned())
     }
 
+    /// The same, but what is not there is made when the first is kept in it: whoever comes to nothing leaves nothing behind. That it
+    /// can be made is seen now. `with_folder`: the file's folder, too, is made then.
+    pub fn open_to_keep(path: &Path, with_folder: bool) -> Result<Store, StoreError> {
+        let is_there = path.to_str().is_some_and(is_url) || path.try_exists().unwrap_or(true) || path.is_symlink();
+        if is_there {
+            return Store::open(path);
+        }
+        let mut folders = path.ancestors().skip(1);
+        let folder = folders.next().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let there = match with_folder {
+            _ if folder.is_dir() => folder,
+            true => folders.find(|folder| folder.is_dir()).unwrap_or(Path::new(".")),
+            false => return Err(StoreError::NoFolder(folder.to_owned())),
+        };
+        // By another name: who opens the store at this moment must not lose it.
+        let trial = there.join(format!(".linerate-{}", std::process::id()));
+        let made = File::create_new(&trial).and_then(|_| fs::remove_file(&trial));
+        made.map_err(|error| match folder.is_dir() {
+            true => StoreError::CannotOpen { path: path.to_owned(), why: error.to_string() },
+            false => StoreError::CannotMakeFolder { folder: folder.to_owned(), why: error.to_string() },
+        })?;
+        Ok(Store { path: path.to_owned(), is_to_be_made: true, ..Store::in_memory()? })
+    }
+
+    /// Makes its file, if that is yet to be made.
+    pub fn make(&mut self) -> Result<(), StoreError> {
+        if self.is_to_be_made {
+            if let Some(folder) = self.path.parent() {
+                fs::create_dir_all(folder).map_err(|error| StoreError::CannotMakeFolder {
+                    folder: folder.to_owned(),
+                    why: error.to_string(),
+                })?;
+            }
+            *self = Store::open(&self.path)?;
+        }
+        Ok(())
+    }
+
     /// Opens the store to read what it has; where there is none, nothing is made.
     pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
         if let Some(store) = Store::on_server(path, false) {
@@ -155,7 +196,7 @@ impl Store {
     /// With what is derived from its records, made anew where it is another version's.
     fn ready(database: Database, path: PathBuf) -> Result<Store, StoreError> {
         figures::make_current(&database).map_err(|error| said(&path, error))?;
-        Ok(Store { database, path })
+        Ok(Store { database, path, is_to_be_made: false })
     }
 
     /// Waits for no disk from now on: for examples that are written once, and may be broken by a loss of power.
@@ -176,6 +217,7 @@ impl Store {
 
     /// Writes down that a campaign begins.
     pub fn campaign_begin(&mut self, campaign: &Campaign) -> Result<(), StoreError> {
+        self.make()?;
         let Campaign { id, plan, plan_text, target, host, started_at, planned, finished_at } = campaign;
         let texts = [id, plan, plan_text, target, host, started_at];
         let mut values: Vec<Value> = texts.into_iter().map(|one| text(one)).collect();
@@ -233,6 +275,7 @@ impl Store {
     /// is told [`StoreError::Measured`], and writes nothing.
     pub fn insert(&mut self, record: &Record) -> Result<(), StoreError> {
         let json = written(record).map_err(|why| StoreError::BadRecord { id: record.id.clone(), why })?;
+        self.make()?;
         match self.insert_text(record, &json) {
             Ok(None) => Ok(()),
             Ok(Some(id)) => {

@@ -10,7 +10,7 @@ use linerate_trial::spec::Workload;
 
 use super::report::carried_out;
 use super::selection::{self, one_record, unix_ms};
-use super::{make_store, open_store, profile, without};
+use super::{open_store, profile, store_to_keep, without};
 use crate::cli::{FilterArgs, KcidbArgs, OutputArgs, RecordsCommand, SharedArgs};
 use crate::output::{data, out};
 use crate::render;
@@ -58,12 +58,12 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
         RecordsCommand::Export { filter, output, .. } => return exported(*output, &open_store(shared)?, filter),
         RecordsCommand::Push { other, filter } => {
             let store = open_store(shared)?;
-            let mut other = Store::open(other)?;
+            let mut other = Store::open_to_keep(other, false)?;
             return copy(&store, &mut other, filter);
         }
         RecordsCommand::Pull { other, filter } => {
             let other = Store::open_existing(other)?;
-            return copy(&other, &mut make_store(shared)?, filter);
+            return copy(&other, &mut store_to_keep(shared)?, filter);
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -135,6 +135,33 @@ fn what_could_not_be_read_again_is_refused() {
     assert!(matches!(store.insert(&record), Err(StoreError::BadRecord { .. })));
 }
 
+#[test]
+fn a_store_is_made_with_the_first_that_is_kept_in_it() {
+    let folder = std::env::temp_dir().join(format!("linerate-to-keep-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let what_is_there = || std::fs::read_dir(&folder).unwrap().count();
+    let (path, deep) = (folder.join("a.sqlite"), folder.join("b/c/d.sqlite"));
+    let mut store = Store::open_to_keep(&path, false).unwrap();
+    let mut other = Store::open_to_keep(&deep, true).unwrap();
+    assert!(store.list(&Filter::default()).unwrap().is_empty() && store.latest_campaign().unwrap().is_none());
+    assert_eq!((store.path(), what_is_there()), (&*path, 0));
+    assert!(matches!(Store::open_to_keep(&deep, false), Err(StoreError::NoFolder(_))));
+
+    // Another process was quicker.
+    let record = sample::udp(0, Direction::Rx, 600, 400.0);
+    Store::open(&path).unwrap().insert(&record).unwrap();
+    store.campaign_begin(&campaign("1")).unwrap();
+    assert_eq!(store.record(&record.id).unwrap(), record);
+    assert!(Store::open_to_keep(&path, false).unwrap().campaign("1").unwrap().is_some());
+    // What is copied is kept, and what is not there to be copied is not.
+    let none = Filter { limit: Some(0), ..Filter::default() };
+    assert_eq!(store.copy_to(&mut other, &none).unwrap().records, 0);
+    assert!(!folder.join("b").exists());
+    assert_eq!(store.copy_to(&mut other, &Filter::default()).unwrap().records, 1);
+    assert_eq!(Store::open_existing(&deep).unwrap().list(&Filter::default()).unwrap().len(), 1);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// As by whoever hands a store on.
 #[test]
 fn a_figure_that_nothing_measured_can_be_is_absent_in_columns_too() {

@@ -21,7 +21,7 @@ use linerate_plan::{Changes, Plan, needs};
 use linerate_results::store::Store;
 use linerate_work::{Bench, Came, Deed, Nats, Now, Start, Timing, Worker};
 
-use super::{make_store, queue};
+use super::{queue, store_to_keep};
 use crate::cli::{SharedArgs, WorkerArgs};
 use crate::given;
 use crate::interrupt;
@@ -46,8 +46,9 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
         }
         benches.push(bench);
     }
-    // The store is made now, so that no job has to find out that it cannot be.
-    let store = make_store(shared)?;
+    // The store is made now, so that no job has to find out that it cannot be, and that it is there can be asked.
+    let mut store = store_to_keep(shared)?;
+    store.make()?;
     let path = shared.store.clone().unwrap_or_else(|| store.path().to_owned());
     let path =
         if linerate_results::store::is_url(&path.to_string_lossy()) { path } else { std::path::absolute(&path)? };
