@@ -369,6 +369,7 @@ fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
         spec,
         route: Some(Route { target: local.ip(), host: peer.ip() }),
         settings: [Vec::new(), Vec::new()],
+        overridden: Vec::new(),
         target,
         host: Environment::default(),
         middle: None,
