@@ -264,16 +264,27 @@ fn with_next_step(mut complaint: clap::Error) -> clap::Error {
         _ => Vec::new(),
     };
     if !tips.is_empty() {
-        complaint.remove(ContextKind::SuggestedArg);
+        // What clap took the word for, by its letters, stands in its usage too.
+        if complaint.remove(ContextKind::SuggestedArg).is_some() {
+            let usage = named(complaint.get(ContextKind::Usage)).render_usage();
+            complaint.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+        }
         let tips = tips.into_iter().map(Into::into).collect();
         complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    // Nor is an option one to be named that means nothing there.
+    let suggested = complaint.get(ContextKind::SuggestedArg).map(ToString::to_string).unwrap_or_default();
+    let of = named(complaint.get(ContextKind::Usage));
+    let is_it = |one: &&Arg| one.get_long().is_some_and(|long| suggested.trim_start_matches('-') == long);
+    if of.get_arguments().find(is_it).is_some_and(Arg::is_hide_set) {
+        complaint.remove(ContextKind::SuggestedArg);
     }
     complaint
 }
 
 /// What a word was meant as that stands where the usage has no such thing.
-fn misplaced(word: &str, usage: Option<&ContextValue>) -> Option<String> {
-    let usage = usage.map(ToString::to_string).unwrap_or_default();
+fn misplaced(word: &str, of_usage: Option<&ContextValue>) -> Option<String> {
+    let usage = of_usage.map(ToString::to_string).unwrap_or_default();
     if !usage.ends_with("<COMMAND>") {
         return match word.strip_prefix('-') {
             None => Some(format!("leave '{word}' out; what has blanks in it is quoted")),
@@ -282,14 +293,10 @@ fn misplaced(word: &str, usage: Option<&ContextValue>) -> Option<String> {
                 .then(|| format!("'{word}' is below zero; write '{rest}'")),
         };
     }
-    // The names of commands up to the first that is none, from behind "Usage: linerate".
-    let mut of = command();
-    for name in usage.split_whitespace().skip(2) {
-        let Some(inner) = of.find_subcommand(name) else { break };
-        of = inner.clone();
-    }
+    let of = named(of_usage);
     let Some(option) = word.strip_prefix("--") else {
-        let names: Vec<&str> = of.get_subcommands().map(clap::Command::get_name).collect();
+        let names = of.get_subcommands().map(clap::Command::get_name);
+        let names: Vec<&str> = names.filter(|name| *name != "help").collect();
         return (!word.starts_with('-')).then(|| match nearest(word, names.iter().copied()) {
             Some(name) => format!("a similar command exists: '{name}'"),
             None => format!("commands are {}", names.join(", ")),
@@ -298,6 +305,18 @@ fn misplaced(word: &str, usage: Option<&ContextValue>) -> Option<String> {
     let takes_it = |one: &&clap::Command| one.get_arguments().any(|argument| argument.get_long() == Some(option));
     let after = of.get_subcommands().find(takes_it)?;
     Some(format!("--{option} stands behind a command that takes it, such as {}", after.get_name()))
+}
+
+/// The command that a usage is of: by the names up to the first that is none, from behind "Usage: linerate".
+fn named(usage: Option<&ContextValue>) -> clap::Command {
+    let usage = usage.map(ToString::to_string).unwrap_or_default();
+    let mut of = command();
+    of.build();
+    for name in usage.split_whitespace().skip(2) {
+        let Some(inner) = of.find_subcommand(name) else { break };
+        of = inner.clone();
+    }
+    of
 }
 
 /// Options that several commands share; they may stand before the command's name too.

@@ -46,10 +46,10 @@ mod whole_file;
 #[cfg(feature = "nats")]
 mod worker;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use linerate_control::{Client, ConnectOptions, Endpoint, Psk, endpoint_forms};
 use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
@@ -235,19 +235,12 @@ fn without<'a>(unreadable: impl IntoIterator<Item = &'a StoreError>) -> ExitCode
     if said == 0 { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
-/// The store to write to, made if it is not there.
-fn make_store(shared: &SharedArgs) -> Result<Store> {
-    let path = match &shared.store {
-        Some(path) => path.clone(),
-        None => {
-            let path = usual_store::path()?;
-            let folder = path.parent().unwrap_or(Path::new("."));
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make the folder {}; name a file with --store", folder.display()))?;
-            path
-        }
-    };
-    Ok(Store::open(&path)?)
+/// The store to write to; if it is not there, it is made with the first that is kept in it, the usual one with its folder.
+fn store_to_keep(shared: &SharedArgs) -> Result<Store> {
+    Ok(match &shared.store {
+        Some(path) => Store::open_to_keep(path, false)?,
+        None => Store::open_to_keep(&usual_store::path()?, true)?,
+    })
 }
 
 /// What people see of a campaign's records, without what is doubted. `lead` stands first, instead of plan and machines.

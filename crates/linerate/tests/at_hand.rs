@@ -134,17 +134,22 @@ fn what_is_not_said_has_defaults() {
     fs::write(format!("{here}/linerate.toml"), "# ours\ntarget = \"netns:here\"\n").unwrap();
     check(&["tcp"], &[], &["the target (netns:here)"]);
     check(&[&plan], &[], &["the target (netns:here)"]);
-    fs::write(format!("{beside}/linerate.toml"), "target = \"netns:beside\"\nstore = \"own.sqlite\"\n").unwrap();
+    let of_beside = |store: &str| {
+        let text = format!("target = \"netns:beside\"\nstore = \"{store}\"\n");
+        fs::write(format!("{beside}/linerate.toml"), text).unwrap();
+    };
+    // A path is of the file's folder.
+    of_beside("gone/own.sqlite");
+    check(&[&plan], &[], &[&format!("there is no folder {beside}/gone for the store")]);
+    of_beside("own.sqlite");
     check(&[&plan], &[], &["the target (netns:beside)"]);
-    assert!(fs::exists(format!("{beside}/own.sqlite")).unwrap(), "a path is of the file's folder");
     check(&["tcp"], &[], &["the target (netns:here)"]);
     check(&[&plan], &variable, &["the target (netns:variable)"]);
     check(&[&plan, "--target", "netns:line"], &variable, &["the target (netns:line)"]);
     check(&["tcp"], &[("LINERATE_TARGET", "a b")], &["LINERATE_TARGET: 'a b' is no endpoint"]);
     check(&["tcp"], &[("LINERATE_TARGET", "")], &["the target (netns:here)"]);
-    let store = bench.folder.path("elsewhere.sqlite");
-    check(&["tcp"], &[("LINERATE_STORE", &store)], &["the target (netns:here)"]);
-    assert!(fs::exists(&store).unwrap());
+    let store = bench.folder.path("elsewhere/its.sqlite");
+    check(&["tcp"], &[("LINERATE_STORE", &store)], &["there is no folder", "elsewhere"]);
 
     let file = |text: &str, parts: &[&str]| {
         fs::write(format!("{here}/linerate.toml"), text).unwrap();

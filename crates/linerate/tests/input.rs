@@ -6,6 +6,7 @@ mod machines;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -233,6 +234,28 @@ fn records_that_are_not_there() {
     let ran = Running::start(bench.linerate(&["records", "list"])).wait(SOON);
     ran.check_done();
     assert!(ran.stdout.contains("No such records"), "an empty store is no mistake: {ran:?}");
+}
+
+/// Whoever mistypes a machine's name finds nothing on the disk that was not there before.
+#[test]
+fn what_measures_nothing_leaves_no_store() {
+    let bench = Bench::bare("no-store");
+    let usual = bench.store_path().parent().unwrap().to_owned();
+    let named = bench.folder.path("mine.sqlite");
+    let nowhere = ["--target", "netns:nothere", "--host", "local"];
+    for words in
+        [&["run", "tcp"][..], &["run", "udp-sweep", "--resume"], &["search", "udp-sweep"], &["explain", "--try"]]
+    {
+        let machines = if words[0] == "explain" { &[][..] } else { &nowhere };
+        for more in [&[][..], &["--store", &named]] {
+            let ran = Running::start(bench.linerate(&[words, machines, more].concat())).wait(SOON);
+            assert_eq!(ran.status.code(), Some(2), "{words:?}: {ran:#?}");
+            assert!(!usual.exists() && !Path::new(&named).exists(), "{words:?} {more:?}: {ran:#?}");
+        }
+    }
+    // A place where none can be made is known before a machine is reached.
+    let wrong = bench.folder.path("nowhere/mine.sqlite");
+    check(&bench, &[&["run", "tcp", "--store", &wrong], &nowhere[..]].concat(), &["there is no folder"]);
 }
 
 #[test]

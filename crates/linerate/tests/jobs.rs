@@ -21,6 +21,7 @@ use linerate_results::select::Filter;
 use linerate_results::store::Store;
 use linerate_work::{Access, JobRecord, JobState, jobs, leases};
 use machines::chance::Chance;
+use machines::relay::Relay;
 use machines::{Bench, Ran, Running, number, signal};
 
 const IN_TIME: Duration = Duration::from_secs(15);
@@ -453,6 +454,43 @@ enum Victim {
 }
 
 /// Fails somebody at a random moment, again and again. `LINERATE_JOB_KILLS` says how often, `LINERATE_SEED` repeats what was seen.
+/// As of a server whose processes stand still: it lets everybody in, and says nothing after that.
+#[test]
+fn a_store_that_says_nothing_holds_no_worker_up() {
+    if !Postgres::is_installed() {
+        println!("SKIPPED a_store_that_says_nothing: PostgreSQL is not installed (cargo xtask setup servers)");
+        return;
+    }
+    let Some(mut team) = Team::new("silent-store", "settings = [\"target.*\"]") else { return };
+    let folder = team.bench.folder.0.join("postgres");
+    let _postgres = Postgres::start(&folder).unwrap();
+    let relay = Relay::start(&folder, &team.bench.folder.0.join("relay")).unwrap();
+    team.store = PathBuf::from(relay.url());
+    let worker = team.worker();
+    team.bench.wait_until("the worker is there", IN_TIME, || team.told(&["jobs", "benches"]).stdout.contains("free"));
+    team.submit(&["--attempts", "3"]).check_done();
+    team.bench.wait_until("a trial is stored", LONG, || !team.records().is_empty());
+
+    relay.be_silent(true);
+    let mut queue = team.queue();
+    let mut job = || jobs(&mut queue).unwrap().remove(0);
+    // Whoever waits for the store renews no lease meanwhile.
+    team.bench.wait_until("the job is handed back", IN_TIME, || {
+        let why = job().why.unwrap_or_default();
+        why.contains("the store cannot be reached") && why.contains("no answer within 1 s")
+    });
+    let listed = Running::start(team.bench.linerate(&["records", "list", "--store", &relay.url()])).wait(IN_TIME);
+    listed.check_sentence(&["cannot open the store", "no answer within 10 s"]);
+
+    relay.be_silent(false);
+    team.bench.wait_until("the job is done", LONG, || job().state.has_ended());
+    let job = job();
+    assert_eq!((job.state, job.failed_trials), (JobState::Done, Some(0)), "{job:#?}");
+    team.check_records(&[job]);
+    worker.signal("INT");
+    worker.wait(IN_TIME).check_done();
+}
+
 #[test]
 fn whoever_dies_no_trial_is_lost_or_stored_twice() {
     let kills = number("LINERATE_JOB_KILLS").unwrap_or(4);

@@ -13,6 +13,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use linerate_machine::end::Direction;
+use linerate_results::record::Record;
 use linerate_results::sample;
 use linerate_results::store::Store;
 use machines::browser::Browser;
@@ -176,4 +177,56 @@ fn a_record_that_cannot_be_read_is_named_and_the_others_are_told() {
     damage(last);
     report(&sides).check_sentence(&[last, "cannot be read"]);
     report(&["verify", &bench.folder.path("bare")]).check_sentence(&["the store has not all of them"]);
+}
+
+/// As by a bad sector, or by a newer version.
+#[test]
+fn what_is_made_of_many_records_names_those_that_cannot_be_read() {
+    let bench = Bench::bare("damaged");
+    let sizes = [64, 256, 1024, 128, 512];
+    let mut records: Vec<_> = (0..).zip(sizes).map(|(at, size)| sender_of(at, size)).collect();
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
+    keep(&mut Store::open(&bench.store_path()).unwrap(), 1, &mut records);
+    let bad = &records[1].id;
+    let change =
+        format!("DROP TRIGGER records_are_never_changed; UPDATE records SET packed = x'00' WHERE id = '{bad}'");
+    rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(&change).unwrap();
+    let others = |form: &str| linerate(&bench, &["records", "export", form]).stdout.lines().count();
+    assert_eq!(others("--json"), 4);
+    let other = bench.folder.path("other.sqlite");
+    for (command, told) in [
+        (&["cost", "last"][..], "1,024"),
+        (&["cost", "--csv"], "1024"),
+        (&["predict", "last", "--set", "message_size=1400"], "Mbit/s"),
+        (&["predict", "last", "last:direction=tx", "--check", "last"], "Mbit/s"),
+        (&["report"], "Mbit/s"),
+        (&["records", "export", "--csv"], "id,started_at"),
+        (&["records", "push", &other], "4 records copied"),
+    ] {
+        let ran = linerate(&bench, command);
+        assert_eq!(ran.status.code(), Some(2), "{command:?}: {}", ran.stderr);
+        let left_out = ran.stderr.lines().filter(|line| line.starts_with("linerate: left out: ")).count();
+        assert_eq!(left_out, 1, "{command:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("left out: the record {bad} cannot be read")), "{}", ran.stderr);
+        assert!(ran.stdout.contains(told), "{command:?}: {}", ran.stdout);
+    }
+    for command in ["cost", "predict"] {
+        linerate(&bench, &[command, bad]).check_sentence(&[bad, "cannot be read"]);
+    }
+}
+
+/// A stream of a sender to whom a datagram costs 2 µs, and an octet 1 ns.
+fn sender_of(index: u32, size: u64) -> Record {
+    let mut record = sample::udp(index, Direction::Tx, 100, 100.0);
+    record.asked.insert("rate".to_owned(), "unlimited".to_owned());
+    record.asked.insert("message_size".to_owned(), size.to_string());
+    record.target.environment.nic.as_mut().unwrap().speed_mbps = Some(10_000);
+    let figures = record.result.as_mut().unwrap();
+    let us = 2.0 + 0.001 * size as f64;
+    let bps = size as f64 * 8e6 / us;
+    let flow = &mut figures.flow;
+    (flow.throughput_bps, flow.achieved_load_bps, flow.loss_ratio) = (Some(bps), Some(bps), Some(0.0));
+    let demand = figures.service_demand.as_mut().unwrap();
+    (demand.target_us_per_packet, demand.target_us_per_kib) = (Some(us), Some(us * 1024.0 / size as f64));
+    record
 }

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_lab::{Shape, TARGET_IPV4};
+use linerate_trial::doubt::DoubtKind;
 use machines::chance::Chance;
 use machines::{Bench, Ran, Running, parent, signal};
 
@@ -296,6 +297,34 @@ fn what_was_changed_stands_in_the_record() {
         assert_eq!(record["target"]["environment"]["nic"]["mtu"].to_string(), mtu.as_str().unwrap());
         assert!(record["doubts"].as_array().unwrap().iter().all(|doubt| doubt["kind"] != "setting-not-taken"));
     }
+}
+
+/// What another program does meanwhile is undone with the rest, and somebody may look for it for long.
+#[test]
+fn what_somebody_else_changes_in_mid_trial_is_told() {
+    let Some(bench) = bench("overridden") else { return };
+    let before = state(&bench);
+    let sets = ["--set", "target.mtu=1400", "--set", "target.sysctl.net.ipv4.tcp_sack=0", "--set", "duration=2s"];
+    let store = bench.folder.path("own.sqlite");
+    let running = Running::start(bench.run_command("tcp-rr", &[&sets[..], &["--store", &store]].concat()));
+    bench.wait_for_traffic(100);
+    in_target(&bench, "ip link set eth0 mtu 1450");
+    let ran = running.wait(LONG);
+    let told = ran.check_done().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("another program made target.mtu 1450 in mid-trial, which was set to 1400"), "{ran:#?}");
+    assert_eq!(state(&bench), before);
+    let record = &machines::records_in(std::path::Path::new(&store))[0];
+    let doubts: Vec<String> = record
+        .doubts
+        .iter()
+        .filter(|doubt| doubt.kind() == DoubtKind::SettingOverridden)
+        .map(|doubt| serde_json::to_string(doubt).unwrap())
+        .collect();
+    let want = r#"{"kind":"setting-overridden","setting":"target.mtu","asked":"1400","read_back":"1450"}"#;
+    assert_eq!(doubts, [want], "what stayed as it was set is none");
+    // Nothing is left of it, and nothing is said of the trial after.
+    let ran = bench.run("tcp-rr", &[&sets[..4], &["--set", "duration=300ms"]].concat(), LONG);
+    assert!(!ran.check_done().stdout.contains("another program"), "{ran:#?}");
 }
 
 #[test]

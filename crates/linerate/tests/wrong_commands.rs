@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
+use linerate_results::store::Store;
 use machines::{Bench, Running};
 
 /// Nothing here has to wait for anything.
@@ -126,6 +127,7 @@ const COMMANDS: &[&str] = &[
     "target local gte",
     "target local xyzzy",
     "--target local run tcp",
+    "lab --target local",
     "target local get mtuu",
     "target local set mtu",
     "target local set mtu=big",
@@ -172,6 +174,9 @@ fn wrong_commands_get_a_cause_and_a_next_step() {
         let text = if text.starts_with("format") { (*text).to_owned() } else { format!("{HEAD}{text}") };
         fs::write(bench.folder.path(name), text).unwrap();
     }
+    // A store that has nothing: without one all that asks it would say so, and no more.
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
+    drop(Store::open(&bench.store_path()).unwrap());
     let folder = bench.folder.path("");
     let folder = folder.trim_end_matches('/');
     let (mut heard, mut accepted) = (String::new(), Vec::new());

@@ -306,16 +306,21 @@ fn corrected(trials: &[Trial<'_>], shifts: &[Option<Shift>]) -> Vec<f64> {
 fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
     let of = verdict::unit_of_difference(metric, base);
     let relative = of.filter(|_| metric.compared.difference == Difference::Relative);
+    // Of next to nothing, a part may be more than a number can be.
+    let part = |value: f64| Some(value).filter(|value| value.is_finite());
     Found {
         shift: shift.estimate,
         interval: shift.interval,
-        relative: relative.map(|of| shift.estimate / of),
+        relative: relative.and_then(|of| part(shift.estimate / of)),
         // Nothing that is told by ratio can be less than none of it.
-        relative_interval: relative.and_then(|of| shift.interval.map(|(low, high)| ((low / of).max(-1.0), high / of))),
+        relative_interval: relative.and_then(|of| {
+            let (low, high) = shift.interval?;
+            part((low / of).max(-1.0)).zip(part(high / of))
+        }),
         p: shift.p,
         p_corrected,
         paired: shift.method == Method::SignedRank,
-        detectable: of.and_then(|of| Some(shift.detectable(alpha)? / of)),
+        detectable: of.and_then(|of| part(shift.detectable(alpha)? / of)),
     }
 }
 

@@ -20,6 +20,14 @@ pub enum StoreError {
     /// The folder of the file does not exist.
     #[error("there is no folder {} for the store; make it, or name another file with --store", .0.display())]
     NoFolder(PathBuf),
+    /// The folder of the usual file cannot be made.
+    #[error("cannot make the folder {}: {why}; name a file with --store", folder.display())]
+    CannotMakeFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        why: String,
+    },
     /// The file cannot be opened or made.
     #[error("cannot open the store {}: {why}; check who owns it, or name another file with --store", path.display())]
     CannotOpen {

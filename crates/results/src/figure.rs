@@ -11,7 +11,7 @@ use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::{Spec, Workload};
 
 pub use crate::figures::FIGURES;
-use crate::record::{Figures, FlowFigures, Latency, Record, ServiceDemand};
+use crate::record::{Figures, FlowFigures, Latency, Record, ServiceDemand, is_measurable};
 
 /// One figure. CSV columns, columns of tables, metrics, lines of `records show` and the documents follow from it.
 #[derive(Clone, Copy, Debug)]
@@ -413,9 +413,9 @@ impl Metric {
             }
     }
 
-    /// The record's figure, a finite number in the record's unit; absent where it has none.
+    /// The record's figure, a number that can be measured, in the record's unit; absent where it has none.
     pub fn of(&self, record: &Record) -> Option<f64> {
-        self.figure.of(Source::of(record, self.direction)?).filter(|value| value.is_finite())
+        self.figure.of(Source::of(record, self.direction)?).filter(|value| is_measurable(*value))
     }
 
     /// Whether a shift of this sign is for the better.

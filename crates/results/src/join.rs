@@ -51,6 +51,8 @@ pub struct Conducted<E> {
     pub route: Option<Route>,
     /// What was changed on the target and on the host.
     pub settings: [Vec<Changed>; 2],
+    /// Of what was changed, what had yet another value when the trial was over.
+    pub overridden: Vec<Doubt>,
     /// The target as it was; empty where it could not be asked.
     pub target: Environment,
     /// The host as it was.
@@ -72,6 +74,7 @@ impl<E> Conducted<E> {
             spec: spec.clone(),
             route: None,
             settings: [Vec::new(), Vec::new()],
+            overridden: Vec::new(),
             target: Environment::default(),
             host: Environment::default(),
             middle: None,
@@ -116,7 +119,8 @@ fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> 
 
 /// Makes the record.
 pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
-    let Conducted { spec, route, settings, target, host, middle, middle_outcome, outcomes, partial } = conducted;
+    let Conducted { spec, route, settings, overridden, target, host, middle, middle_outcome, outcomes, partial } =
+        conducted;
     let Label { id, started_at, campaign, plan, trial, endpoints } = label;
     let PerEnd { target: target_endpoint, host: host_endpoint } = endpoints;
     let [target_address, host_address] = addresses(route, &target, &host);
@@ -164,6 +168,7 @@ pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
             [target, host].into_iter().for_each(|outcome| keep_machine(&spec, &mut record, outcome));
         }
     }
+    record.doubts.extend(overridden);
     record.doubts.extend(observed.doubts);
     record.doubts.extend(outage::doubt(&record));
     // Of a failed trial as well: why it failed may be QEMU's doing.

@@ -116,7 +116,13 @@ fn every_stage_and_doubt_is_named() {
         .chain([DoubtKind::NoisyMachine, DoubtKind::BusyMachine, DoubtKind::CountersContradict])
         .chain([DoubtKind::SharedMachine, DoubtKind::Fragmented, DoubtKind::SocketBufferClamped])
         .chain([DoubtKind::SoakNotCalibrated, DoubtKind::PartsApart, DoubtKind::EndMarkLost])
-        .chain([DoubtKind::CountersMissing, DoubtKind::SettingNotTaken, DoubtKind::BootUnchecked, DoubtKind::Emulated])
+        .chain([
+            DoubtKind::CountersMissing,
+            DoubtKind::SettingNotTaken,
+            DoubtKind::SettingOverridden,
+            DoubtKind::BootUnchecked,
+            DoubtKind::Emulated,
+        ])
         .chain([DoubtKind::LinkWentDown, DoubtKind::Silence, DoubtKind::FragmentsLost, DoubtKind::Segmented])
         .chain([DoubtKind::ProfileReduced, DoubtKind::MiddleSharesMachine, DoubtKind::MiddleNotOnPath])
     {

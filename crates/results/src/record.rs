@@ -7,6 +7,7 @@ use linerate_machine::change::Changed;
 use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Environment;
+use linerate_machine::printable::in_line;
 use linerate_machine::words;
 use linerate_path::budget::{LossLine, Passage, PauseFrames};
 use linerate_path::drop_reason::DropReason;
@@ -104,6 +105,42 @@ pub struct Record {
     /// What was tried right after nothing came through, from the bottom up.
     #[serde(default)]
     pub examination: Option<Examination>,
+}
+
+/// No measurement comes near this, and no sum or product of some that are smaller leaves what a number can be: 64 bits count to 2e19.
+pub const LARGEST: f64 = 1e30;
+
+/// Whether a number may be a figure of a record.
+pub fn is_measurable(value: f64) -> bool {
+    value.abs() <= LARGEST
+}
+
+/// The first number of this JSON that is none.
+fn absurd(json: &str) -> Option<&str> {
+    let octets = json.as_bytes();
+    let mut at = 0;
+    while let Some(octet) = octets.get(at) {
+        let begin = at;
+        at += 1;
+        match octet {
+            b'"' => {
+                while let Some(octet) = octets.get(at).filter(|octet| **octet != b'"') {
+                    at += if *octet == b'\\' { 2 } else { 1 };
+                }
+                at += 1;
+            }
+            b'-' | b'0'..=b'9' => {
+                let is_part = |octet: &&u8| matches!(octet, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+                at += octets[at..].iter().take_while(is_part).count();
+                let number = &json[begin..at];
+                if !number.parse().is_ok_and(is_measurable) {
+                    return Some(number);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The SHA-256 of a text, a record's or a plan's, as sha256sum(1) prints it: whether two texts are the same.
@@ -210,6 +247,15 @@ impl Record {
     /// Seconds that threads and counters cover: the measured part and the warm-up before it.
     pub fn whole_s(&self) -> Option<f64> {
         Some(self.duration_s? + self.asked_spec().map_or(0.0, |spec| spec.warmup.as_secs_f64()))
+    }
+
+    /// The record that this JSON is, or why it is none.
+    pub fn from_json(json: &str) -> Result<Record, String> {
+        let record = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        match absurd(json) {
+            None => Ok(record),
+            Some(number) => Err(format!("it has a number that nothing measured can be, {}", in_line(number, 40))),
+        }
     }
 
     /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is
@@ -606,4 +652,33 @@ pub struct Interval {
     /// Those of the machine between the two ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub middle_cpu: Option<CpuShares>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_record_of_a_number_that_nothing_measured_can_be_is_refused() {
+        let mut record = sample::full();
+        let check = |record: &Record, number: Option<&str>| {
+            let read = Record::from_json(&record.to_json().to_string());
+            let why = number.map(|number| format!("it has a number that nothing measured can be, {number}"));
+            assert_eq!(read.map(drop), why.map_or(Ok(()), Err));
+        };
+        // A number in a text is none, whatever stands around it.
+        record.plan = "\"1e99\\\",1e308".to_owned();
+        check(&record, None);
+        let busy = |record: &mut Record, value| record.target.cpu.as_mut().unwrap().machine.busy = value;
+        busy(&mut record, -LARGEST);
+        check(&record, None);
+        busy(&mut record, 1e308);
+        check(&record, Some("1e+308"));
+        busy(&mut record, 0.5);
+        record.duration_s = Some(-1.5e31);
+        check(&record, Some("-1.5e+31"));
+        let long = format!("[{}]", "9".repeat(400));
+        assert_eq!(absurd(&long), Some(&long[1..401]));
+    }
 }

@@ -12,6 +12,7 @@ mod sql_error;
 mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub use self::sql_error::SqlError;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
-use crate::record::{FORMAT, FlowFigures, Record};
+use crate::record::{FORMAT, FlowFigures, Record, is_measurable};
 use crate::select::Filter;
 
 /// Records on disk. Each is written in one transaction that has reached the disk when [`Store::insert`] returns:
@@ -40,6 +41,8 @@ use crate::select::Filter;
 pub struct Store {
     database: Database,
     path: PathBuf,
+    /// Its file is not there yet: until something is to be kept, the database is one in memory, with nothing in it.
+    is_to_be_made: bool,
 }
 
 /// A plan being carried out.
@@ -103,7 +106,7 @@ const SCHEMA: i64 = 4;
 impl Store {
     /// Opens the store in this file, or that a `postgres:` URL names; makes it when there is none. A file's folder must exist.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        if let Some(store) = Store::on_server(path, true, None) {
+        if let Some(store) = Store::on_server(path, true) {
             return store;
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -113,9 +116,47 @@ impl Store {
         Store::ready(sqlite::open(path, OpenFlags::SQLITE_OPEN_CREATE)?, path.to_owned())
     }
 
+    /// The same, but what is not there is made when the first is kept in it: whoever comes to nothing leaves nothing behind. That it
+    /// can be made is seen now. `with_folder`: the file's folder, too, is made then.
+    pub fn open_to_keep(path: &Path, with_folder: bool) -> Result<Store, StoreError> {
+        let is_there = path.to_str().is_some_and(is_url) || path.try_exists().unwrap_or(true) || path.is_symlink();
+        if is_there {
+            return Store::open(path);
+        }
+        let mut folders = path.ancestors().skip(1);
+        let folder = folders.next().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let there = match with_folder {
+            _ if folder.is_dir() => folder,
+            true => folders.find(|folder| folder.is_dir()).unwrap_or(Path::new(".")),
+            false => return Err(StoreError::NoFolder(folder.to_owned())),
+        };
+        // By another name: who opens the store at this moment must not lose it.
+        let trial = there.join(format!(".linerate-{}", std::process::id()));
+        let made = File::create_new(&trial).and_then(|_| fs::remove_file(&trial));
+        made.map_err(|error| match folder.is_dir() {
+            true => StoreError::CannotOpen { path: path.to_owned(), why: error.to_string() },
+            false => StoreError::CannotMakeFolder { folder: folder.to_owned(), why: error.to_string() },
+        })?;
+        Ok(Store { path: path.to_owned(), is_to_be_made: true, ..Store::in_memory()? })
+    }
+
+    /// Makes its file, if that is yet to be made.
+    pub fn make(&mut self) -> Result<(), StoreError> {
+        if self.is_to_be_made {
+            if let Some(folder) = self.path.parent() {
+                fs::create_dir_all(folder).map_err(|error| StoreError::CannotMakeFolder {
+                    folder: folder.to_owned(),
+                    why: error.to_string(),
+                })?;
+            }
+            *self = Store::open(&self.path)?;
+        }
+        Ok(())
+    }
+
     /// Opens the store to read what it has; where there is none, nothing is made.
     pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
-        if let Some(store) = Store::on_server(path, false, None) {
+        if let Some(store) = Store::on_server(path, false) {
             return store;
         }
         if path.try_exists().is_ok_and(|exists| !exists) {
@@ -125,20 +166,25 @@ impl Store {
     }
 
     /// Whether the store can be opened to be read; a server has this long to answer.
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "a file answers at once"))]
     pub fn answers(path: &Path, within: Duration) -> Result<(), StoreError> {
-        Store::on_server(path, false, Some(within)).unwrap_or_else(|| Store::open_existing(path)).map(drop)
+        #[cfg(feature = "postgres")]
+        if let Some(url) = path.to_str().filter(|text| is_url(text)) {
+            return postgres::answers(url, within);
+        }
+        Store::open_existing(path).map(drop)
     }
 
     /// The store on a server, if this names one.
     #[cfg(feature = "postgres")]
-    fn on_server(path: &Path, may_make: bool, patience: Option<Duration>) -> Option<Result<Store, StoreError>> {
+    fn on_server(path: &Path, may_make: bool) -> Option<Result<Store, StoreError>> {
         let url = path.to_str().filter(|text| is_url(text))?;
-        let opened = postgres::open(url, may_make, patience.unwrap_or(postgres::PATIENCE));
+        let opened = postgres::open(url, may_make);
         Some(opened.and_then(|(server, shown)| Store::ready(Database::Postgres(Box::new(server)), shown)))
     }
 
     #[cfg(not(feature = "postgres"))]
-    fn on_server(path: &Path, _: bool, _: Option<Duration>) -> Option<Result<Store, StoreError>> {
+    fn on_server(path: &Path, _: bool) -> Option<Result<Store, StoreError>> {
         path.to_str().filter(|text| is_url(text)).map(|_| Err(StoreError::WithoutPostgres))
     }
 
@@ -150,7 +196,7 @@ impl Store {
     /// With what is derived from its records, made anew where it is another version's.
     fn ready(database: Database, path: PathBuf) -> Result<Store, StoreError> {
         figures::make_current(&database).map_err(|error| said(&path, error))?;
-        Ok(Store { database, path })
+        Ok(Store { database, path, is_to_be_made: false })
     }
 
     /// Waits for no disk from now on: for examples that are written once, and may be broken by a loss of power.
@@ -171,6 +217,7 @@ impl Store {
 
     /// Writes down that a campaign begins.
     pub fn campaign_begin(&mut self, campaign: &Campaign) -> Result<(), StoreError> {
+        self.make()?;
         let Campaign { id, plan, plan_text, target, host, started_at, planned, finished_at } = campaign;
         let texts = [id, plan, plan_text, target, host, started_at];
         let mut values: Vec<Value> = texts.into_iter().map(|one| text(one)).collect();
@@ -228,6 +275,7 @@ impl Store {
     /// is told [`StoreError::Measured`], and writes nothing.
     pub fn insert(&mut self, record: &Record) -> Result<(), StoreError> {
         let json = written(record).map_err(|why| StoreError::BadRecord { id: record.id.clone(), why })?;
+        self.make()?;
         match self.insert_text(record, &json) {
             Ok(None) => Ok(()),
             Ok(Some(id)) => {
@@ -262,10 +310,11 @@ impl Store {
         self.all(&self.identifiers(filter)?)
     }
 
-    /// The same in brief: of many records, the whole ones would not fit into memory.
-    pub fn select_in_brief(&self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
-        let reader = self.reader()?;
-        self.identifiers(filter)?.iter().map(|id| Ok(reader.record(id)?.into_brief())).collect()
+    /// The same in brief, and why not, of each that cannot be read: of many records, the whole ones would not fit into memory.
+    pub fn select_in_brief(&self, filter: &Filter) -> Result<(Vec<Record>, Vec<StoreError>), StoreError> {
+        let mut records = Vec::new();
+        let unreadable = self.each(filter, |record, _| records.push(record.into_brief()))?;
+        Ok((records, unreadable))
     }
 
     /// Reads the records that the filter wants, oldest first, each with its JSON. One that cannot be read is not the end of it: the
@@ -309,9 +358,9 @@ impl Store {
                 workload: row.get(5)?,
                 direction: row.get(6)?,
                 started_at: row.get(7)?,
-                throughput_bps: row.get(8)?,
-                loss_ratio: row.get(9)?,
-                transactions_per_s: row.get(10)?,
+                throughput_bps: measured(row, 8)?,
+                loss_ratio: measured(row, 9)?,
+                transactions_per_s: measured(row, 10)?,
                 failed: row.get(11)?,
                 apis: [row.get(12)?, row.get(13)?],
                 target: row.get(14)?,
@@ -429,6 +478,11 @@ impl Reader<'_> {
     }
 }
 
+/// A figure of a column, where it can be one: whoever hands a store on may have written into it.
+fn measured(row: &Row<'_>, at: usize) -> Result<Option<f64>, SqlError> {
+    Ok(row.get::<Option<f64>>(at)?.filter(|value| is_measurable(*value)))
+}
+
 /// What [`campaign`] reads.
 const CAMPAIGN: &str = "id, plan, plan_text, target, host, started_at, planned, finished_at";
 
@@ -532,7 +586,7 @@ fn read(json: &str) -> Result<Record, String> {
     struct Format {
         format: String,
     }
-    let record: Result<Record, _> = serde_json::from_str(json);
+    let record = Record::from_json(json);
     // One of another format may be no record of ours at all, and its format then says why.
     let format = match &record {
         Ok(record) => record.format.clone(),
@@ -541,7 +595,7 @@ fn read(json: &str) -> Result<Record, String> {
     if format != FORMAT {
         return Err(format!("its format is {format}, and this linerate reads {FORMAT}"));
     }
-    record.map_err(|error| error.to_string())
+    record
 }
 
 #[cfg(test)]

@@ -116,6 +116,17 @@ pub enum Doubted {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         read_back: Option<String>,
     },
+    /// A setting had another value when the trial was over: somebody else has changed it meanwhile.
+    #[cfg(feature = "controller")]
+    SettingOverridden {
+        /// The setting.
+        setting: String,
+        /// The value that was asked for.
+        asked: String,
+        /// The value that was found, which is not what it was before either.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        read_back: Option<String>,
+    },
     /// A machine was booted as something, and nothing tells whether it is that.
     BootUnchecked {
         /// What it was booted as.
@@ -291,6 +302,8 @@ impl Doubt {
             Doubted::CountersMissing { .. } => DoubtKind::CountersMissing,
             Doubted::ProfileReduced { .. } => DoubtKind::ProfileReduced,
             Doubted::SettingNotTaken { .. } => DoubtKind::SettingNotTaken,
+            #[cfg(feature = "controller")]
+            Doubted::SettingOverridden { .. } => DoubtKind::SettingOverridden,
             Doubted::BootUnchecked { .. } => DoubtKind::BootUnchecked,
             Doubted::Emulated => DoubtKind::Emulated,
             Doubted::LinkWentDown { .. } => DoubtKind::LinkWentDown,
@@ -371,6 +384,13 @@ impl Display for Doubted {
                 let read = read_back.as_ref().map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
                 write!(f, "{setting} was to be {asked} and {read}; choose a value that the machine keeps")
             }
+            #[cfg(feature = "controller")]
+            Doubted::SettingOverridden { setting, asked, read_back } => write!(
+                f,
+                "{setting} was to be {asked} and was {} when the trial was over: another program changed it meanwhile; it is \
+                 put back all the same, so find that program, and measure again",
+                read_back.as_deref().unwrap_or("something else")
+            ),
             Doubted::BootUnchecked { level } => write!(
                 f,
                 "it is {level} by the word of a command: boot.{level} names nothing to look at; give it a kernel, a build or \
@@ -489,6 +509,8 @@ pub enum DoubtKind {
     ProfileReduced,
     /// A setting is not what was asked: the machine took it and made something else of it, or nothing.
     SettingNotTaken,
+    /// A setting had another value when the trial was over: somebody else has changed it meanwhile.
+    SettingOverridden,
     /// A machine was booted as something, and nothing tells whether it is that.
     BootUnchecked,
     /// A machine is emulated: it shows what a driver does, not how fast it is.
@@ -524,6 +546,7 @@ impl DoubtKind {
             DoubtKind::CountersMissing => "counters-missing",
             DoubtKind::ProfileReduced => "profile-reduced",
             DoubtKind::SettingNotTaken => "setting-not-taken",
+            DoubtKind::SettingOverridden => "setting-overridden",
             DoubtKind::BootUnchecked => "boot-unchecked",
             DoubtKind::Emulated => "emulated",
             DoubtKind::LinkWentDown => "link-went-down",

@@ -7,16 +7,17 @@ use anyhow::{Result, bail};
 use linerate_results::cost;
 
 use super::selection::records;
-use super::{open_store, width};
+use super::{open_store, width, without};
 use crate::cli::{CostArgs, SharedArgs, TableArgs};
 use crate::output::{data, out};
 use crate::render;
 
-/// Fits and shows each configuration's cost. The status is 1 where no fit is good.
+/// Fits and shows each configuration's cost. The status is 1 where no fit is good, and 2 where a record could not be read.
 pub(crate) fn cost(arguments: &CostArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let store = open_store(shared)?;
     let words = &arguments.selection;
-    let mut records = records(&store, words)?;
+    let mut unreadable = Vec::new();
+    let mut records = records(&store, words, &mut unreadable)?;
     let campaign = records[0].campaign.clone();
     if records.iter().any(|record| record.campaign != campaign) {
         bail!("'{words}' picks records of several campaigns; a cost is fitted over one, like last:direction=tx");
@@ -34,5 +35,8 @@ pub(crate) fn cost(arguments: &CostArgs, shared: &SharedArgs) -> Result<ExitCode
         TableArgs { markdown: true, .. } => out!("{}", render::cost::markdown(&costs)),
         _ => out!("{}", render::cost::text(&costs, width())),
     }
-    Ok(if costs.iter().any(|cost| cost.fit.is_some()) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(match without(&unreadable) {
+        ExitCode::SUCCESS if costs.iter().all(|cost| cost.fit.is_none()) => ExitCode::from(1),
+        status => status,
+    })
 }

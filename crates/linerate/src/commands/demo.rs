@@ -51,7 +51,7 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
         None => (Endpoint::Local, Endpoint::Local),
     };
     let mut store = match &shared.store {
-        Some(path) => Store::open(path)?,
+        Some(path) => Store::open_to_keep(path, false)?,
         None => Store::in_memory()?,
     };
     let progress = Progress::new(false).without_lines();

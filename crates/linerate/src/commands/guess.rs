@@ -22,7 +22,7 @@ const MOST_ROWS: usize = 40;
 pub(super) fn guess(store: &Store, record: &Record, suggestion: &Try) -> Option<Guess> {
     let set = asked(record, suggestion)?;
     let filter = Filter { campaign: Some(record.campaign.clone()), ..Filter::default() };
-    let all = store.select_in_brief(&filter).ok()?;
+    let (all, _) = store.select_in_brief(&filter).ok()?;
     let calibration = Calibration::of(&all, record).filter(|one| one.configurations.len() <= MOST_ROWS)?;
     let row = calibration.asked(format!("{}={}", suggestion.name, suggestion.value), vec![set]).ok()?;
     let machine = calibration.any();

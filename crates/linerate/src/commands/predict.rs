@@ -10,10 +10,11 @@ use linerate_model::machine::Machine;
 use linerate_model::predict::{Prediction, predict as predicted};
 use linerate_model::setting::Set;
 use linerate_model::table::{Row, Table};
+use linerate_results::store::StoreError;
 
 use super::calibration::{Calibration, Configuration, configurations, of_load_and_machine};
 use super::selection::records;
-use super::{open_store, width};
+use super::{open_store, width, without};
 use crate::cli::{PredictArgs, SharedArgs};
 use crate::given;
 use crate::output::out;
@@ -22,7 +23,7 @@ use crate::render::predict::{Found, Predicted};
 /// Octets of payload that a segment has on an MTU of 1500, with timestamps.
 const SEGMENT: f64 = 1448.0;
 
-/// Fits, predicts, and shows. The status is 1 where the rows do not tell.
+/// Fits, predicts, and shows. The status is 1 where the rows do not tell, and 2 where a record could not be read.
 pub(crate) fn predict(arguments: &PredictArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let mut beside = Beside::default();
     let table = match &arguments.table {
@@ -44,7 +45,10 @@ pub(crate) fn predict(arguments: &PredictArgs, shared: &SharedArgs) -> Result<Ex
         output if output.markdown => out!("{}", shown.markdown()),
         _ => out!("{}", shown.text(width())),
     }
-    Ok(if tells { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(match without(&beside.unreadable) {
+        ExitCode::SUCCESS if !tells => ExitCode::from(1),
+        status => status,
+    })
 }
 
 /// What records say beside the rows.
@@ -54,6 +58,8 @@ struct Beside {
     checked: Vec<f64>,
     /// Records that say nothing of this machine.
     left_out: usize,
+    /// Why not, of each that could not be read.
+    unreadable: Vec<StoreError>,
 }
 
 fn of_file(name: &str) -> Result<Table> {
@@ -129,7 +135,7 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
     let store = open_store(shared)?;
     let mut all = Vec::new();
     for words in &arguments.records {
-        all.extend(records(&store, words)?);
+        all.extend(records(&store, words, &mut beside.unreadable)?);
     }
     all.sort_by(|a, b| a.id.cmp(&b.id));
     all.dedup_by(|a, b| a.id == b.id);
@@ -148,7 +154,8 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
         None => vec![calibration.asked(arguments.set.join(" "), sets)?],
         Some(words) => {
             let (of_load, of_machine) = of_load_and_machine(sets);
-            let found: Vec<Configuration> = configurations(&records(&store, words)?.iter().collect::<Vec<_>>());
+            let found = records(&store, words, &mut beside.unreadable)?;
+            let found: Vec<Configuration> = configurations(&found.iter().collect::<Vec<_>>());
             let of_load: Vec<Configuration> = found.into_iter().filter(|one| one.key.is_of(&of_load)).collect();
             if of_load.is_empty() {
                 let next = "leave rate and message_size out of --set to check each at its own load";

@@ -10,7 +10,7 @@ use linerate_trial::spec::Workload;
 
 use super::report::carried_out;
 use super::selection::{self, one_record, unix_ms};
-use super::{make_store, open_store, profile, without};
+use super::{open_store, profile, store_to_keep, without};
 use crate::cli::{FilterArgs, KcidbArgs, OutputArgs, RecordsCommand, SharedArgs};
 use crate::output::{data, out};
 use crate::render;
@@ -58,12 +58,12 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
         RecordsCommand::Export { filter, output, .. } => return exported(*output, &open_store(shared)?, filter),
         RecordsCommand::Push { other, filter } => {
             let store = open_store(shared)?;
-            let mut other = Store::open(other)?;
+            let mut other = Store::open_to_keep(other, false)?;
             return copy(&store, &mut other, filter);
         }
         RecordsCommand::Pull { other, filter } => {
             let other = Store::open_existing(other)?;
-            return copy(&other, &mut make_store(shared)?, filter);
+            return copy(&other, &mut store_to_keep(shared)?, filter);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -86,18 +86,13 @@ fn exported(output: OutputArgs, store: &Store, arguments: &FilterArgs) -> Result
         bail!("say in which form to export: --json, --csv, --markdown or --kcidb");
     }
     let filter = filter_of(store, arguments)?;
-    let (mut lines, mut records) = (String::new(), Vec::new());
-    let unreadable = match output {
-        OutputArgs { json: true, .. } => {
-            store.each(&filter, |record, text| lines += &render::json::line_of(&record, &text))?
-        }
-        // Of many records, the whole ones would not fit into memory.
-        _ => store.each(&filter, |record, _| records.push(record.into_brief()))?,
-    };
-    let text = match output {
-        OutputArgs { json: true, .. } => lines,
-        OutputArgs { csv: true, .. } => render::csv::csv(&records),
-        _ => render::records::markdown(&records),
+    let (text, unreadable) = if output.json {
+        let mut lines = String::new();
+        let unreadable = store.each(&filter, |record, text| lines += &render::json::line_of(&record, &text))?;
+        (lines, unreadable)
+    } else {
+        let (records, unreadable) = store.select_in_brief(&filter)?;
+        (if output.csv { render::csv::csv(&records) } else { render::records::markdown(&records) }, unreadable)
     };
     data!("{text}");
     Ok(without(&unreadable))

@@ -25,8 +25,8 @@ use super::order::{OwnedOrder, Wanted, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
 use super::{
-    boards, connect_options, dry_run, given_addresses, machines, make_store, middle, report, say_notes, search, status,
-    width,
+    boards, connect_options, dry_run, given_addresses, machines, middle, report, say_notes, search, status,
+    store_to_keep, width,
 };
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::given;
@@ -124,7 +124,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         leased::obey(lease);
         options.fence = Some(lease.fence.clone());
     }
-    let mut store = make_store(shared)?;
+    let mut store = store_to_keep(shared)?;
     let order = match &arguments.resume {
         Some(named) => resume(&wanted, arguments, &ends, &store, named.as_deref())?,
         None => fresh,

@@ -24,7 +24,7 @@ use super::event_lines::{EventLines, is_stdout};
 use super::order::{Wanted, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
-use super::{boards, connect_options, given_addresses, machines, make_store, middle, say_notes, status, width};
+use super::{boards, connect_options, given_addresses, machines, middle, say_notes, status, store_to_keep, width};
 use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArgs};
 use crate::interrupt;
 use crate::measure::campaign;
@@ -167,7 +167,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     check_middle(middle.is_some(), &bases)?;
     let options = connect_options(shared)?;
     let events = EventLines::begin(wish.events)?;
-    let mut store = make_store(shared)?;
+    let mut store = store_to_keep(shared)?;
     let campaign = wish.resume.map(|named| resumed(&wish, named, &wanted, &ends, &store)).transpose()?;
     let progress = Progress::new(shared.quiet);
     let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;

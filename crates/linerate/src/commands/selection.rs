@@ -10,7 +10,7 @@ use linerate_machine::units::parse_duration;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::select::{Filter, Selection};
-use linerate_results::store::{Picked, Store};
+use linerate_results::store::{Picked, Store, StoreError};
 
 use crate::output::say;
 
@@ -124,9 +124,19 @@ pub(super) fn one_record(store: &Store, words: &str) -> Result<Record> {
     Ok(store.record(&newest.id)?)
 }
 
-/// All that these words pick, oldest first, in brief.
-pub(crate) fn records(store: &Store, words: &str) -> Result<Vec<Record>> {
-    let found = store.select_in_brief(&filter(store, words)?)?;
+/// All that these words pick, oldest first, in brief. Why not, of each that cannot be read, goes to the others of which that is known;
+/// an error where none can be.
+pub(crate) fn records(store: &Store, words: &str, unreadable: &mut Vec<StoreError>) -> Result<Vec<Record>> {
+    let (found, why) = store.select_in_brief(&filter(store, words)?)?;
+    for one in why {
+        if found.is_empty() {
+            return Err(one.into());
+        }
+        // Words may pick a record that others have picked already.
+        if !unreadable.iter().any(|known| known.to_string() == one.to_string()) {
+            unreadable.push(one);
+        }
+    }
     if found.is_empty() {
         bail!(no_records(words));
     }

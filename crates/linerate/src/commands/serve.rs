@@ -28,7 +28,7 @@ use linerate_results::store::{Campaign, Store};
 use linerate_trial::spec::{Ip, Spec};
 use linerate_trial::tool::Tool;
 
-use super::make_store;
+use super::store_to_keep;
 use crate::cli::{ServeArgs, SharedArgs};
 use crate::given;
 use crate::interrupt;
@@ -99,7 +99,7 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         say(format_args!("linerate: serving {serving}, {at}, for {}; Ctrl-C ends it", limits.allow));
     }
     let desk = Mutex::new(Desk {
-        store: make_store(shared)?,
+        store: store_to_keep(shared)?,
         ids: Ids::default(),
         campaign: None,
         tests: 0,
@@ -369,6 +369,7 @@ fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
         spec,
         route: Some(Route { target: local.ip(), host: peer.ip() }),
         settings: [Vec::new(), Vec::new()],
+        overridden: Vec::new(),
         target,
         host: Environment::default(),
         middle: None,

@@ -177,6 +177,9 @@ fn run(
         ended = reset.finish().and(ended);
     }
     ended = conclude(pair, conducted, ended);
+    if !interrupt::requested() {
+        conducted.overridden = settings.overridden(pair);
+    }
     if let (Ok(outcomes), Some(before)) = (&mut ended, before) {
         let after = pair.look(route.target).expect("somebody has looked before");
         compare_looks(&mut outcomes[0], before, after);

@@ -9,6 +9,7 @@ use linerate_machine::change::{Change, Changed, PutBack, Reading};
 use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::setting::{self, BOOT, DriverRequest, overlap};
 use linerate_results::join::Route;
+use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::spec::Ip;
 
 use super::error::{TrialError, of_control};
@@ -219,15 +220,37 @@ impl Settings {
         Ok(cut)
     }
 
+    /// Of what is changed, what has a value now that is neither what it was set to nor what it was before: a doubt each. It is put back
+    /// all the same, and nobody would know.
+    pub(crate) fn overridden(&self, pair: &Pair) -> Vec<Doubt> {
+        let mut doubts = Vec::new();
+        for seat in Seat::ALL {
+            let applied = &self.applied[seat as usize];
+            // Whoever is gone is told of elsewhere.
+            let Some(Ok(readings)) = seat.client(pair).and_then(|client| readings(client, applied)) else { continue };
+            for reading in readings {
+                let Some(one) = applied.iter().find(|one| one.change.name == reading.name) else { continue };
+                let (Some(found), Changed { read_back, original, .. }) = (&reading.value, &one.changed) else {
+                    continue;
+                };
+                let is_known = [read_back, original].into_iter().any(|known| known.as_ref() == Some(found))
+                    || setting::agrees(&reading.name, &one.change.value, found);
+                // What could not be read when it was set may be what it was then.
+                if !is_known && read_back.is_some() {
+                    let (setting, asked) = (format!("{}.{}", seat.party(), reading.name), one.change.value.clone());
+                    doubts.push(Doubted::SettingOverridden { setting, asked, read_back: reading.value }.into());
+                }
+            }
+        }
+        doubts
+    }
+
     /// Reads what is changed on a machine, and returns what is no longer as it was when it was set.
     fn read_back(&mut self, client: &Client, seat: Seat) -> Result<Vec<(Option<String>, Change)>, TrialError> {
         let applied = &mut self.applied[seat as usize];
-        let Some(interface) = applied.first().map(|one| one.interface.clone()) else { return Ok(Vec::new()) };
-        let names = applied.iter().map(|one| one.change.name.clone()).collect();
-        let custom = applied.iter().filter_map(|one| Some((one.change.name.clone(), one.change.custom.clone()?)));
-        let (readings, _) = get(client, interface, names, custom.collect()).map_err(of_control)?;
+        let Some(readings) = readings(client, applied) else { return Ok(Vec::new()) };
         let mut undone = Vec::new();
-        for reading in readings {
+        for reading in readings.map_err(of_control)? {
             let Some(one) = applied.iter_mut().find(|one| one.change.name == reading.name) else { continue };
             let is_same = reading.value == one.changed.read_back
                 || reading.value.as_ref().is_some_and(|now| setting::agrees(&reading.name, &one.change.value, now));
@@ -266,6 +289,14 @@ impl Settings {
         let asked: Vec<Pending> = clients.iter().map(|client| ask_restore(client, &[], false)).collect();
         clients.into_iter().zip(asked).flat_map(|(client, pending)| not_put_back(client, told(pending))).collect()
     }
+}
+
+/// What is changed on a machine, as it is now; `None` where nothing is.
+fn readings(client: &Client, applied: &[Applied]) -> Option<Result<Vec<Reading>, ControlError>> {
+    let interface = applied.first()?.interface.clone();
+    let names = applied.iter().map(|one| one.change.name.clone()).collect();
+    let custom = applied.iter().filter_map(|one| Some((one.change.name.clone(), one.change.custom.clone()?)));
+    Some(get(client, interface, names, custom.collect()).map(|(readings, _)| readings))
 }
 
 /// Puts back what is applied by these names; returns whether that may have cut the link.

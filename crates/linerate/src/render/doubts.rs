@@ -89,6 +89,10 @@ fn in_short(doubt: &Doubt) -> String {
             Some(read) => format!("{setting} is {read} where {asked} was asked for"),
             None => format!("{setting}={asked} could not be read back"),
         },
+        Doubted::SettingOverridden { setting, asked, read_back } => format!(
+            "another program made {setting} {} in mid-trial, which was set to {asked}",
+            read_back.as_deref().unwrap_or("something else")
+        ),
         Doubted::BootUnchecked { level } => format!("nothing tells whether it runs {level}"),
         Doubted::Emulated => "an emulated board's figures say nothing of hardware".to_owned(),
         Doubted::LinkWentDown { .. } => "the link went down or came up in the trial".to_owned(),
@@ -119,6 +123,7 @@ pub(super) fn is_doubted(kind: DoubtKind, about: About) -> bool {
         | DoubtKind::Silence
         | DoubtKind::SocketBufferClamped
         | DoubtKind::SettingNotTaken
+        | DoubtKind::SettingOverridden
         | DoubtKind::BootUnchecked => matches!(about, About::Rate | About::Loss),
         DoubtKind::PartsApart => about == About::Rate,
         DoubtKind::MiddleNotOnPath => about == About::Loss,

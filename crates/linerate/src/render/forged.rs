@@ -302,6 +302,25 @@ fn set(value: &mut Value, places: &[String], number: &Value) {
     }
 }
 
+/// A number that is none is no figure: it has no digits to be told.
+fn check_numbers(record: &Record, most: &Value) {
+    let mut all: Vec<(&str, String)> = [None, Some(100)].into_iter().flat_map(|width| texts(record, width)).collect();
+    let twice = [record.clone(), record.clone()];
+    all.push(("summary of two", super::summary::summary(&twice)));
+    all.extend(csvs(record).into_iter().map(|text| ("csv", text)));
+    all.extend([("json", super::json::json(&twice)), ("explain in JSON", Explained::of(record, None).json())]);
+    let origin = Origin::new(vec![side(&record.plan, &twice)], Vec::new(), Vec::new(), false);
+    all.push(("report in HTML", report(&origin, &twice).html()));
+    for (form, text) in all {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        let bad =
+            words.into_iter().find(|word| ["inf", "nan", "infinity"].contains(&word.to_ascii_lowercase().as_str()));
+        let at = bad.map_or(0, |bad| bad.as_ptr() as usize - text.as_ptr() as usize);
+        let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        assert!(bad.is_none(), "{most}, {form}: {:?}", text[line..].lines().next());
+    }
+}
+
 /// Sums and differences of what somebody makes up stay within what fits.
 #[test]
 fn no_number_of_a_record_is_too_much() {
@@ -309,18 +328,27 @@ fn no_number_of_a_record_is_too_much() {
     for record in [sample::full(), sample::tcp(0, Direction::Tx, 900.0, false), super::sample::sweep().remove(0), udp] {
         let mut found = Vec::new();
         numbers(&record.to_json(), "", &mut found);
-        for most in [u64::MAX.into(), i64::MAX.into(), i64::MIN.into(), u32::MAX.into(), 1e308.into(), 0.into()] {
+        let largest = linerate_results::record::LARGEST;
+        let all = [u64::MAX.into(), i64::MAX.into(), i64::MIN.into(), u32::MAX.into(), 1e308.into(), 0.into()];
+        for most in all.into_iter().chain([largest, -largest, 5e-324].map(Value::from)) {
             let mut value = record.to_json();
             set(&mut value, &found, &most);
+            let mut mixed = value.clone();
+            found.iter().step_by(2).for_each(|place| set(&mut mixed, std::slice::from_ref(place), &1e-300.into()));
             // As if none of it was lost, and as if so much was.
-            for lost in [value["result"]["packets_lost"].clone(), 0.into()] {
+            let lost = [value["result"]["packets_lost"].clone(), 0.into()].map(|lost| {
+                let mut value = value.clone();
                 value["result"]["packets_lost"] = lost;
-                let forged: Record = serde_json::from_value(value.clone()).unwrap();
-                texts(&forged, Some(100));
-                let twice = [forged.clone(), forged];
-                super::summary::summary(&twice);
-                super::csv::csv(&twice);
-                super::json::json(&twice);
+                value
+            });
+            for value in lost.into_iter().chain([mixed]) {
+                let forged: Record = serde_json::from_value(value).unwrap();
+                match Record::from_json(&forged.to_json().to_string()) {
+                    Ok(read) => check_numbers(&read, &most),
+                    Err(why) => {
+                        assert!(most == 1e308 && why.contains("nothing measured can be, 1e+308"), "{why}");
+                    }
+                }
             }
         }
     }

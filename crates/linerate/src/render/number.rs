@@ -46,10 +46,16 @@ pub(super) fn figure(value: f64, digits: i32) -> String {
     }
 }
 
+/// The most of several figures; of those that read the same in four digits, the first: what is no more is no better.
+pub(super) fn first_of_most<T>(all: impl IntoIterator<Item = (T, f64)>) -> Option<(T, f64)> {
+    let told = |value: f64| format!("{value:.3e}").parse().unwrap_or(value);
+    all.into_iter().reduce(|most, one| if told(one.1) > told(most.1) { one } else { most })
+}
+
 /// A figure as its unit wants it.
 pub(super) fn written(value: f64, digits: Digits) -> String {
     match digits {
-        Digits::Whole if value.is_finite() => count(value.round() as u64),
+        Digits::Whole if value.abs() < LONG => count(value.round() as u64),
         Digits::Percent => percent(value),
         Digits::Whole => figure(value, 1),
         Digits::Significant(digits) => figure(value, digits),
@@ -60,7 +66,7 @@ pub(super) fn written(value: f64, digits: Digits) -> String {
 pub(super) fn percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
     match percent {
-        p if p > 0.0 && p < 0.05 => figure(p, 1),
+        p if (p > 0.0 && p < 0.05) || p.abs() >= LONG || !p.is_finite() => figure(p, 1),
         p if (99.95..100.0).contains(&p) => "> 99.9".to_owned(),
         p => format!("{p:.1}"),
     }
@@ -101,6 +107,18 @@ mod tests {
         }
         assert_eq!([0, 999, 1000, 127_551].map(count), ["0", "999", "1,000", "127,551"]);
         assert_eq!([-1000, 7].map(signed), ["-1,000", "7"]);
+    }
+
+    #[test]
+    fn of_figures_that_read_the_same_the_first_is_the_most() {
+        let check = |values: &[f64], want: Option<usize>| {
+            let most = first_of_most(values.iter().copied().enumerate());
+            assert_eq!(most.map(|(at, _)| at), want, "{values:?}");
+        };
+        check(&[], None);
+        check(&[100.0, 470.02, 470.04, 469.96, 400.0], Some(1));
+        check(&[470.02, 470.06], Some(1));
+        check(&[-1.0, -1.0], Some(0));
     }
 
     #[test]

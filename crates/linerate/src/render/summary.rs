@@ -13,7 +13,7 @@ use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
 
 use super::apis;
-use super::number::{count, figure, percent};
+use super::number::{count, figure, first_of_most, percent};
 
 /// From this share of its time on a CPU is worth a word: there is little left to give.
 const BUSY: f64 = 0.95;
@@ -121,7 +121,8 @@ fn by_load<'a>(group: &[&'a Record]) -> Vec<&'a Record> {
     by_load.into_iter().map(|(_, record)| record).collect()
 }
 
-fn load(record: &Record) -> f64 {
+/// The same, and of an unlimited one more than any.
+pub(super) fn load(record: &Record) -> f64 {
     offered(record).unwrap_or(f64::INFINITY)
 }
 
@@ -139,9 +140,8 @@ fn through(record: &Record) -> Option<f64> {
 
 /// The trial in which the most arrived, and how much, Mbit/s.
 fn most_arrived<'a>(group: &[&'a Record]) -> Option<(&'a Record, f64)> {
-    // From the highest load down, so that of equals the lowest load is named.
-    let figures = by_load(group).into_iter().rev().filter_map(|record| Some((record, through(record)?)));
-    figures.max_by(|a, b| a.1.total_cmp(&b.1))
+    // By load, so that of equals the lowest load is named.
+    first_of_most(by_load(group).into_iter().filter_map(|record| Some((record, through(record)?))))
 }
 
 fn best(who: &str, group: &[&Record]) -> Option<String> {

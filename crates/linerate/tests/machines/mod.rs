@@ -10,6 +10,7 @@ pub mod cookbook;
 pub mod kept;
 #[cfg(feature = "nats")]
 pub mod queue;
+pub mod relay;
 pub mod row;
 pub mod served;
 pub mod sshd;

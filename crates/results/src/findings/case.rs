@@ -298,9 +298,9 @@ impl<'a> Case<'a> {
         self.asked.as_ref().map_or(1.0, |asked| f64::from(asked.streams.max(1)))
     }
 
-    /// Seconds that were measured.
+    /// Seconds that were measured. Clocks tell nanoseconds: of less, no share can be told.
     pub(super) fn span_s(&self) -> Option<f64> {
-        self.record.duration_s.filter(|seconds| *seconds > 0.0)
+        self.record.duration_s.filter(|seconds| *seconds >= 1e-9)
     }
 
     /// Seconds that threads and counters cover: the warm-up too.

@@ -38,6 +38,9 @@ impl Store {
             let known = done.unreadable.len();
             let missing = missing.filter_map(|id| reader.if_readable(id, &mut done.unreadable).transpose());
             let missing: Vec<_> = missing.collect::<Result<_, _>>()?;
+            if !missing.is_empty() {
+                other.make()?;
+            }
             for campaign in missing.iter().map(|(record, _)| record.campaign.as_str()) {
                 if campaigns.insert(campaign.to_owned()) {
                     self.copy_campaign(campaign, other)?;

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 
 use super::database::{Database, Row};
 use super::sql_error::SqlError;
-use super::{SCHEMA, Store, StoreError, dictionary, read, said, text, unpacked};
+use super::{SCHEMA, Store, StoreError, dictionary, measured, read, said, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Asked, Facts, Observation, TrialContext};
 use crate::record::{NullSide, Record, digest};
@@ -174,7 +174,7 @@ impl Store {
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let value = |at: usize| row.get::<Option<f64>>(12 + at);
+            let value = |at: usize| measured(row, 12 + at);
             Ok(Some(Observation {
                 id: row.get(0)?,
                 campaign: row.get(2)?,
@@ -260,9 +260,8 @@ impl Store {
             );
             let read = self.rows(&sql, vec![text(&from)], |row| {
                 let asked = arounds.asked(row.get(4)?)?;
-                let values = (0..metrics.len())
-                    .map(|at| row.get::<Option<f64>>(5 + at))
-                    .collect::<Result<Vec<_>, SqlError>>()?;
+                let values =
+                    (0..metrics.len()).map(|at| measured(row, 5 + at)).collect::<Result<Vec<_>, SqlError>>()?;
                 let (id, doubts) = (row.get::<String>(0)?, row.get::<String>(1)?);
                 let is_side_b = row.get::<Option<String>>(3)?.as_deref() == Some(NullSide::B.name());
                 with(Seen { id: &id, doubts: &doubts, failed: row.get(2)?, is_side_b, asked: &asked, values: &values });
@@ -327,7 +326,8 @@ impl Store {
             let name: Arc<str> = row.get(0)?;
             let campaign = last.take_if(|last| **last == *name).unwrap_or(name);
             last = Some(Arc::clone(&campaign));
-            Ok(Some(Point { campaign, started_at: row.get(1)?, around, value: row.get(4)? }))
+            let Some(value) = measured(row, 4)? else { return Ok(None) };
+            Ok(Some(Point { campaign, started_at: row.get(1)?, around, value }))
         };
         Ok(self.database.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }

@@ -19,7 +19,7 @@ use crate::error::{StoreError, said};
 
 mod connect;
 
-pub(super) use connect::PATIENCE;
+use connect::PATIENCE;
 
 /// The layouts that there have been, the latest last; a store of an earlier one is brought on step by step.
 const MIGRATIONS: [&str; 2] = [
@@ -100,10 +100,9 @@ pub(super) fn check(url: &str) -> Result<(), StoreError> {
 
 /// Opens the store that this URL names, and brings its layout up to date; where it has no tables it makes them, or says
 /// that it has no records. The second is the URL as it may be shown.
-pub(super) fn open(url: &str, may_make: bool, patience: Duration) -> Result<(Server, PathBuf), StoreError> {
-    let (client, shown) = connect::connect(url, patience)?;
-    let server = Server { client: RefCell::new(client), prepared: RefCell::new(HashMap::new()) };
-    if !may_make && !server.has_tables().map_err(|error| said(&shown, error))? {
+pub(super) fn open(url: &str, may_make: bool) -> Result<(Server, PathBuf), StoreError> {
+    let (server, has_tables, shown) = reach(url, PATIENCE)?;
+    if !may_make && !has_tables {
         return Err(StoreError::NoRecords(shown));
     }
     let known = MIGRATIONS.len() as i64;
@@ -113,6 +112,25 @@ pub(super) fn open(url: &str, may_make: bool, patience: Duration) -> Result<(Ser
         return Err(StoreError::Newer { path: shown, found, known });
     }
     Ok((server, shown))
+}
+
+/// Whether the server that this URL names has a store; it has this long to answer, and is asked for no more: whoever brings its
+/// layout up to date may take longer.
+pub(super) fn answers(url: &str, within: Duration) -> Result<(), StoreError> {
+    let (_, has_tables, shown) = reach(url, within)?;
+    if has_tables { Ok(()) } else { Err(StoreError::NoRecords(shown)) }
+}
+
+/// The server that this URL names, whether it has tables, and the URL as it may be shown. One that lets us in and says nothing after
+/// that is given up as one that never did.
+fn reach(url: &str, patience: Duration) -> Result<(Server, bool, PathBuf), StoreError> {
+    let ((server, has_tables), shown) = connect::ask(url, patience, |client| {
+        let server = Server { client: RefCell::new(client), prepared: RefCell::new(HashMap::new()) };
+        let has_tables = server.has_tables();
+        (server, has_tables)
+    })?;
+    let has_tables = has_tables.map_err(|error| said(&shown, error))?;
+    Ok((server, has_tables, shown))
 }
 
 impl Server {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ffi};
 
 use super::*;
+use crate::figure::Metric;
 use crate::observation::Observation;
 use crate::sample;
 use crate::select::Selection;
@@ -125,8 +126,63 @@ fn what_could_not_be_read_again_is_refused() {
     record.result.as_mut().unwrap().flow.jitter_s = Some(f64::NAN);
     store.insert(&record).unwrap();
     assert_eq!(store.record(&record.id).unwrap().result.unwrap().flow.jitter_s, None, "no figure is absent");
+    let mut absurd = record.clone();
+    absurd.id = crate::id::id(7, [7; 10]);
+    absurd.target.cpu.as_mut().unwrap().machine.busy = 1e308;
+    let error = store.insert(&absurd).unwrap_err();
+    assert!(error.to_string().contains("a number that nothing measured can be"), "{error}");
     record.id = "7".to_owned();
     assert!(matches!(store.insert(&record), Err(StoreError::BadRecord { .. })));
+}
+
+#[test]
+fn a_store_is_made_with_the_first_that_is_kept_in_it() {
+    let folder = std::env::temp_dir().join(format!("linerate-to-keep-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let what_is_there = || std::fs::read_dir(&folder).unwrap().count();
+    let (path, deep) = (folder.join("a.sqlite"), folder.join("b/c/d.sqlite"));
+    let mut store = Store::open_to_keep(&path, false).unwrap();
+    let mut other = Store::open_to_keep(&deep, true).unwrap();
+    assert!(store.list(&Filter::default()).unwrap().is_empty() && store.latest_campaign().unwrap().is_none());
+    assert_eq!((store.path(), what_is_there()), (&*path, 0));
+    assert!(matches!(Store::open_to_keep(&deep, false), Err(StoreError::NoFolder(_))));
+
+    // Another process was quicker.
+    let record = sample::udp(0, Direction::Rx, 600, 400.0);
+    Store::open(&path).unwrap().insert(&record).unwrap();
+    store.campaign_begin(&campaign("1")).unwrap();
+    assert_eq!(store.record(&record.id).unwrap(), record);
+    assert!(Store::open_to_keep(&path, false).unwrap().campaign("1").unwrap().is_some());
+    // What is copied is kept, and what is not there to be copied is not.
+    let none = Filter { limit: Some(0), ..Filter::default() };
+    assert_eq!(store.copy_to(&mut other, &none).unwrap().records, 0);
+    assert!(!folder.join("b").exists());
+    assert_eq!(store.copy_to(&mut other, &Filter::default()).unwrap().records, 1);
+    assert_eq!(Store::open_existing(&deep).unwrap().list(&Filter::default()).unwrap().len(), 1);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// As by whoever hands a store on.
+#[test]
+fn a_figure_that_nothing_measured_can_be_is_absent_in_columns_too() {
+    let mut store = Store::in_memory().unwrap();
+    let record = sample::udp(0, Direction::Rx, 600, 400.0);
+    store.insert(&record).unwrap();
+    let [throughput, cpu] = ["throughput", "target_cpu_busy"].map(|name| Metric::find(name).unwrap());
+    let told = |store: &Store| {
+        let seen = store.observations(&Selection::default()).unwrap().remove(0);
+        let points = store.points(throughput, &Selection::default(), 10).unwrap().len();
+        let listed = store.list(&Filter::default()).unwrap()[0].throughput_bps;
+        [seen.value(throughput).is_some(), seen.value(cpu).is_some(), points > 0, listed.is_some()]
+    };
+    assert_eq!(told(&store), [true; 4]);
+    let forged = format!(
+        "DROP TRIGGER records_are_never_changed; UPDATE records SET throughput_bps = 1e308;
+         UPDATE figures SET {} = 9e999, {} = -1e308",
+        throughput.name, cpu.name
+    );
+    sqlite(&store).execute_batch(&forged).unwrap();
+    assert_eq!(told(&store), [false; 4]);
 }
 
 /// As by a bad sector, or by a newer version.

@@ -8,8 +8,10 @@ use linerate_plan::PlannedTrial;
 use linerate_results::record::Record;
 use linerate_results::search::SearchAsked;
 use linerate_results::search::calibration::{CALIBRATION, limit_bps};
-use linerate_results::store::Store;
+use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::spec::Spec;
+
+use crate::output::say;
 
 /// So many of the last ones are looked at.
 const LAST: u32 = 50;
@@ -21,13 +23,21 @@ impl Calibrations {
     /// Nothing is known of the tester.
     pub(super) const NONE: Calibrations = Calibrations(Vec::new());
 
-    /// Those in the store.
+    /// Those in the store. One of which a record cannot be read is none: what is left of it may say less than it did.
     pub(super) fn between(ends: &PerEnd<Endpoint>, store: &Store) -> Result<Calibrations> {
         let (target, host) = (ends.target.to_string(), ends.host.to_string());
         let campaigns = store.campaigns(Some(CALIBRATION), Some(LAST))?.into_iter().rev();
         let of_these = campaigns.map(|summary| summary.campaign).filter(|one| one.target == target && one.host == host);
-        let read = |one: linerate_results::store::Campaign| Ok((one.id.clone(), store.records_of(&one.id)?));
-        Ok(Calibrations(of_these.map(read).collect::<Result<_>>()?))
+        let mut found = Vec::new();
+        for Campaign { id, .. } in of_these {
+            match store.records_of(&id) {
+                Err(why @ StoreError::Unreadable { .. }) => {
+                    say(format_args!("linerate: the calibration {id} is left out: {why}"));
+                }
+                records => found.push((id, records?)),
+            }
+        }
+        Ok(Calibrations(found))
     }
 
     /// The newest one that was of traffic like this: its campaign, and the most that the tester carries, bits per second in

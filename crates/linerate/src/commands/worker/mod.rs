@@ -21,7 +21,7 @@ use linerate_plan::{Changes, Plan, needs};
 use linerate_results::store::Store;
 use linerate_work::{Bench, Came, Deed, Nats, Now, Start, Timing, Worker};
 
-use super::{make_store, queue};
+use super::{queue, store_to_keep};
 use crate::cli::{SharedArgs, WorkerArgs};
 use crate::given;
 use crate::interrupt;
@@ -29,7 +29,7 @@ use crate::measure::ids::now;
 use crate::measure::route::GivenAddress;
 use crate::output::say;
 use metrics::Metrics;
-use process::{Campaign, Surroundings};
+use process::{Campaign, Folder, Surroundings};
 
 /// A campaign's end is seen after so long, and Ctrl-C.
 const SLICE: Duration = Duration::from_millis(100);
@@ -46,8 +46,9 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
         }
         benches.push(bench);
     }
-    // The store is made now, so that no job has to find out that it cannot be.
-    let store = make_store(shared)?;
+    // The store is made now, so that no job has to find out that it cannot be, and that it is there can be asked.
+    let mut store = store_to_keep(shared)?;
+    store.make()?;
     let path = shared.store.clone().unwrap_or_else(|| store.path().to_owned());
     let path =
         if linerate_results::store::is_url(&path.to_string_lossy()) { path } else { std::path::absolute(&path)? };
@@ -59,7 +60,7 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
     words.push(format!("--store={}", path.display()));
     let around = Surroundings {
         words,
-        folder: process::folder()?,
+        folder: Folder::make()?,
         alone_s: timing.stop_ms() as f64 / 1000.0,
         teller: queue.teller(),
     };
@@ -70,9 +71,7 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
         say(format_args!("linerate: worker {name} takes jobs for {}; Ctrl-C ends it", list.join(", ")));
     }
     let core = Worker::new(&name, env!("CARGO_PKG_VERSION"), benches, arguments.at_once as usize, timing);
-    let ended = work(core, &mut queue, &around, &path, &metrics, shared.quiet);
-    let _ = std::fs::remove_dir_all(&around.folder);
-    ended?;
+    work(core, &mut queue, &around, &path, &metrics, shared.quiet)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,8 +4,9 @@
 //! A process of its own, for the same reasons as the web's (docs/decisions/0075), and for one more: a worker that dies closes the
 //! pipe by which the campaign hears of its lease, and the campaign ends.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -45,8 +46,8 @@ const NOT_INHERITED: [&str; 7] = [
 pub(super) struct Surroundings {
     /// How machines are reached, and where records go.
     pub(super) words: Vec<String>,
-    /// Where plans are written; this user's alone.
-    pub(super) folder: PathBuf,
+    /// Where plans are written.
+    pub(super) folder: Folder,
     /// For how long a campaign may hear nothing.
     pub(super) alone_s: f64,
     pub(super) teller: Teller,
@@ -76,7 +77,7 @@ impl Campaign {
     /// Starts it.
     pub(super) fn start(start: &Start, around: &Surroundings) -> Result<Campaign> {
         let Start { job, bench, fence, .. } = start;
-        let folder = around.folder.join(&job.id);
+        let folder = around.folder.path.join(&job.id);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let plan = folder.join(format!("{}.toml", job.plan));
         fs::write(&plan, &job.source).with_context(|| format!("cannot write {}", plan.display()))?;
@@ -219,13 +220,95 @@ fn each_line(from: impl Read, mut with: impl FnMut(&[u8])) {
     }
 }
 
-/// A folder of this user's alone for plans.
-pub(super) fn folder() -> Result<PathBuf> {
-    use std::os::unix::fs::DirBuilderExt;
-    let folder =
-        session_folder().unwrap_or_else(std::env::temp_dir).join(format!("linerate-worker-{}", std::process::id()));
-    let make = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
-    make(&folder)
-        .with_context(|| format!("cannot make the folder {}; set XDG_RUNTIME_DIR to another", folder.display()))?;
-    Ok(folder)
+/// A folder of this user's alone for plans, that goes with the value.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    /// Held as long as it is used, and let go by a kernel whose process was killed.
+    _used: File,
+}
+
+impl Folder {
+    pub(super) fn make() -> Result<Folder> {
+        Folder::make_in(&session_folder().unwrap_or_else(std::env::temp_dir))
+    }
+
+    /// Those of workers that were killed go first.
+    fn make_in(within: &Path) -> Result<Folder> {
+        use std::os::unix::fs::DirBuilderExt;
+        remove_left(within);
+        let path = within.join(format!("{FOLDER}{}", std::process::id()));
+        let made = fs::DirBuilder::new().mode(0o700).create(&path).and_then(|()| {
+            let used = File::open(&path)?;
+            used.lock().map(|()| used)
+        });
+        let used =
+            made.with_context(|| format!("cannot make the folder {}; set XDG_RUNTIME_DIR to another", path.display()))?;
+        Ok(Folder { path, _used: used })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// What the folders of workers are called, before the number of the process.
+const FOLDER: &str = "linerate-worker-";
+
+/// Removes folders of this user's workers that are gone. Of a worker in a container with this folder the number says nothing, and
+/// what it holds does.
+fn remove_left(within: &Path) {
+    let Ok(ours) = fs::metadata("/proc/self").map(|of_self| of_self.uid()) else { return };
+    let own = std::process::id();
+    for entry in fs::read_dir(within).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.parse::<u32>().ok());
+        let is_gone = |process: u32| process == own || !Path::new(&format!("/proc/{process}")).exists();
+        // Not through a symbolic link.
+        let is_ours = entry.metadata().is_ok_and(|of_it| of_it.is_dir() && of_it.uid() == ours);
+        if is_ours && process.is_some_and(is_gone) && File::open(entry.path()).is_ok_and(|it| it.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_workers_that_are_gone_are_removed() {
+        let within = std::env::temp_dir().join(format!("linerate-left-{}", std::process::id()));
+        let mut dead = Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let (dead, alive) = (dead.id(), std::os::unix::process::parent_id());
+        let made = |name: String| {
+            let path = within.join(name);
+            fs::create_dir_all(path.join("job")).unwrap();
+            fs::write(path.join("job/plan.toml"), "").unwrap();
+            path
+        };
+        let left = [dead, std::process::id()].map(|process| made(format!("{FOLDER}{process}")));
+        let stay = [made(format!("{FOLDER}{alive}")), made(format!("{FOLDER}{dead}x")), made("other".to_owned())];
+        // As of a process that has another number there.
+        let elsewhere = made(format!("{FOLDER}{}", u32::MAX));
+        let used = File::open(&elsewhere).unwrap();
+        used.lock().unwrap();
+        let link = within.join(format!("{FOLDER}{}", u32::MAX - 1));
+        std::os::unix::fs::symlink(&stay[2], &link).unwrap();
+
+        let folder = Folder::make_in(&within).unwrap();
+        assert!(!left[0].exists() && stay.iter().chain([&elsewhere, &link]).all(|path| path.exists()));
+        assert_eq!(fs::read_dir(&folder.path).unwrap().count(), 0, "it is a new one");
+        // Nobody takes it from whoever uses it.
+        remove_left(&within);
+        assert!(folder.path.exists());
+        let path = folder.path.clone();
+        drop((folder, used));
+        assert!(!path.exists());
+        remove_left(&within);
+        assert!(!elsewhere.exists() && stay[0].exists());
+        fs::remove_dir_all(within).unwrap();
+    }
 }

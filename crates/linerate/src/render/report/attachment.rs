@@ -90,7 +90,8 @@ pub(crate) fn attached_at(html: &str, places: &[usize]) -> Result<Vec<Record>> {
 
 /// The record of a line.
 pub(crate) fn record_of(number: usize, line: &str) -> Result<Record> {
-    serde_json::from_str(line).with_context(|| format!("line {number} of the attached records is no record"))
+    let read = Record::from_json(line).map_err(anyhow::Error::msg);
+    read.with_context(|| format!("line {number} of the attached records is no record"))
 }
 
 /// What a report was made from.

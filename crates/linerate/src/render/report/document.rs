@@ -23,7 +23,7 @@ use super::{Carried, LeftOut, Material, Report, Side, anonymous};
 use super::{expectations, figures, gaps, inside};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
-use crate::render::number::{count, figure};
+use crate::render::number::{count, figure, first_of_most};
 use crate::render::records::{self, Parts};
 use crate::render::table_model::{Cell, Table, Trace};
 use crate::render::{budget, explain, summary, time};
@@ -426,12 +426,17 @@ fn best(records: &[Record]) -> Vec<Piece> {
     let apart = Apart::of(records);
     for (kind, group) in kinds(records) {
         let Some(figure) = leading(group[0]) else { continue };
-        let configurations = records::grouped(&group);
+        let mut configurations = records::grouped(&group);
         if configurations.len() < 2 {
             continue;
         }
-        let middles = configurations.iter().filter_map(|runs| Some((runs, middle(figure, runs)?)));
-        if let Some((runs, (_, cell))) = middles.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b)) {
+        // So that of equals the lowest load is named.
+        configurations.sort_by(|a, b| summary::load(a[0]).total_cmp(&summary::load(b[0])));
+        let middles = configurations.iter().filter_map(|runs| {
+            let (value, cell) = middle(figure, runs)?;
+            Some(((runs, cell), value))
+        });
+        if let Some(((runs, cell), _)) = first_of_most(middles) {
             rows.push(vec![
                 Cell::text(kind),
                 Cell::long(figure.title),

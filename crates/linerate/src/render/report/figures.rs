@@ -16,7 +16,7 @@ use linerate_trial::spec::Workload;
 
 use super::Material;
 use super::groups::{Apart, as_planned, by};
-use crate::render::number::{count, figure};
+use crate::render::number::{count, figure, first_of_most};
 
 /// A picture has at most so many series of results, and so many bars.
 pub(super) const SERIES: usize = 6;
@@ -89,10 +89,7 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
                 whole(runs.len() as f64, &from),
             ]);
         }
-        let most = steps
-            .iter()
-            .filter_map(|(load, runs)| Some((*load, middle(runs, &received)?)))
-            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let most = first_of_most(steps.iter().filter_map(|(load, runs)| Some((*load, middle(runs, &received)?))));
         let follows = |runs: &Vec<&Record>| middle(runs, loss).is_some_and(|percent| percent <= 100.0 * KNEE);
         // The last load up to which each was followed; none where even the least was not, nor where all were.
         let knee = steps.iter().take_while(|(_, runs)| follows(runs)).map(|(load, _)| *load).last();

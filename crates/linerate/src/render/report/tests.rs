@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use linerate_machine::end::Direction;
 use linerate_results::effort::effort;
 use linerate_results::record::Record;
 use linerate_trial::pace::SplitMix64;
@@ -459,4 +460,23 @@ fn nothing_of_a_record_becomes_html() {
         }
     }
     assert!(matches!(checked(&html), Verified::Same { .. }));
+}
+
+/// Whatever is offered beyond what the way carries brings no more.
+#[test]
+fn of_loads_that_bring_the_same_the_lowest_is_named() {
+    let loads = [(900, 470.02), (300, 300.0), (600, 470.04), (500, 470.01)];
+    let records = (0..).zip(loads).map(|(at, (mbit, through))| {
+        let mut record = linerate_results::sample::udp(at, Direction::Rx, mbit, through);
+        record.result.as_mut().unwrap().flow.throughput_bps = Some(through * 1e6);
+        record
+    });
+    let records = own(records.collect());
+    let origin = Origin::new(vec![side("last", &records)], Vec::new(), Vec::new(), false);
+    let text = report(&origin, &records).text(false);
+    assert!(text.contains("The most that arrived was 470.0 Mbit/s, at 500.0 Mbit/s offered"), "{text}");
+    let best = text.lines().skip_while(|line| !line.starts_with("The best of each kind")).nth(2).unwrap();
+    assert!(best.contains("rate=500M"), "{best}");
+    let summary = crate::render::summary::summary(&records);
+    assert!(summary.contains("recvmmsg), at 500.0 Mbit/s offered."), "{summary}");
 }

@@ -64,10 +64,9 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
     };
     let filter = Filter { campaign: Some(id.clone()), ..Filter::default() };
     let ids = store.identifiers(&filter)?;
-    let mut records = Vec::new();
-    let unreadable = match ids.len() <= RECORDS {
-        true => store.each(&filter, |record, _| records.push(record.into_brief()))?,
-        false => Vec::new(),
+    let (records, unreadable) = match ids.len() <= RECORDS {
+        true => store.select_in_brief(&filter)?,
+        false => (Vec::new(), Vec::new()),
     };
     if is_form(asked, "csv") {
         return without(raw(kind::CSV, render::csv::csv(&records)), &unreadable);

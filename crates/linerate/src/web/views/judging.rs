@@ -93,7 +93,7 @@ fn compared(store: &Store, asked: &Asked, names: [&str; 2]) -> Result<Comparison
 fn few(store: &Store, words: &str) -> Result<Vec<Record>> {
     let filter = selection::filter(store, words)?;
     let ids = store.identifiers(&filter)?;
-    if ids.len() > POINTS { Ok(Vec::new()) } else { Ok(store.select_in_brief(&filter)?) }
+    if ids.len() > POINTS { Ok(Vec::new()) } else { Ok(store.select_in_brief(&filter)?.0) }
 }
 
 fn metrics(now: Option<&str>, none: &'static str) -> Markup {

@@ -38,8 +38,7 @@ pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
         return without(raw(kind::JSON_LINES, lines.concat()), &unreadable);
     }
     if is_form(asked, "csv") {
-        let mut records = Vec::new();
-        let unreadable = store.each(&filter, |record, _| records.push(record.into_brief()))?;
+        let (mut records, unreadable) = store.select_in_brief(&filter)?;
         records.reverse();
         return without(raw(kind::CSV, render::csv::csv(&records)), &unreadable);
     }

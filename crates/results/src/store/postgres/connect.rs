@@ -14,10 +14,14 @@ use ::postgres::{Client, Config, NoTls};
 use crate::error::{StoreError, postgres_said as said};
 
 /// As long as a person waits for a server that does not answer.
-pub(in crate::store) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A conversation with the server that this URL names, and the URL as it may be shown.
-pub(super) fn connect(url: &str, patience: Duration) -> Result<(Client, PathBuf), StoreError> {
+/// What the server that this URL names answers in this time, and the URL as it may be shown.
+pub(super) fn ask<T: Send + 'static>(
+    url: &str,
+    patience: Duration,
+    question: impl FnOnce(Client) -> T + Send + 'static,
+) -> Result<(T, PathBuf), StoreError> {
     let mut config = config(url)?;
     if config.get_user().is_none() {
         config.user(&env::var("PGUSER").or_else(|_| env::var("USER")).unwrap_or_else(|_| "root".to_owned()));
@@ -46,13 +50,16 @@ pub(super) fn connect(url: &str, patience: Duration) -> Result<(Client, PathBuf)
         }
     };
     let no_server = |why: String| StoreError::NoServer { url: shown.clone(), why };
-    let reached = in_time(&shown, patience, move || match tls {
-        Some(tls) => config.connect(tls),
-        None => config.connect(NoTls),
+    let answered = in_time(&shown, patience, move || {
+        let client = match tls {
+            Some(tls) => config.connect(tls),
+            None => config.connect(NoTls),
+        };
+        client.map(question)
     });
-    let reached = reached.ok_or_else(|| no_server(format!("no answer within {} s", patience.as_secs_f64())))?;
-    let client = reached.map_err(|error| no_server(said(&error)))?;
-    Ok((client, shown))
+    let answered = answered.ok_or_else(|| no_server(format!("no answer within {} s", patience.as_secs_f64())))?;
+    let answer = answered.map_err(|error| no_server(said(&error)))?;
+    Ok((answer, shown))
 }
 
 /// What an attempt to reach a server comes to; `None`: nothing, in this time. `connect_timeout` is over as soon as a kernel has
@@ -238,7 +245,7 @@ mod tests {
         let patience = Duration::from_millis(300);
         let tried = || {
             let began = std::time::Instant::now();
-            let error = connect(&url, patience).map(drop).unwrap_err().to_string();
+            let error = ask(&url, patience, drop).map(drop).unwrap_err().to_string();
             assert!(error.contains("no answer within 0.3 s"), "{error}");
             began.elapsed()
         };
@@ -250,7 +257,7 @@ mod tests {
         drop(silent);
         let is_tried = (0..100).any(|_| {
             thread::sleep(Duration::from_millis(20));
-            !connect(&url, patience).map(drop).unwrap_err().to_string().contains("no answer")
+            !ask(&url, patience, drop).map(drop).unwrap_err().to_string().contains("no answer")
         });
         assert!(is_tried);
     }
@@ -266,9 +273,9 @@ mod tests {
             assert!(super::super::super::is_url(url));
             let error = super::super::check(url).unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains("secret"), "{error}");
-            assert_eq!(connect(url, PATIENCE).map(drop).unwrap_err().to_string(), error);
+            assert_eq!(ask(url, PATIENCE, drop).map(drop).unwrap_err().to_string(), error);
         }
-        let error = connect("postgres://ann@127.0.0.1:1/lab", PATIENCE).map(drop).unwrap_err().to_string();
+        let error = ask("postgres://ann@127.0.0.1:1/lab", PATIENCE, drop).map(drop).unwrap_err().to_string();
         assert!(error.contains("postgres://ann@127.0.0.1:1/lab") && error.contains("refused"), "{error}");
     }
 }
