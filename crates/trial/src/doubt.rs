@@ -117,7 +117,6 @@ pub enum Doubted {
         read_back: Option<String>,
     },
     /// A setting had another value when the trial was over: somebody else has changed it meanwhile.
-    #[cfg(feature = "controller")]
     SettingOverridden {
         /// The setting.
         setting: String,
@@ -302,7 +301,6 @@ impl Doubt {
             Doubted::CountersMissing { .. } => DoubtKind::CountersMissing,
             Doubted::ProfileReduced { .. } => DoubtKind::ProfileReduced,
             Doubted::SettingNotTaken { .. } => DoubtKind::SettingNotTaken,
-            #[cfg(feature = "controller")]
             Doubted::SettingOverridden { .. } => DoubtKind::SettingOverridden,
             Doubted::BootUnchecked { .. } => DoubtKind::BootUnchecked,
             Doubted::Emulated => DoubtKind::Emulated,
@@ -384,7 +382,6 @@ impl Display for Doubted {
                 let read = read_back.as_ref().map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
                 write!(f, "{setting} was to be {asked} and {read}; choose a value that the machine keeps")
             }
-            #[cfg(feature = "controller")]
             Doubted::SettingOverridden { setting, asked, read_back } => write!(
                 f,
                 "{setting} was to be {asked} and was {} when the trial was over: another program changed it meanwhile; it is \
