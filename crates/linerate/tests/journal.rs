@@ -449,7 +449,7 @@ fn of_two_agents_at_the_same_moment_one_has_it() {
             let both = agents.each_mut().map(|agent| scope.spawn(|| agent.set(0, &file)));
             both.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let originals = results.iter().flatten().map(|reply| &reply["settings"][0]["original"]);
+        let originals = results.iter().flatten().map(|reply| &reply["changed"]["settings"][0]["original"]);
         assert!(originals.into_iter().all(|original| original == "zero"), "round {round}: {results:?}");
         for sentence in results.iter().filter_map(|result| result.as_ref().err()) {
             assert!(sentence.contains("is changed by another agent on this machine"), "{sentence}");
