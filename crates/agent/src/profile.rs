@@ -9,6 +9,7 @@ use linerate_control::message::{Event, LONGEST_PROFILE_S, RefusalKind};
 use linerate_host::cpu::CpuMeter;
 use linerate_host::profile::{Least, Profiler};
 use linerate_machine::channel::{Sender, channel};
+use linerate_machine::thread;
 use linerate_trial::spec::MAX_PROFILE_HZ;
 
 use crate::refusal::Refusal;
@@ -32,19 +33,16 @@ impl Profiling {
         let running = profiler.start().map_err(|error| failed(&error))?;
         let (stop, stopped) = channel::<()>(1);
         let outlet = outlet.clone();
-        let thread = std::thread::Builder::new()
-            .name("profile".to_owned())
-            .stack_size(256 << 10)
-            .spawn(move || {
-                let _ = stopped.recv_timeout(Duration::from_secs_f64(seconds));
-                let cpu = meter.and_then(|meter| meter.read().ok());
-                if let Some(taken) = running.finish() {
-                    let mut profile = taken.told();
-                    profile.cpu = cpu;
-                    outlet.event(Event::Profiled(Box::new(profile)));
-                }
-            })
-            .map_err(|error| failed(&error))?;
+        let thread = thread::start("profile", 256 << 10, move || {
+            let _ = stopped.recv_timeout(Duration::from_secs_f64(seconds));
+            let cpu = meter.and_then(|meter| meter.read().ok());
+            if let Some(taken) = running.finish() {
+                let mut profile = taken.told();
+                profile.cpu = cpu;
+                outlet.event(Event::Profiled(Box::new(profile)));
+            }
+        })
+        .map_err(|error| failed(&error))?;
         Ok(Profiling { stop: Some(stop), thread: Some(thread) })
     }
 

@@ -27,6 +27,7 @@ use linerate_host::traffic::{Failed, Progress, Tokens, TrafficError, Trial};
 use linerate_host::{counters, environment, guard, interfaces};
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::mac::MacAddress;
+use linerate_machine::thread;
 use linerate_trial::frames::FrameKind;
 use linerate_trial::spec::Workload;
 
@@ -223,7 +224,8 @@ impl Session {
                 Ok(Reply::Done)
             }
             Request::Get { interface, names, custom, values } => {
-                self.settings.get(interface.as_deref(), &names, &custom, &values)
+                let settings = self.settings.get(interface.as_deref(), &names, &custom, &values)?;
+                Ok(Reply::Settings { settings, kept: guard::kept(interface.as_deref()) })
             }
             Request::Set { .. } | Request::Confirm | Request::Keep | Request::Restore { .. }
                 if self.lease.is_none() =>
@@ -231,11 +233,12 @@ impl Session {
                 Err(out_of_order("settings need the lease; ask for it first"))
             }
             Request::Set { interface, changes, confirm_within_s } => {
-                self.settings.set(interface.as_deref(), &changes, confirm_within_s)
+                let settings = self.settings.set(interface.as_deref(), &changes, confirm_within_s)?;
+                Ok(Reply::Changed { settings })
             }
             Request::Confirm => self.settings.confirm(),
             Request::Keep => self.settings.keep(),
-            Request::Restore { names, kept } => Ok(self.settings.restore(&names, kept)),
+            Request::Restore { names, kept } => Ok(Reply::Restored { settings: self.settings.restore(&names, kept) }),
             Request::Way { local, peer, interface } => {
                 Ok(Reply::Way(Box::new(linerate_host::probe::way(local, peer, interface.as_deref()))))
             }
@@ -388,19 +391,16 @@ impl Session {
         let (stopper, sender) = (trial.stopper(), trial.stopper());
         trial.start();
         let outlet = outlet.clone();
-        let thread = std::thread::Builder::new()
-            .name("trial".to_owned())
-            .stack_size(256 << 10)
-            .spawn(move || {
-                let event = match trial.finish() {
-                    Ok(outcome) => Event::Finished(Box::new(outcome)),
-                    Err(Failed { error, seen }) => {
-                        Event::TrialFailed { message: error.to_string(), failure: failure_of(&error), seen: Some(seen) }
-                    }
-                };
-                outlet.event(event);
-            })
-            .map_err(failed)?;
+        let thread = thread::start("trial", 256 << 10, move || {
+            let event = match trial.finish() {
+                Ok(outcome) => Event::Finished(Box::new(outcome)),
+                Err(Failed { error, seen }) => {
+                    Event::TrialFailed { message: error.to_string(), failure: failure_of(&error), seen: Some(seen) }
+                }
+            };
+            outlet.event(event);
+        })
+        .map_err(failed)?;
         self.trial = TrialState::Runs {
             stop: Box::new(move || stopper.stop()),
             end_sending: Some(Box::new(move || sender.end_sending())),
@@ -413,17 +413,14 @@ impl Session {
         let stopped = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stopped);
         let outlet = outlet.clone();
-        let thread = std::thread::Builder::new()
-            .name("trial".to_owned())
-            .stack_size(256 << 10)
-            .spawn(move || {
-                let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
-                    Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
-                    Err(message) => Event::TrialFailed { message, failure: None, seen: None },
-                };
-                outlet.event(event);
-            })
-            .map_err(failed)?;
+        let thread = thread::start("trial", 256 << 10, move || {
+            let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
+                Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
+                Err(message) => Event::TrialFailed { message, failure: None, seen: None },
+            };
+            outlet.event(event);
+        })
+        .map_err(failed)?;
         self.trial = TrialState::Runs {
             stop: Box::new(move || stopped.store(true, Ordering::Relaxed)),
             end_sending: None,

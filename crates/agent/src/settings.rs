@@ -61,7 +61,7 @@ impl SettingsOf {
         names: &[String],
         own: &[(String, Custom)],
         values: &[String],
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Vec<Reading>, Refusal> {
         self.allow(!own.is_empty())?;
         let mut settings = Guard::get(interface, names, own, values);
         if names.is_empty() {
@@ -71,7 +71,7 @@ impl SettingsOf {
         for one in settings.iter_mut().filter(|one| one.name == RECEIVER_SCHEDULING) {
             *one = self.read_receivers();
         }
-        Ok(Reply::Settings { settings, kept: guard::kept(interface) })
+        Ok(settings)
     }
 
     fn read_receivers(&self) -> Reading {
@@ -112,7 +112,7 @@ impl SettingsOf {
         interface: Option<&str>,
         changes: &[Change],
         confirm_within_s: Option<f64>,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Vec<Changed>, Refusal> {
         self.allow(changes.iter().any(|change| change.custom.is_some()))?;
         let within = match confirm_within_s {
             Some(time) if !CONFIRM_TIME.contains(&time) => {
@@ -149,7 +149,7 @@ impl SettingsOf {
                     *receivers.lock().unwrap_or_else(PoisonError::into_inner) = before;
                 }
             };
-            let timer = std::thread::Builder::new().name("confirm".to_owned()).stack_size(128 << 10).spawn(roll_back);
+            let timer = linerate_machine::thread::start("confirm", 128 << 10, roll_back);
             if let Err(error) = timer {
                 guard.roll_back(generation);
                 *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = before;
@@ -157,7 +157,7 @@ impl SettingsOf {
                 return Err(Refusal(RefusalKind::Failed, sentence));
             }
         }
-        Ok(Reply::Changed { settings })
+        Ok(settings)
     }
 
     pub(crate) fn confirm(&mut self) -> Result<Reply, Refusal> {
@@ -177,7 +177,7 @@ impl SettingsOf {
         self.lock().keep().map(|()| Reply::Done).map_err(refusal)
     }
 
-    pub(crate) fn restore(&mut self, names: &[String], kept: bool) -> Reply {
+    pub(crate) fn restore(&mut self, names: &[String], kept: bool) -> Vec<PutBack> {
         self.timer = None;
         self.silenced.retain(|name| !names.is_empty() && !names.contains(name));
         let mut settings = self.lock().restore(names);
@@ -193,7 +193,7 @@ impl SettingsOf {
         if kept {
             settings.extend(guard::restore_kept());
         }
-        Reply::Restored { settings }
+        settings
     }
 
     /// Keeps the interface silent of the kernel's own traffic, as far as it can be, until [`SettingsOf::speak`] or the end of

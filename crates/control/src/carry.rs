@@ -156,7 +156,7 @@ impl Carrier<'_> {
             let _ = said.send((line, reader));
         };
         let no_thread = |error| (self.unreachable)(format!("this program cannot start a thread ({error})"));
-        crate::small_thread("linerate-line").spawn(read).map_err(no_thread)?;
+        crate::start_thread("linerate-line", read).map_err(no_thread)?;
         match receive_unless(&heard, patience, self.options.interrupted) {
             Ok((line, reader)) if !line.is_empty() => {
                 link.reader = reader;

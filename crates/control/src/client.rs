@@ -120,7 +120,7 @@ impl Client {
                 shared.read(lines);
             }
         };
-        crate::small_thread("linerate-read").spawn(reading).map_err(out_of_threads)?;
+        crate::start_thread("linerate-read", reading).map_err(out_of_threads)?;
         let greeted = match receive_unless(&greeting, patience, options.interrupted) {
             Ok(Ok(hello)) if hello.linerate == PROTOCOL => Ok(hello),
             Ok(Ok(hello)) => Err(ControlError::WrongVersion {
@@ -178,8 +178,7 @@ impl Client {
         let (every, silence) = (options.heartbeat, options.silence);
         // Whole before the next thread: should that fail, dropping the client ends the agent.
         let client = Client { shared, hello, events, _stop: stop_sent };
-        crate::small_thread("linerate-heartbeat")
-            .spawn(move || theirs.keep_alive(every, silence, &stop))
+        crate::start_thread("linerate-heartbeat", move || theirs.keep_alive(every, silence, &stop))
             .map_err(out_of_threads)?;
         Ok(client)
     }

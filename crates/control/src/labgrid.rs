@@ -212,9 +212,7 @@ impl Keeper {
         let (said, heard) = mpsc::sync_channel(1);
         if let Some(output) = output {
             let no_thread = |error| Some(format!("this program cannot start a thread ({error})"));
-            crate::small_thread("linerate-labgrid")
-                .spawn(move || drop(said.send(answer(output))))
-                .map_err(no_thread)?;
+            crate::start_thread("linerate-labgrid", move || drop(said.send(answer(output)))).map_err(no_thread)?;
         }
         match receive_unless(&heard, patience, interrupted) {
             Ok((code, text)) => Ok((keeper, code, text)),
@@ -268,7 +266,7 @@ fn labgrid_client(arguments: &[&str], interrupted: fn() -> bool) -> Result<(Opti
         drop(said.send(text));
     };
     let no_thread = |error| Some(format!("this program cannot start a thread ({error})"));
-    crate::small_thread("linerate-labgrid").spawn(read).map_err(no_thread)?;
+    crate::start_thread("linerate-labgrid", read).map_err(no_thread)?;
     let heard = receive_unless(&heard, ANSWER, interrupted);
     if heard.is_err() {
         let _ = child.kill();

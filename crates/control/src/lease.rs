@@ -146,7 +146,7 @@ impl Lease {
         let (flag, holder) = (Arc::clone(&released), holder.clone());
         let since = Instant::now();
         let answer = move || answer_all(&listener, &holder, since, &flag);
-        let thread = crate::small_thread("linerate-lease").spawn(answer)?;
+        let thread = crate::start_thread("linerate-lease", answer)?;
         Ok(Lease { name, released, thread: Some(thread) })
     }
 }

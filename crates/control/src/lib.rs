@@ -34,6 +34,6 @@ pub use server::{Ending, Outbox, SILENCE, Server, Unreadable, read_request, serv
 
 /// A thread of the conversation. Messages are parsed on it: the stack bears JSON as deep as serde_json allows
 /// (128 levels), and only what is touched of it costs memory.
-fn small_thread(name: &str) -> std::thread::Builder {
-    std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024)
+fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<std::thread::JoinHandle<()>> {
+    linerate_machine::thread::start(name, 256 * 1024, work)
 }

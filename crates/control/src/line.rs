@@ -135,7 +135,7 @@ impl LineWriter {
     pub fn new(write: impl Write + Send + 'static, longest: usize) -> io::Result<LineWriter> {
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
-        crate::small_thread("linerate-write").spawn(move || theirs.run(write))?;
+        crate::start_thread("linerate-write", move || theirs.run(write))?;
         Ok(LineWriter(Arc::new(Handle { queue, longest })))
     }
 

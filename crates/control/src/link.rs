@@ -131,7 +131,7 @@ impl Link {
         let said = Arc::new(Mutex::new(LastLines::default()));
         let held =
             HeldChild { child, ended: None, said: Arc::clone(&said), leads_group: !start.may_ask, hints: start.hints };
-        crate::small_thread("linerate-stderr").spawn(move || LastLines::collect(stderr, &said))?;
+        crate::start_thread("linerate-stderr", move || LastLines::collect(stderr, &said))?;
         Ok(Link::held(stdout, stdin, Held::Child(Box::new(held))))
     }
 }

@@ -69,7 +69,7 @@ impl Listener {
             let Some(place) = Handshakes::admit(&handshakes, address.ip(), &connection) else { continue };
             let (psk, converse, conversations) = (Arc::clone(&psk), Arc::clone(&converse), conversations.clone());
             // When no thread can be had, the closure and with it the connection are dropped: closed at once, too.
-            let _ = crate::small_thread("linerate-visitor").spawn(move || {
+            let _ = crate::start_thread("linerate-visitor", move || {
                 let Ok(link) = noise::respond(connection, &psk) else { return };
                 let Some(_place) = conversations.take() else { return };
                 drop(place);

@@ -109,9 +109,7 @@ impl Psk {
     /// Makes a random key and a new file for it that only its owner can read.
     pub fn generate_to(path: &Path) -> Result<Psk, PskError> {
         let mut octets = [0; 32];
-        getrandom::fill(&mut octets).map_err(|error| PskError::Random(error.to_string()))?;
-        let mut text: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
-        text.push('\n');
+        let text = draw(&mut octets)? + "\n";
         let written = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -130,6 +128,12 @@ impl fmt::Debug for Psk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Psk(…)")
     }
+}
+
+/// Fills these with random octets; gives them as hexadecimal digits too.
+pub fn draw(octets: &mut [u8]) -> Result<String, PskError> {
+    getrandom::fill(octets).map_err(|error| PskError::Random(error.to_string()))?;
+    Ok(octets.iter().map(|octet| format!("{octet:02x}")).collect())
 }
 
 /// Why two machines did not agree; each sentence ends in what to try.
@@ -167,6 +171,13 @@ impl From<io::Error> for NoiseError {
     }
 }
 
+/// The two ends of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Opened,
+    Listens,
+}
+
 /// The keys of one connection, after the handshake.
 #[derive(Clone, Debug)]
 pub struct Keys(Arc<StatelessTransportState>);
@@ -174,26 +185,36 @@ pub struct Keys(Arc<StatelessTransportState>);
 impl Keys {
     /// The handshake of the end that opened the connection.
     pub fn initiate(stream: &mut (impl Read + Write), psk: &Psk) -> Result<Keys, NoiseError> {
-        let mut state = builder(psk).build_initiator().map_err(|_| NoiseError::Nonsense)?;
-        say(stream, &mut state)?;
-        hear(stream, &mut state)?;
-        let keys = Keys::of(state)?;
-        // Proves that the first message was no replay. Its nonce is 0; writers and readers begin with 1.
-        let mut message = [0; TAG];
-        keys.0.write_message(0, &[], &mut message).map_err(|_| NoiseError::Nonsense)?;
-        write_frame(stream, &message)?;
-        Ok(keys)
+        Keys::agreed(stream, psk, Side::Opened)
     }
 
     /// The handshake of the end that listens.
     pub fn respond(stream: &mut (impl Read + Write), psk: &Psk) -> Result<Keys, NoiseError> {
-        let mut state = builder(psk).build_responder().map_err(|_| NoiseError::Nonsense)?;
-        hear(stream, &mut state)?;
-        say(stream, &mut state)?;
+        Keys::agreed(stream, psk, Side::Listens)
+    }
+
+    fn agreed(stream: &mut (impl Read + Write), psk: &Psk, side: Side) -> Result<Keys, NoiseError> {
+        let builder = builder(psk);
+        let state = match side {
+            Side::Opened => builder.build_initiator(),
+            Side::Listens => builder.build_responder(),
+        };
+        let mut state = state.map_err(|_| NoiseError::Nonsense)?;
+        // Who opened begins.
+        for turn in [Side::Opened, Side::Listens] {
+            if turn == side { say(stream, &mut state)? } else { hear(stream, &mut state)? }
+        }
         let keys = Keys::of(state)?;
-        let mut frame = [0; LONGEST_HANDSHAKE];
-        let message = read_handshake_frame(stream, &mut frame)?;
-        keys.0.read_message(0, message, &mut [0; LONGEST_HANDSHAKE]).map_err(|_| NoiseError::WrongKey)?;
+        // Proves that the first message was no replay. Its nonce is 0; writers and readers begin with 1.
+        if side == Side::Opened {
+            let mut message = [0; TAG];
+            keys.0.write_message(0, &[], &mut message).map_err(|_| NoiseError::Nonsense)?;
+            write_frame(stream, &message)?;
+        } else {
+            let mut frame = [0; LONGEST_HANDSHAKE];
+            let message = read_handshake_frame(stream, &mut frame)?;
+            keys.0.read_message(0, message, &mut [0; LONGEST_HANDSHAKE]).map_err(|_| NoiseError::WrongKey)?;
+        }
         Ok(keys)
     }
 
@@ -360,19 +381,17 @@ impl<W: Write> Write for NoiseWriter<W> {
 
 /// The handshake on a connection that this machine opened.
 pub fn initiate(socket: TcpStream, psk: &Psk) -> Result<Link, NoiseError> {
-    handshake(socket, |stream| Keys::initiate(stream, psk))
+    handshake(socket, psk, Side::Opened)
 }
 
 /// The handshake on a connection that was accepted.
 pub(crate) fn respond(socket: TcpStream, psk: &Psk) -> Result<Link, NoiseError> {
-    handshake(socket, |stream| Keys::respond(stream, psk))
+    handshake(socket, psk, Side::Listens)
 }
 
-fn handshake(
-    socket: TcpStream,
-    shake: impl FnOnce(&mut Hurried<'_>) -> Result<Keys, NoiseError>,
-) -> Result<Link, NoiseError> {
-    let keys = shake(&mut Hurried { socket: &socket, deadline: Instant::now() + HANDSHAKE_TIME })?;
+fn handshake(socket: TcpStream, psk: &Psk, side: Side) -> Result<Link, NoiseError> {
+    let mut hurried = Hurried { socket: &socket, deadline: Instant::now() + HANDSHAKE_TIME };
+    let keys = Keys::agreed(&mut hurried, psk, side)?;
     let set_up = || {
         // Lines are short and answers are waited for: Nagle's algorithm would hold them back.
         socket.set_nodelay(true)?;

@@ -70,7 +70,7 @@ pub fn converse_in_turn(
     answers.write_all(&[END])?;
     let turn = Arc::new(Mutex::new(Turn { number: 0, answers: Box::new(answers) }));
     let (opened_sent, opened) = channel(WAITING);
-    crate::small_thread("linerate-line").spawn(move || {
+    crate::start_thread("linerate-line", move || {
         let _ = split(line, &opened_sent);
     })?;
     for (count, (number, said)) in (1..).zip(std::iter::from_fn(|| opened.recv())) {

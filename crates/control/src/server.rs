@@ -100,7 +100,7 @@ pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &
     let (requests_sent, requests) = channel(WAITING);
     let theirs = outlet.clone();
     let reading = move || theirs.read(LineReader::new(reader, LONGEST_FROM_CONTROLLER), &requests_sent);
-    if let Err(error) = crate::small_thread("linerate-read").spawn(reading) {
+    if let Err(error) = crate::start_thread("linerate-read", reading) {
         outlet.end(Ending::NoThread(error.to_string()));
     }
     let tick = (server.silence / 4).min(Duration::from_millis(500));

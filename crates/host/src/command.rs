@@ -5,10 +5,10 @@ use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_machine::channel::{Receiver, channel};
+use linerate_machine::thread;
 
 use crate::sys;
 
@@ -95,7 +95,7 @@ pub fn run(
     }
     let after = Duration::from_secs(1);
     let text = |from: Receiver<Vec<u8>>| {
-        from.recv_timeout(after).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        from.octets_within(after).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     };
     Ok(Ended { status, printed: text(printed), complained: text(complained) })
 }
@@ -114,7 +114,7 @@ fn wait(child: &Child, deadline: Instant, stop: &impl Fn() -> bool) -> io::Resul
         if Instant::now() >= deadline || stop() {
             return Ok(false);
         }
-        thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(true)
 }
@@ -122,12 +122,13 @@ fn wait(child: &Child, deadline: Instant, stop: &impl Fn() -> bool) -> io::Resul
 /// Reads a pipe in a thread of its own: two pipes read in turn could each wait for the other.
 fn read_beside(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel(1);
-    thread::spawn(move || {
+    // Where there is no thread to be had, nothing is read.
+    let _ = thread::start("pipe", 64 << 10, move || {
         let mut bytes = Vec::new();
         if let Some(pipe) = pipe {
             let _ = pipe.take(MOST_PRINTED as u64).read_to_end(&mut bytes);
         }
-        let _ = sender.send(bytes);
+        let _ = sender.send_octets(bytes);
     });
     receiver
 }

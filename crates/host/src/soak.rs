@@ -10,9 +10,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::thread;
 use linerate_trial::doubt::{Doubt, Doubted, NotIdle};
 
 use crate::cpu::StatReading;
@@ -173,7 +174,7 @@ impl Soaker {
     fn start(cpu: u32, stop: Arc<AtomicBool>) -> io::Result<Soaker> {
         let rounds = Arc::new(AtomicU32::new(0));
         let counter = rounds.clone();
-        let thread = thread::Builder::new().name(format!("soak-{cpu}")).stack_size(STACK).spawn(move || {
+        let thread = thread::start(&format!("soak-{cpu}"), STACK, move || {
             // Never soak at a priority at which it would take time from those who are measured.
             if pin_to_cpu(cpu).and_then(|()| lowest_priority()).is_err() {
                 return;

@@ -88,6 +88,21 @@ impl<T> Sender<T> {
     }
 }
 
+// What is generic is compiled by each crate that uses it; these are compiled once.
+impl Sender<Vec<u8>> {
+    /// Gives octets; waits until they may wait in turn. False: nobody receives any more.
+    pub fn send_octets(&self, octets: Vec<u8>) -> bool {
+        self.send(octets).is_ok()
+    }
+}
+
+impl Receiver<Vec<u8>> {
+    /// The next octets, waited for no longer than that.
+    pub fn octets_within(&self, time: Duration) -> Result<Vec<u8>, RecvTimeoutError> {
+        self.recv_timeout(time)
+    }
+}
+
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
         self.0.lock().senders += 1;

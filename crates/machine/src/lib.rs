@@ -20,5 +20,6 @@ pub mod registers;
 pub mod screen;
 pub mod setting;
 pub mod text;
+pub mod thread;
 pub mod units;
 pub mod word;

@@ -49,8 +49,9 @@ impl Screen {
     }
 
     /// Those that menus list; the statistics line is watched by itself.
-    pub fn listed() -> impl Iterator<Item = Screen> {
-        Screen::ALL.into_iter().filter(|screen| *screen != Screen::Statistics)
+    pub fn listed() -> &'static [Screen] {
+        // It is the last.
+        &Screen::ALL[..Screen::Statistics as usize]
     }
 }
 
@@ -137,13 +138,6 @@ impl Value {
             Value::Unknown => "-".to_owned(),
         }
     }
-
-    fn number(&self) -> Option<u64> {
-        match self {
-            Value::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
 }
 
 impl View {
@@ -160,44 +154,26 @@ impl View {
         self
     }
 
-    /// With a column of rates behind every one that grows: what it grew by since `before`, so many seconds ago. A row that
-    /// was not there, and a counter that fell, has no rate.
-    pub fn with_rates(&self, before: &View, seconds: f64) -> View {
-        let mut with = View { left_out: self.left_out, missing: self.missing.clone(), ..View::default() };
-        for column in &self.columns {
-            with.columns.push(column.clone());
-            if let Some(name) = column.kind.rate() {
-                with.columns.push(Column { name: name.to_owned(), kind: Kind::Number });
-            }
-        }
-        for row in &self.rows {
-            let then = before.row(row.first());
-            let mut cells = Vec::new();
-            for (at, (value, column)) in row.iter().zip(&self.columns).enumerate() {
-                cells.push(value.clone());
-                if column.kind.rate().is_some() {
-                    let before = then.and_then(|row| row.get(at));
-                    cells.push(rate(column.kind, value, before, seconds));
-                }
-            }
-            with.rows.push(cells);
-        }
-        with
+    /// What a row's value grew by since this view, so many seconds ago, as a rate. A row that was not there, and a counter that fell,
+    /// has none.
+    pub fn rate(&self, row: &[Value], at: usize, kind: Kind, seconds: f64) -> Value {
+        let then = self.rows.iter().find(|then| then.first() == row.first()).and_then(|then| then.get(at));
+        let Some(growth) = growth(row.get(at), then).filter(|_| seconds > 0.0) else { return Value::Unknown };
+        // 10 ms of a second are one percent.
+        let unit = if kind == Kind::CpuTime { 10.0 } else { 1.0 };
+        Value::Text(short(growth as f64 / seconds / unit))
     }
 
-    fn row(&self, name: Option<&Value>) -> Option<&Vec<Value>> {
-        name.and_then(|name| self.rows.iter().find(|row| row.first() == Some(name)))
-    }
-
-    /// The number in the second column of the row of this name.
-    fn number(&self, name: &str) -> Option<u64> {
-        self.row(Some(&name.into())).and_then(|row| row.get(1)).and_then(Value::number)
+    /// The value in the second column of the row of this name.
+    fn value(&self, name: &str) -> Option<&Value> {
+        let is_named = |row: &&Vec<Value>| matches!(row.first(), Some(Value::Text(text)) if text == name);
+        self.rows.iter().find(is_named)?.get(1)
     }
 }
 
 impl Kind {
-    /// The name of the rate's column.
-    const fn rate(self) -> Option<&'static str> {
+    /// What the column of its rates is called.
+    pub const fn rate(self) -> Option<&'static str> {
         match self {
             Kind::Text | Kind::Number => None,
             Kind::Counter => Some("per s"),
@@ -211,17 +187,20 @@ impl Kind {
     }
 }
 
-fn rate(kind: Kind, now: &Value, before: Option<&Value>, seconds: f64) -> Value {
-    let growth = before.and_then(Value::number).zip(now.number()).and_then(|(then, now)| now.checked_sub(then));
-    let Some(growth) = growth.filter(|_| seconds > 0.0) else { return Value::Unknown };
-    // 10 ms of a second are one percent.
-    let unit = if kind == Kind::CpuTime { 10.0 } else { 1.0 };
-    Value::Text(short(growth as f64 / seconds / unit))
+fn growth(now: Option<&Value>, then: Option<&Value>) -> Option<u64> {
+    match (now, then) {
+        (Some(Value::Number(now)), Some(Value::Number(then))) => now.checked_sub(*then),
+        _ => None,
+    }
 }
 
 /// A rate, in as many digits as mean something.
 fn short(rate: f64) -> String {
-    if rate == 0.0 || rate >= 99.95 { format!("{rate:.0}") } else { format!("{rate:.1}") }
+    digits(rate, if rate == 0.0 || rate >= 99.95 { 0 } else { 1 })
+}
+
+fn digits(number: f64, digits: usize) -> String {
+    format!("{number:.digits$}")
 }
 
 /// The rows of [`Screen::Statistics`].
@@ -246,24 +225,30 @@ pub mod row {
 
 /// What moved between two looks at [`Screen::Statistics`], as one line: what an echo server says every five seconds.
 pub fn statistics(now: &View, before: &View, seconds: f64) -> String {
-    let growth = |name| before.number(name).zip(now.number(name)).and_then(|(then, now)| now.checked_sub(then));
-    let per_second = |name, times: f64| {
-        growth(name).filter(|_| seconds > 0.0).map_or("-".to_owned(), |growth| short(growth as f64 * times / seconds))
+    // What stands before a figure; a factor makes it a rate.
+    const FIGURES: [(&str, &str, Option<f64>); 6] = [
+        ("errors ", row::ERRORS, None),
+        (" dropped ", row::DROPPED, None),
+        (" TX ", row::TX_FRAMES, Some(1.0)),
+        ("/s ", row::TX_BYTES, Some(8e-6)),
+        (" Mbit/s RX ", row::RX_FRAMES, Some(1.0)),
+        ("/s ", row::RX_BYTES, Some(8e-6)),
+    ];
+    let growth = |name| growth(now.value(name), before.value(name));
+    let mut line = String::new();
+    for (text, name, factor) in &FIGURES {
+        line += text;
+        line += &match (growth(name), factor) {
+            (Some(growth), None) => growth.to_string(),
+            (Some(growth), Some(factor)) if seconds > 0.0 => short(growth as f64 * factor / seconds),
+            _ => "-".to_owned(),
+        };
+    }
+    let load = match (growth(row::BUSY), growth(row::CPU_TIME)) {
+        (Some(busy), Some(all)) if all > 0 => digits((busy as f64 / all as f64 * 100.0).min(100.0), 0),
+        _ => "-".to_owned(),
     };
-    let count = |name| growth(name).map_or("-".to_owned(), |growth| growth.to_string());
-    let load = growth(row::BUSY).zip(growth(row::CPU_TIME)).filter(|(_, all)| *all > 0);
-    let load =
-        load.map_or("-".to_owned(), |(busy, all)| format!("{:.0}", (busy as f64 / all as f64 * 100.0).min(100.0)));
-    let mbps = |name| per_second(name, 8e-6);
-    format!(
-        "errors {} dropped {} TX {}/s {} Mbit/s RX {}/s {} Mbit/s CPU {load} %",
-        count(row::ERRORS),
-        count(row::DROPPED),
-        per_second(row::TX_FRAMES, 1.0),
-        mbps(row::TX_BYTES),
-        per_second(row::RX_FRAMES, 1.0),
-        mbps(row::RX_BYTES),
-    )
+    line + " Mbit/s CPU " + &load + " %"
 }
 
 #[cfg(test)]
@@ -276,14 +261,19 @@ mod tests {
     }
 
     #[test]
+    fn all_screens_but_the_statistics_line_are_listed() {
+        let listed: Vec<Screen> = Screen::ALL.into_iter().filter(|screen| *screen != Screen::Statistics).collect();
+        assert_eq!(Screen::listed(), listed);
+    }
+
+    #[test]
     fn what_grew_has_a_rate() {
         let before = view(&[("a", 10), ("b", 5), ("c", 0)]);
-        let now = view(&[("a", 60), ("b", 4), ("new", 7), ("c", 0)]).with_rates(&before, 4.0);
-        let texts: Vec<Vec<String>> = now.rows.iter().map(|row| row.iter().map(Value::text).collect()).collect();
-        assert_eq!(texts, [["a", "60", "12.5"], ["b", "4", "-"], ["new", "7", "-"], ["c", "0", "0"]]);
-        assert_eq!(now.columns.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["name", "value", "per s"]);
-        let none = view(&[("a", 1)]).with_rates(&view(&[("a", 1)]), 0.0);
-        assert_eq!(none.rows[0][2], Value::Unknown);
+        let now = view(&[("a", 60), ("b", 4), ("new", 7), ("c", 0)]);
+        let rates =
+            |seconds| now.rows.iter().map(|row| before.rate(row, 1, Kind::Counter, seconds).text()).collect::<Vec<_>>();
+        assert_eq!(rates(4.0), ["12.5", "-", "-", "0"]);
+        assert_eq!(rates(0.0), ["-"; 4]);
     }
 
     #[test]
@@ -292,7 +282,7 @@ mod tests {
             rows: vec![vec!["init".into(), ms.into()]],
             ..View::new(&[("task", Kind::Text), ("ms", Kind::CpuTime)])
         };
-        assert_eq!(of(1500).with_rates(&of(500), 2.0).rows[0][2], Value::Text("50.0".to_owned()));
+        assert_eq!(of(500).rate(&of(1500).rows[0], 1, Kind::CpuTime, 2.0), Value::Text("50.0".to_owned()));
     }
 
     #[test]

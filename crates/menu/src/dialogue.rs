@@ -1,12 +1,14 @@
 //! Menus and questions line by line: what a serial console, a pipe and a screen reader need.
 //! Knows no terminal; lines come from a stream, and text goes where its user says.
 
+use std::fmt::Write;
 use std::io::{self, Read};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use linerate_machine::channel::{Receiver, Sender, channel};
+use linerate_machine::channel::{Receiver, channel};
 use linerate_machine::printable::in_line;
+use linerate_machine::thread;
 
 use crate::menu::{Answer, Choice, Menu, Question, Shown};
 use crate::text;
@@ -20,139 +22,96 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// A dialogue with a person, or a script.
 pub struct Dialogue<'a> {
-    lines: Receiver<String>,
+    lines: Lines,
     say: &'a dyn Fn(&str),
     ended: &'a dyn Fn() -> bool,
     width: usize,
 }
 
-/// What came of a menu.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Picked<'m, A> {
-    /// An item was chosen, and means this.
-    Item(&'m A),
-    /// The way out was.
-    Out,
-    /// Nobody is there any more.
-    End,
-}
-
-/// What came of a question.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// The answer, which is fine.
-    Is(String),
-    /// It was left open.
-    Left,
-    /// Nobody is there any more.
-    End,
-}
-
-/// What came of a pause.
+/// Nobody is there any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// Its time has passed.
-    Over,
-    /// Somebody pressed Enter.
-    Line,
-    /// Nobody is there any more.
-    End,
-}
+pub struct Gone;
 
 impl<'a> Dialogue<'a> {
     /// A dialogue over these streams. It ends with its input, or when `ended` says so.
     pub fn new(
-        input: impl Read + Send + 'static,
+        input: Box<dyn Read + Send>,
         say: &'a dyn Fn(&str),
         ended: &'a dyn Fn() -> bool,
         width: usize,
     ) -> io::Result<Dialogue<'a>> {
-        let (sent, lines) = channel(LINES_AHEAD);
-        // It waits for a person, and ends with the process: nothing else ends a read of a terminal.
-        let reader = std::thread::Builder::new().name("menu-input".to_owned()).stack_size(64 << 10);
-        reader.spawn(move || read_lines(input, &sent))?;
-        Ok(Dialogue { lines, say, ended, width })
+        // Its thread waits for a person, and ends with the process: nothing else ends a read of a terminal.
+        Ok(Dialogue { lines: Lines::new(input, LONGEST_LINE, LINES_AHEAD)?, say, ended, width })
     }
 
-    /// Shows the menu until something is chosen.
-    pub fn choose<'m, A>(&self, menu: &'m Menu<A>) -> Picked<'m, A> {
-        match self.choice(&menu.shown) {
-            Some(Choice::Item(at)) => Picked::Item(&menu.actions[at]),
-            Some(_) => Picked::Out,
-            None => Picked::End,
-        }
+    /// Shows the menu until something is chosen; `None`: the way out was.
+    pub fn choose<'m, A>(&self, menu: &'m Menu<A>) -> Result<Option<&'m A>, Gone> {
+        Ok(self.choose_item(&menu.shown)?.map(|at| &menu.actions[at]))
     }
 
-    /// An item or the way out; `None`: nobody is there any more.
-    fn choice(&self, menu: &Shown) -> Option<Choice> {
-        self.tell(&text::menu(menu, self.width));
+    /// The same, with the item's number from 0.
+    pub fn choose_item(&self, menu: &Shown) -> Result<Option<usize>, Gone> {
+        let mut page = text::menu(menu, self.width);
         loop {
-            (self.say)(&format!("Choose 0 to {} (? explains): ", menu.items.len()));
+            let _ = write!(page, "Choose 0 to {} (? explains): ", menu.items.len());
+            (self.say)(&page);
             let line = self.line()?;
-            match menu.chosen(&line) {
-                choice @ (Choice::Item(_) | Choice::Out) => return Some(choice),
-                Choice::Help => self.tell(&text::help(menu, self.width)),
-                Choice::Again => self.tell(&text::menu(menu, self.width)),
+            page = match menu.chosen(&line) {
+                Choice::Item(at) => return Ok(Some(at)),
+                Choice::Out => return Ok(None),
+                Choice::Help => text::help(menu, self.width),
+                Choice::Again => text::menu(menu, self.width),
                 Choice::Unknown => {
-                    let sentence =
-                        format!("There is no '{}' here; type a number of the menu.", in_line(line.trim(), 40));
-                    self.tell(&text::wrapped(&sentence, self.width));
+                    let line = in_line(line.trim(), 40);
+                    text::sentence(&format!("There is no '{line}' here; type a number of the menu."), self.width)
                 }
-            }
+            };
         }
     }
 
-    /// Asks until the answer is one that `check` lets pass; the error is a sentence.
-    pub fn ask(&self, question: &Question, check: &dyn Fn(&str) -> Result<(), String>) -> Asked {
+    /// Asks until the answer is one that `check` lets pass; the error is a sentence. `None`: the question was left open.
+    pub fn ask(
+        &self,
+        question: Question<'_>,
+        check: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Result<Option<String>, Gone> {
         loop {
-            (self.say)(&format!("{} [{}]: ", in_line(&question.prompt, 100), in_line(&question.last, 100)));
-            let Some(line) = self.line() else { return Asked::End };
+            (self.say)(&format!("{} [{}]: ", in_line(question.prompt, 100), in_line(question.last, 100)));
+            let line = self.line()?;
             let complaint = match question.answered(&line) {
                 Answer::Is(text) => match check(text) {
-                    Ok(()) => return Asked::Is(text.to_owned()),
+                    Ok(()) => return Ok(Some(text.to_owned())),
                     Err(sentence) => sentence,
                 },
-                Answer::Leave => return Asked::Left,
+                Answer::Leave => return Ok(None),
                 Answer::Help => format!("{}; Enter keeps the value in brackets, a full stop leaves.", question.allowed),
             };
-            self.tell(&text::wrapped(&complaint, self.width));
+            self.sentence(&complaint);
         }
     }
 
-    /// Waits, unless somebody presses Enter.
-    pub fn pause(&self, time: Duration) -> Pause {
-        let until = Instant::now() + time;
-        loop {
-            if (self.ended)() {
-                return Pause::End;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left.min(LOOK)) {
-                Ok(_) => return Pause::Line,
-                Err(RecvTimeoutError::Disconnected) => return Pause::End,
-                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Pause::Over,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
+    /// Waits, unless somebody presses Enter: whether somebody did.
+    pub fn pause(&self, time: Duration) -> Result<bool, Gone> {
+        Ok(self.line_until(Some(Instant::now() + time))?.is_some())
     }
 
-    /// Waits, and takes nothing of what is typed meanwhile; false: nobody is there any more.
-    pub fn rest(&self, time: Duration) -> bool {
+    /// Waits, and takes nothing of what is typed meanwhile.
+    pub fn rest(&self, time: Duration) -> Result<(), Gone> {
         let until = Instant::now() + time;
         while Instant::now() < until && !(self.ended)() {
             std::thread::sleep(until.saturating_duration_since(Instant::now()).min(LOOK));
         }
-        !(self.ended)()
+        if (self.ended)() { Err(Gone) } else { Ok(()) }
     }
 
-    /// Says these lines.
-    pub fn tell(&self, lines: &[String]) {
-        (self.say)(&(lines.join("\n") + "\n"));
+    /// Says this page, whose every line has its end.
+    pub fn tell(&self, page: &str) {
+        (self.say)(page);
     }
 
     /// Says a sentence, in as many lines as it needs.
     pub fn sentence(&self, sentence: &str) {
-        self.tell(&text::wrapped(sentence, self.width));
+        (self.say)(&text::sentence(sentence, self.width));
     }
 
     /// Columns of a line.
@@ -160,42 +119,63 @@ impl<'a> Dialogue<'a> {
         self.width
     }
 
-    /// The next line; `None`: there is none any more.
-    fn line(&self) -> Option<String> {
+    fn line(&self) -> Result<String, Gone> {
+        self.line_until(None).map(Option::unwrap_or_default)
+    }
+
+    /// The next line; `None`: none came until then.
+    fn line_until(&self, until: Option<Instant>) -> Result<Option<String>, Gone> {
         loop {
             if (self.ended)() {
-                return None;
+                return Err(Gone);
             }
-            match self.lines.recv_timeout(LOOK) {
-                Ok(line) => return Some(line),
-                Err(RecvTimeoutError::Disconnected) => return None,
+            let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()));
+            match self.lines.next_within(left.min(LOOK)) {
+                Ok(line) => return Ok(Some(line)),
+                Err(RecvTimeoutError::Disconnected) => return Err(Gone),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 }
 
-/// Hands over line after line until the stream ends, or nobody wants them. A last line without an end is none.
-fn read_lines(mut input: impl Read, lines: &Sender<String>) {
-    let (mut line, mut octets) = (Vec::new(), [0; 256]);
-    loop {
-        let read = match input.read(&mut octets) {
-            Ok(0) => return,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        };
-        for &octet in &octets[..read] {
-            // A terminal that translates nothing ends a line with CR alone.
-            if octet == b'\n' || octet == b'\r' {
-                let text = String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned();
-                if lines.send(text).is_err() {
-                    return;
+/// The lines of a stream, read by a thread of their own.
+pub struct Lines(Receiver<Vec<u8>>);
+
+impl Lines {
+    /// Reads until the stream ends, or nobody wants more: so many lines ahead, and of each what is past `longest` octets dropped. A
+    /// last line without an end is none.
+    pub fn new(mut input: Box<dyn Read + Send>, longest: usize, ahead: usize) -> io::Result<Lines> {
+        let (sent, lines) = channel(ahead);
+        let read = move || {
+            let (mut line, mut octets) = (Vec::new(), [0; 256]);
+            loop {
+                let read = match input.read(&mut octets) {
+                    Ok(0) => return,
+                    Ok(read) => read,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(_) => return,
+                };
+                for &octet in &octets[..read] {
+                    // A terminal that translates nothing ends a line with CR alone.
+                    if octet == b'\n' || octet == b'\r' {
+                        if !sent.send_octets(std::mem::take(&mut line)) {
+                            return;
+                        }
+                    } else if line.len() < longest {
+                        line.push(octet);
+                    }
                 }
-            } else if line.len() < LONGEST_LINE {
-                line.push(octet);
             }
-        }
+        };
+        thread::start("lines", 256 << 10, read)?;
+        Ok(Lines(lines))
+    }
+
+    /// The next line, waited for no longer than that.
+    pub fn next_within(&self, time: Duration) -> Result<String, RecvTimeoutError> {
+        Ok(String::from_utf8_lossy(&self.0.octets_within(time)?).into_owned())
     }
 }
 
@@ -209,7 +189,7 @@ mod tests {
     fn held(input: &'static str, talk: impl FnOnce(&Dialogue<'_>)) -> String {
         let said = RefCell::new(String::new());
         let say = |text: &str| said.borrow_mut().push_str(text);
-        let dialogue = Dialogue::new(input.as_bytes(), &say, &|| false, 60).unwrap();
+        let dialogue = Dialogue::new(Box::new(input.as_bytes()), &say, &|| false, 60).unwrap();
         talk(&dialogue);
         drop(dialogue);
         said.into_inner()
@@ -226,10 +206,10 @@ mod tests {
     fn a_script_chooses_and_answers() {
         let menu = menu();
         let said = held("nine\n?\n2\n1\n0\n", |dialogue| {
-            assert!(matches!(dialogue.choose(&menu), Picked::Item('b')));
-            assert!(matches!(dialogue.choose(&menu), Picked::Item('a')));
-            assert_eq!(dialogue.choose(&menu), Picked::Out);
-            assert_eq!(dialogue.choose(&menu), Picked::End);
+            assert_eq!(dialogue.choose(&menu), Ok(Some(&'b')));
+            assert_eq!(dialogue.choose(&menu), Ok(Some(&'a')));
+            assert_eq!(dialogue.choose(&menu), Ok(None));
+            assert_eq!(dialogue.choose(&menu), Err(Gone));
         });
         assert!(said.contains("There is no 'nine' here") && said.contains("first: The first."), "{said}");
         assert!(said.contains("  1  first   [1500]\n"), "{said}");
@@ -237,13 +217,13 @@ mod tests {
 
     #[test]
     fn an_answer_is_checked() {
-        let question = Question { prompt: "Size".into(), last: "8K".into(), allowed: "bytes, like 64K".into() };
+        let question = Question { prompt: "Size", last: "8K", allowed: "bytes, like 64K" };
         let check = |text: &str| if text == "no" { Err("'no' is no size".to_owned()) } else { Ok(()) };
         let said = held("no\n?\n64K\n\n.\n", |dialogue| {
-            assert_eq!(dialogue.ask(&question, &check), Asked::Is("64K".into()));
-            assert_eq!(dialogue.ask(&question, &check), Asked::Is("8K".into()));
-            assert_eq!(dialogue.ask(&question, &check), Asked::Left);
-            assert_eq!(dialogue.ask(&question, &check), Asked::End);
+            assert_eq!(dialogue.ask(question, &check), Ok(Some("64K".into())));
+            assert_eq!(dialogue.ask(question, &check), Ok(Some("8K".into())));
+            assert_eq!(dialogue.ask(question, &check), Ok(None));
+            assert_eq!(dialogue.ask(question, &check), Err(Gone));
         });
         assert!(said.contains("'no' is no size\n") && said.contains("bytes, like 64K;"), "{said}");
     }
@@ -251,25 +231,24 @@ mod tests {
     #[test]
     fn a_pause_ends_with_enter() {
         held("\n", |dialogue| {
-            assert_eq!(dialogue.pause(Duration::from_secs(60)), Pause::Line);
-            assert_eq!(dialogue.pause(Duration::from_secs(60)), Pause::End);
+            assert_eq!(dialogue.pause(Duration::from_secs(60)), Ok(true));
+            assert_eq!(dialogue.pause(Duration::from_secs(60)), Err(Gone));
         });
         let say = |_: &str| {};
         let (input, _open) = std::os::unix::net::UnixStream::pair().unwrap();
-        let dialogue = Dialogue::new(input, &say, &|| false, 60).unwrap();
-        assert_eq!(dialogue.pause(Duration::from_millis(5)), Pause::Over);
+        let dialogue = Dialogue::new(Box::new(input), &say, &|| false, 60).unwrap();
+        assert_eq!(dialogue.pause(Duration::from_millis(5)), Ok(false));
         let (input, _open) = std::os::unix::net::UnixStream::pair().unwrap();
-        let dialogue = Dialogue::new(input, &say, &|| true, 60).unwrap();
-        assert_eq!(dialogue.pause(Duration::from_secs(60)), Pause::End);
-        assert_eq!(dialogue.choose(&menu()), Picked::End);
+        let dialogue = Dialogue::new(Box::new(input), &say, &|| true, 60).unwrap();
+        assert_eq!(dialogue.pause(Duration::from_secs(60)), Err(Gone));
+        assert_eq!(dialogue.choose(&menu()), Err(Gone));
     }
 
     #[test]
     fn a_long_line_is_cut_and_nonsense_is_no_choice() {
-        let (sent, lines) = channel(10);
-        read_lines(io::Cursor::new([&b"x".repeat(5000)[..], b"\n\xff\xfe\r1\nrest"].concat()), &sent);
-        drop(sent);
-        let lines: Vec<String> = std::iter::from_fn(|| lines.recv()).collect();
+        let input = io::Cursor::new([&b"x".repeat(5000)[..], b"\n\xff\xfe\r1\nrest"].concat());
+        let lines = Lines::new(Box::new(input), LONGEST_LINE, 10).unwrap();
+        let lines: Vec<String> = std::iter::from_fn(|| lines.next_within(Duration::from_secs(60)).ok()).collect();
         assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [1024, 6, 1]);
     }
 }

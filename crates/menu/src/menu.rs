@@ -37,8 +37,7 @@ pub struct Item {
 impl<A> Menu<A> {
     /// A menu without items.
     pub fn new(title: impl Into<String>, way_out: &'static str) -> Menu<A> {
-        let shown = Shown { title: title.into(), notes: Vec::new(), items: Vec::new(), way_out };
-        Menu { shown, actions: Vec::new() }
+        Menu { shown: Shown::new(title.into(), way_out), actions: Vec::new() }
     }
 
     /// With one more item.
@@ -54,14 +53,24 @@ impl<A> Menu<A> {
 }
 
 impl Shown {
+    /// A menu without items.
+    pub fn new(title: String, way_out: &'static str) -> Shown {
+        Shown { title, notes: Vec::new(), items: Vec::new(), way_out }
+    }
+
+    /// With one more item.
+    pub fn item(&mut self, label: &str, value: Option<String>, help: &str) {
+        self.items.push(Item { label: label.to_owned(), value, help: help.to_owned() });
+    }
+
     /// What a line that somebody typed chooses.
     pub fn chosen(&self, line: &str) -> Choice {
         match line.trim() {
             "" => Choice::Again,
             "0" | "q" | "quit" | "exit" => Choice::Out,
             "?" | "h" | "help" => Choice::Help,
-            word => match word.parse() {
-                Ok(number) if (1..=self.items.len()).contains(&number) => Choice::Item(number - 1),
+            word => match word.parse::<u64>() {
+                Ok(number @ 1..) if number <= self.items.len() as u64 => Choice::Item(number as usize - 1),
                 _ => Choice::Unknown,
             },
         }
@@ -84,21 +93,21 @@ pub enum Choice {
 }
 
 /// A question whose answer is a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'a> {
     /// What is asked.
-    pub prompt: String,
+    pub prompt: &'a str,
     /// What an empty answer means: the last value.
-    pub last: String,
+    pub last: &'a str,
     /// What an answer looks like.
-    pub allowed: String,
+    pub allowed: &'a str,
 }
 
-impl Question {
+impl<'a> Question<'a> {
     /// What a line that somebody typed answers.
-    pub fn answered<'a>(&'a self, line: &'a str) -> Answer<'a> {
+    pub fn answered(&self, line: &'a str) -> Answer<'a> {
         match line.trim() {
-            "" => Answer::Is(&self.last),
+            "" => Answer::Is(self.last),
             "." => Answer::Leave,
             "?" => Answer::Help,
             text => Answer::Is(text),
@@ -138,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_empty_answer_is_the_last_one() {
-        let question = Question { prompt: "Rate".into(), last: "100M".into(), allowed: String::new() };
+        let question = Question { prompt: "Rate", last: "100M", allowed: "" };
         assert_eq!(question.answered("\r"), Answer::Is("100M"));
         assert_eq!(question.answered(" 1G "), Answer::Is("1G"));
         assert_eq!((question.answered("."), question.answered("?")), (Answer::Leave, Answer::Help));

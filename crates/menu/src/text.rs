@@ -1,5 +1,9 @@
 //! A menu as numbered lines, for a terminal of any width.
 //! Knows no terminal's commands: a screen reader reads it as it stands.
+//!
+//! A page is text whose every line has its end.
+
+use std::fmt::Write;
 
 use linerate_machine::printable::in_line;
 
@@ -7,93 +11,128 @@ use crate::menu::Shown;
 
 /// Values longer than that are told in short; a menu is no place for them.
 const LONGEST: usize = 200;
+/// The narrowest terminal that is written for.
+pub(crate) const NARROWEST: usize = 20;
 
-/// The menu: its title, and its rows.
-pub fn menu(menu: &Shown, width: usize) -> Vec<String> {
-    let mut lines = wrapped(&in_line(&menu.title, LONGEST), width.max(20));
-    lines.extend(rows(menu, width).into_iter().map(|(_, line)| line));
-    lines
+/// The menu as a page: its title, its notes, an item a line with its value in brackets, and the way out.
+pub fn menu(menu: &Shown, width: usize) -> String {
+    let mut page = String::new();
+    write_text(&mut page, "", &in_line(&menu.title, LONGEST), width);
+    write_notes(&mut page, menu, width);
+    for at in 0..=menu.items.len() {
+        write_item(&mut page, menu, at, width);
+    }
+    page
 }
 
-/// Its notes, an item a line with its value in brackets, and the way out, which is behind the last item; each line with the
-/// number, from 0, of the item that it belongs to.
+/// The lines of a menu without its title, each with the number, from 0, of the item that it belongs to; the way out is behind the
+/// last item.
 pub fn rows(menu: &Shown, width: usize) -> Vec<(Option<usize>, String)> {
-    let width = width.max(20);
-    let mut rows = Vec::new();
-    for note in &menu.notes {
-        rows.extend(wrapped(&in_line(note, LONGEST), width).into_iter().map(|line| (None, line)));
+    let lines = |item: Option<usize>, write: &dyn Fn(&mut String)| -> Vec<(Option<usize>, String)> {
+        lines(write).into_iter().map(|line| (item, line)).collect()
+    };
+    let mut rows = lines(None, &|page| write_notes(page, menu, width));
+    for at in 0..=menu.items.len() {
+        rows.extend(lines(Some(at), &|page| write_item(page, menu, at, width)));
     }
-    let longest = menu.items.iter().map(|item| item.label.chars().count()).max().unwrap_or(0);
-    for (at, item) in menu.items.iter().enumerate() {
-        let label = in_line(&item.label, LONGEST);
-        let line = match &item.value {
-            Some(value) => format!("{label:<longest$}  [{}]", in_line(value, LONGEST)),
-            None => label.into_owned(),
-        };
-        rows.extend(hanging(&format!("{:>3}", at + 1), &line, width).into_iter().map(|line| (Some(at), line)));
-    }
-    rows.push((Some(menu.items.len()), format!("  0  {}", menu.way_out)));
     rows
 }
 
-/// What each item does.
-pub fn help(menu: &Shown, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
+/// What each item does, as a page.
+pub fn help(menu: &Shown, width: usize) -> String {
+    let mut page = String::new();
     for (at, item) in menu.items.iter().enumerate().filter(|(_, item)| !item.help.is_empty()) {
-        let line = format!("{}: {}", in_line(&item.label, LONGEST), item.help);
-        lines.extend(hanging(&format!("{:>3}", at + 1), &line, width.max(20)));
+        let text = format!("{}: {}", in_line(&item.label, LONGEST), item.help);
+        write_text(&mut page, &number(at + 1), &text, width);
     }
-    lines.push("  0  leaves; Enter alone shows the menu again; a question is left with a full stop.".to_owned());
-    lines.into_iter().flat_map(|line| wrapped_as_is(&line, width.max(20))).collect()
+    let leaves = "leaves; Enter alone shows the menu again; a question is left with a full stop.";
+    write_text(&mut page, &number(0), leaves, width);
+    page
 }
 
-/// A number, and beside it a text whose further lines stand below the first.
-fn hanging(number: &str, text: &str, width: usize) -> Vec<String> {
-    let begin = number.chars().count() + 2;
-    let mut lines = fitted(text, width - begin).into_iter();
-    let first = format!("{number}  {}", lines.next().unwrap_or_default());
-    std::iter::once(first).chain(lines.map(|line| format!("{}{line}", " ".repeat(begin)))).collect()
-}
-
-/// As it is where it fits, blanks and all; else in lines.
-fn fitted(text: &str, width: usize) -> Vec<String> {
-    if text.chars().count() <= width { vec![text.to_owned()] } else { wrapped(text, width) }
-}
-
-fn wrapped_as_is(line: &str, width: usize) -> Vec<String> {
-    fitted(line, width)
+/// A sentence as a page.
+pub fn sentence(sentence: &str, width: usize) -> String {
+    let mut page = String::new();
+    write_text(&mut page, "", sentence, width);
+    page
 }
 
 /// A sentence in lines, broken between words; within one that is longer than a line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
-    for word in text.split_whitespace() {
-        let mut signs: &str = word;
+    lines(&|page| broken(page, "", text, width.max(1)))
+}
+
+fn lines(write: &dyn Fn(&mut String)) -> Vec<String> {
+    let mut page = String::new();
+    write(&mut page);
+    page.lines().map(str::to_owned).collect()
+}
+
+fn write_notes(page: &mut String, menu: &Shown, width: usize) {
+    for note in &menu.notes {
+        write_text(page, "", &in_line(note, LONGEST), width);
+    }
+}
+
+/// An item, or behind the last one the way out.
+fn write_item(page: &mut String, menu: &Shown, at: usize, width: usize) {
+    let Some(item) = menu.items.get(at) else { return write_text(page, &number(0), menu.way_out, width) };
+    let longest = menu.items.iter().map(|item| item.label.chars().count()).max().unwrap_or(0);
+    let label = in_line(&item.label, LONGEST);
+    let line = match &item.value {
+        Some(value) => format!("{label:<longest$}  [{}]", in_line(value, LONGEST)),
+        None => label.into_owned(),
+    };
+    let number = number(at + 1);
+    // As it is where it fits, blanks and all.
+    if number.len() + line.chars().count() <= width {
+        page.extend([&number, &line, "\n"]);
+    } else {
+        write_text(page, &number, &line, width);
+    }
+}
+
+fn number(at: usize) -> String {
+    format!("{at:>3}  ")
+}
+
+/// Appends a text to a page, at no less than the least width.
+pub(crate) fn write_text(page: &mut String, first: &str, text: &str, width: usize) {
+    broken(page, first, text, width.max(NARROWEST));
+}
+
+/// Appends a text to a page: behind `first`, which is ASCII, and broken between words; its further lines stand below the first.
+fn broken(page: &mut String, first: &str, text: &str, width: usize) {
+    let begin = first.len();
+    let (room, mut used) = (width - begin, 0);
+    page.push_str(first);
+    for mut word in text.split_whitespace() {
         loop {
-            let long = signs.chars().count();
-            let gap = usize::from(used > 0);
-            if used + gap + long <= width {
-                if gap == 1 {
-                    line.push(' ');
+            let (gap, long) = (usize::from(used > 0), word.chars().count());
+            if used + gap + long <= room {
+                if used > 0 {
+                    page.push(' ');
                 }
-                line.push_str(signs);
+                page.push_str(word);
                 used += gap + long;
                 break;
             }
-            if used > 0 {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
-                continue;
+            if used == 0 {
+                // It is longer than a line.
+                let (part, rest) = split_at_char(word, room);
+                page.push_str(part);
+                word = rest;
             }
-            let cut = signs.char_indices().nth(width).map_or(signs.len(), |(at, _)| at);
-            lines.push(signs[..cut].to_owned());
-            signs = &signs[cut..];
+            let _ = write!(page, "\n{:begin$}", "");
+            used = 0;
         }
     }
-    if used > 0 || lines.is_empty() {
-        lines.push(line);
-    }
-    lines
+    page.push('\n');
+}
+
+/// The first so many characters, and the rest.
+pub(crate) fn split_at_char(text: &str, most: usize) -> (&str, &str) {
+    text.split_at(text.chars().take(most).map(char::len_utf8).sum())
 }
 
 #[cfg(test)]
@@ -111,19 +150,20 @@ mod tests {
         let all = all.shown;
         assert_eq!(
             menu(&all, 80),
-            [
-                "Link of the target",
-                "Tests run with these.",
-                "  1  Speed         [1000]",
-                "  2  Pause frames  [rx on tx off]",
-                "  3  Show",
-                "  0  Back",
-            ]
+            "Link of the target\n\
+             Tests run with these.\n  \
+               1  Speed         [1000]\n  \
+               2  Pause frames  [rx on tx off]\n  \
+               3  Show\n  \
+               0  Back\n"
         );
-        assert_eq!(help(&all, 80)[0], "  1  Speed: What is offered.");
+        assert_eq!(help(&all, 80).lines().next(), Some("  1  Speed: What is offered."));
         for width in 20..80 {
-            assert!(menu(&all, width).iter().chain(&help(&all, width)).all(|line| line.chars().count() <= width));
-            assert!(menu(&all, width).join(" ").contains("off]"), "{width}");
+            let (menu, help) = (menu(&all, width), help(&all, width));
+            assert!(menu.lines().chain(help.lines()).all(|line| line.chars().count() <= width));
+            assert!(menu.contains("off]"), "{width}");
+            let rows: Vec<String> = rows(&all, width).into_iter().map(|(_, row)| row + "\n").collect();
+            assert!(menu.ends_with(&rows.concat()), "{width}");
         }
     }
 

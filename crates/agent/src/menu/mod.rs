@@ -1,22 +1,27 @@
 //! `--menu`: a person at this machine's own console sets it, looks at it, and lets controllers in, in numbered menus.
 //! Knows no other machine, and starts nothing while a controller measures here.
 
+mod json;
 mod peer;
 mod remote;
 mod settings;
 mod test;
 
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use linerate_control::Lease;
-use linerate_host::sys::{local, signals};
+use linerate_control::{Lease, LeaseError, Psk};
+use linerate_host::sys::{child, local, signals};
 use linerate_machine::end::Direction;
 use linerate_machine::screen::{self, Screen, View};
-use linerate_menu::dialogue::{Asked, Dialogue, Pause, Picked};
+use linerate_menu::dialogue::{Dialogue, Gone};
 use linerate_menu::groups::GROUPS;
-use linerate_menu::menu::{Menu, Question};
+use linerate_menu::menu::{Question, Shown};
 use linerate_menu::table;
 
+use crate::arguments::address_and_port;
 use crate::output;
 use crate::screens;
 use remote::Remote;
@@ -32,231 +37,216 @@ const COLUMNS: usize = 80;
 #[derive(Clone, Copy)]
 enum Action {
     Interface,
-    Settings(usize),
+    Settings(u8),
     Test(Over, Direction),
     Remote,
     Screens,
-    Screen(Screen),
     Statistics,
     PutBack,
 }
 
-/// Whether whoever is there goes on.
-enum Next {
-    Goes,
-    /// Nobody is there any more.
-    Ends,
-}
+const A_TEST: &str = "one stream or more, with an agent that listens on the host";
+
+/// The main menu: what an item is called, and what it is for. Tests are report 003's, from this machine's point of view.
+const ITEMS: [(&str, &str, Action); 12] = [
+    ("Interface", "which interface the rest is about", Action::Interface),
+    (GROUPS[0].title, GROUPS[0].help, Action::Settings(0)),
+    (GROUPS[1].title, GROUPS[1].help, Action::Settings(1)),
+    (GROUPS[2].title, GROUPS[2].help, Action::Settings(2)),
+    ("TX TCP test", A_TEST, Action::Test(Over::Tcp, Direction::Tx)),
+    ("RX TCP test", A_TEST, Action::Test(Over::Tcp, Direction::Rx)),
+    ("TX UDP test", A_TEST, Action::Test(Over::Udp, Direction::Tx)),
+    ("RX UDP test", A_TEST, Action::Test(Over::Udp, Direction::Rx)),
+    ("Remote control", "let controllers on the network measure with this machine", Action::Remote),
+    ("Utility screens", "tasks, sockets, buffers, statistics, addresses", Action::Screens),
+    ("Statistics line every 5 s", "errors, dropped, frames, CPU load, until Enter", Action::Statistics),
+    ("Put settings back", "undo what was changed here; leaving does it too", Action::PutBack),
+];
 
 /// Holds the dialogue until its way out, its input's end, or a signal; then settings are put back.
 pub(crate) fn run(program: &str) -> Result<(), String> {
     signals::listen();
     let ended = || signals::came().is_some();
-    let dialogue = Dialogue::new(std::io::stdin(), &output::print, &ended, columns())
+    // As a file, which the program reads anyway: Stdin's own buffer and locks take two kilobytes.
+    let dialogue = (std::io::stdin().as_fd().try_clone_to_owned())
+        .and_then(|input| Dialogue::new(Box::new(File::from(input)), &output::print, &ended, columns()))
         .map_err(|error| format!("standard input cannot be read: {error}; try again"))?;
     let mut console = Console {
         dialogue,
+        program,
         interface: screens::usual_interface(),
         settings: MenuSettings::new(program),
-        remote: Remote::new(program),
-        tests: Tests::new(program),
+        remote: Remote::new(),
+        tests: Tests::new(),
     };
     for note in linerate_host::guard::recover() {
         console.dialogue.sentence(&note);
     }
-    console.main();
-    console.end();
+    // Whoever has gone is told nothing.
+    let _ = console.main();
+    console.remote.end();
+    console.settings.put_back(&console.dialogue);
     Ok(())
 }
 
 /// Of the terminal, as the shell says; wide enough for a word and narrow enough for a line.
 fn columns() -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    asked.map_or(COLUMNS, |columns: usize| columns.clamp(40, 200))
+    let asked = std::env::var_os("COLUMNS").and_then(|text| text.to_str()?.parse().ok());
+    asked.map_or(COLUMNS, |columns: u64| columns.clamp(40, 200) as usize)
 }
 
 /// Who measures here, as a sentence; `None`: nobody.
 fn holder() -> Option<String> {
     let (holder, since_s) = Lease::holder(local::connect).ok()??;
-    Some(format!("{} has been measuring here for {since_s} s; wait until it is done, or stop it.", holder.name))
+    Some(format!("{}.", LeaseError::Busy { holder, since_s }))
+}
+
+/// This very program once more, which ends with this one; `program` is how the user called it.
+fn another(program: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(program.split_whitespace().skip(1));
+    child::end_with_us(&mut command);
+    command
+}
+
+/// Asks for a value, and keeps the answer; false: the question was left open.
+fn ask_for(
+    dialogue: &Dialogue<'_>,
+    (prompt, allowed): (&str, &str),
+    value: &mut String,
+    check: &dyn Fn(&str) -> Result<(), String>,
+) -> Result<bool, Gone> {
+    let answer = dialogue.ask(Question { prompt, last: value, allowed }, check)?;
+    Ok(answer.map(|answer| *value = answer).is_some())
+}
+
+/// How a key is asked for.
+const KEY: (&str, &str) = ("File of the key", "a file of 64 hexadecimal digits; --new-psk FILE makes one");
+
+fn read_key(path: &str) -> Result<Psk, String> {
+    Psk::read(path.as_ref()).map_err(|error| error.to_string())
+}
+
+fn is_key(path: &str) -> Result<(), String> {
+    read_key(path).map(|_| ())
+}
+
+fn is_address(text: &str) -> Result<(), String> {
+    address_and_port(text).map(|_| ())
 }
 
 struct Console<'a> {
     dialogue: Dialogue<'a>,
+    /// How the user called this program, such as `linerate agent`.
+    program: &'a str,
     interface: Option<String>,
     settings: MenuSettings,
     remote: Remote,
     tests: Tests,
 }
 
-/// Report 003's tests, from this machine's point of view.
-const TESTS: [(&str, Over, Direction); 4] = [
-    ("TX TCP test", Over::Tcp, Direction::Tx),
-    ("RX TCP test", Over::Tcp, Direction::Rx),
-    ("TX UDP test", Over::Udp, Direction::Tx),
-    ("RX UDP test", Over::Udp, Direction::Rx),
-];
-
 impl Console<'_> {
-    fn main(&mut self) {
+    fn main(&mut self) -> Result<(), Gone> {
         let mut warned = false;
         loop {
             let menu = self.main_menu();
-            let next = match self.dialogue.choose(&menu) {
-                Picked::Item(&action) => self.act(action),
-                Picked::End => Next::Ends,
-                Picked::Out => match holder() {
-                    // What the trial was begun with would change under it.
-                    Some(sentence) if self.settings.changed() > 0 && !warned => {
-                        warned = true;
-                        self.dialogue.sentence(&format!(
-                            "{sentence} Leaving puts settings back; 0 once more leaves all the same."
-                        ));
-                        Next::Goes
-                    }
-                    _ => Next::Ends,
-                },
-            };
-            if matches!(next, Next::Ends) {
-                return;
+            if let Some((_, _, action)) = self.dialogue.choose_item(&menu)?.and_then(|at| ITEMS.get(at)) {
+                self.act(*action)?;
+                continue;
+            }
+            match holder() {
+                // What the trial was begun with would change under it.
+                Some(sentence) if self.settings.changed() > 0 && !warned => {
+                    warned = true;
+                    let leaving = "Leaving puts settings back; 0 once more leaves all the same.";
+                    self.dialogue.sentence(&format!("{sentence} {leaving}"));
+                }
+                _ => return Ok(()),
             }
         }
     }
 
-    fn main_menu(&mut self) -> Menu<Action> {
-        let mut menu = Menu::new(format!("linerate-agent {} on {}", env!("CARGO_PKG_VERSION"), host_name()), "Exit");
-        if let Some(sentence) = holder() {
-            menu.note(sentence);
+    fn main_menu(&mut self) -> Shown {
+        let title = format!("linerate-agent {} on {}", env!("CARGO_PKG_VERSION"), host_name());
+        let mut menu = Shown::new(title, "Exit");
+        menu.notes.extend(holder());
+        for (label, help, action) in &ITEMS {
+            let value = match action {
+                Action::Interface => Some(self.interface.clone().unwrap_or_else(|| "none".to_owned())),
+                Action::Test(..) => Some(self.tests.last()),
+                Action::Remote => Some(self.remote.state()),
+                Action::PutBack => Some(format!("{} changed", self.settings.changed())),
+                Action::Settings(_) | Action::Screens | Action::Statistics => None,
+            };
+            menu.item(label, value, help);
         }
-        let interface = self.interface.clone().unwrap_or_else(|| "none".to_owned());
-        menu.item("Interface", Some(interface), "which interface the rest is about", Action::Interface);
-        for (at, group) in GROUPS.iter().enumerate() {
-            menu.item(group.title, None, group.help, Action::Settings(at));
-        }
-        for (label, over, direction) in TESTS {
-            let help = "one stream or more, with an agent that listens on the host";
-            menu.item(label, Some(self.tests.last()), help, Action::Test(over, direction));
-        }
-        let state = self.remote.state();
-        menu.item(
-            "Remote control",
-            Some(state),
-            "let controllers on the network measure with this machine",
-            Action::Remote,
-        );
-        menu.item("Utility screens", None, "tasks, sockets, buffers, statistics, addresses", Action::Screens);
-        menu.item(
-            "Statistics line every 5 s",
-            None,
-            "errors, dropped, frames, CPU load, until Enter",
-            Action::Statistics,
-        );
-        let changed = format!("{} changed", self.settings.changed());
-        menu.item(
-            "Put settings back",
-            Some(changed),
-            "undo what was changed here; leaving does it too",
-            Action::PutBack,
-        );
         menu
     }
 
-    fn act(&mut self, action: Action) -> Next {
+    fn act(&mut self, action: Action) -> Result<(), Gone> {
         match action {
             Action::Interface => self.choose_interface(),
-            Action::Settings(at) => self.settings.menu(&self.dialogue, &GROUPS[at], self.interface.as_deref()),
-            Action::Test(over, direction) => {
-                let ended = || signals::came().is_some();
-                self.tests.run(&self.dialogue, over, direction, &ended)
+            Action::Settings(at) => {
+                self.settings.menu(&self.dialogue, &GROUPS[usize::from(at)], self.interface.as_deref())
             }
-            Action::Remote => self.remote.toggle(&self.dialogue),
+            Action::Test(over, direction) => self.tests.run(&self.dialogue, self.program, over, direction),
+            Action::Remote => self.remote.toggle(&self.dialogue, self.program),
             Action::Screens => self.list_screens(),
-            Action::Screen(screen) => self.show(screen),
-            Action::Statistics => self.statistics(),
+            Action::Statistics => self.watch(Screen::Statistics),
             Action::PutBack => {
                 self.settings.put_back(&self.dialogue);
-                Next::Goes
+                Ok(())
             }
         }
     }
 
-    fn choose_interface(&mut self) -> Next {
-        self.dialogue.tell(&table::lines(&screens::read(Screen::Addresses, None), self.dialogue.width()));
-        let question = Question {
-            prompt: "Interface".to_owned(),
-            last: self.interface.clone().unwrap_or_default(),
-            allowed: "an interface of this machine, like eth0".to_owned(),
-        };
+    fn choose_interface(&mut self) -> Result<(), Gone> {
+        self.show(&screens::read(Screen::Addresses, None), None);
         let exists = |name: &str| match linerate_host::interfaces::number(name) {
             Ok(_) => Ok(()),
             Err(_) => Err(format!("This machine has no interface {name}; the table shows those with addresses.")),
         };
-        match self.dialogue.ask(&question, &exists) {
-            Asked::Is(name) => self.interface = Some(name),
-            Asked::Left => {}
-            Asked::End => return Next::Ends,
-        }
-        Next::Goes
+        let mut interface = self.interface.take().unwrap_or_default();
+        let asked = ("Interface", "an interface of this machine, like eth0");
+        let answer = ask_for(&self.dialogue, asked, &mut interface, &exists);
+        self.interface = Some(interface).filter(|name| !name.is_empty());
+        answer.map(|_| ())
     }
 
-    fn list_screens(&mut self) -> Next {
-        let mut menu = Menu::new("Utility screens", "Back");
+    fn list_screens(&self) -> Result<(), Gone> {
+        let mut menu = Shown::new("Utility screens".to_owned(), "Back");
         for screen in Screen::listed() {
-            menu.item(screen.title(), None, "", Action::Screen(screen));
+            menu.item(screen.title(), None, "");
         }
+        while let Some(screen) = self.dialogue.choose_item(&menu)?.and_then(|at| Screen::listed().get(at)) {
+            self.watch(*screen)?;
+        }
+        Ok(())
+    }
+
+    /// Looks again and again, until Enter; from the second look on with rates.
+    fn watch(&self, screen: Screen) -> Result<(), Gone> {
+        let mut before: Option<(View, Instant)> = None;
         loop {
-            match self.dialogue.choose(&menu) {
-                Picked::Item(&action) => {
-                    if let Next::Ends = self.act(action) {
-                        return Next::Ends;
-                    }
-                }
-                Picked::Out => return Next::Goes,
-                Picked::End => return Next::Ends,
+            let (now, at) = (screens::read(screen, self.interface.as_deref()), Instant::now());
+            let then = before.as_ref().map(|(view, then)| (view, (at - *then).as_secs_f64()));
+            match then {
+                _ if screen != Screen::Statistics => self.show(&now, then),
+                Some((before, seconds)) => self.dialogue.sentence(&screen::statistics(&now, before, seconds)),
+                None => now.missing.iter().for_each(|sentence| self.dialogue.sentence(sentence)),
+            }
+            if before.is_none() {
+                self.dialogue.sentence("Again every 5 s; Enter goes back.");
+            }
+            before = Some((now, at));
+            if self.dialogue.pause(EVERY)? {
+                return Ok(());
             }
         }
     }
 
-    /// Again and again, with rates from the second look on.
-    fn show(&self, screen: Screen) -> Next {
-        let read = || (screens::read(screen, self.interface.as_deref()), Instant::now());
-        let (mut before, mut then) = read();
-        self.dialogue.tell(&table::lines(&before, self.dialogue.width()));
-        self.until_enter(&mut || {
-            let (now, at) = read();
-            let with_rates = now.with_rates(&before, (at - then).as_secs_f64());
-            self.dialogue.tell(&table::lines(&with_rates, self.dialogue.width()));
-            (before, then) = (now, at);
-        })
-    }
-
-    fn statistics(&self) -> Next {
-        let read = || (screens::read(Screen::Statistics, self.interface.as_deref()), Instant::now());
-        let (mut before, mut then): (View, Instant) = read();
-        for sentence in &before.missing {
-            self.dialogue.sentence(sentence);
-        }
-        self.until_enter(&mut || {
-            let (now, at) = read();
-            self.dialogue.sentence(&screen::statistics(&now, &before, (at - then).as_secs_f64()));
-            (before, then) = (now, at);
-        })
-    }
-
-    fn until_enter(&self, again: &mut dyn FnMut()) -> Next {
-        self.dialogue.sentence("Again every 5 s; Enter goes back.");
-        loop {
-            match self.dialogue.pause(EVERY) {
-                Pause::Over => again(),
-                Pause::Line => return Next::Goes,
-                Pause::End => return Next::Ends,
-            }
-        }
-    }
-
-    fn end(mut self) {
-        self.remote.end();
-        self.settings.put_back(&self.dialogue);
+    fn show(&self, view: &View, before: Option<(&View, f64)>) {
+        self.dialogue.tell(&table::page(view, before, self.dialogue.width()));
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_machine::channel::channel;
+use linerate_machine::thread;
 
 use super::journal::{Journal, Owner, Taken};
 use super::put_back::put_back;
@@ -40,7 +41,7 @@ impl Watchdog {
         let (pipe, stdout) = (child.stdin.take(), child.stdout.take());
         let watchdog = Watchdog { child, pipe };
         let (said, heard) = channel(1);
-        std::thread::Builder::new().name("watchdog".to_owned()).stack_size(64 << 10).spawn(move || {
+        thread::start("watchdog", 64 << 10, move || {
             let mut line = String::new();
             if let Some(stdout) = stdout {
                 let _ = BufReader::new(stdout.take(64)).read_line(&mut line);

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{Refusal, Seen, WitnessReport};
+use linerate_machine::thread;
 use socket2::{Domain, Socket, Type};
 
 use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, headers, message, packet, read, refusal};
@@ -92,8 +93,7 @@ impl Witness {
 
     fn spawn(&mut self, run: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let builder = std::thread::Builder::new().name("witness".to_owned()).stack_size(256 << 10);
-        self.threads.push(builder.spawn(move || run(&shared))?);
+        self.threads.push(thread::start("witness", 256 << 10, move || run(&shared))?);
         Ok(())
     }
 

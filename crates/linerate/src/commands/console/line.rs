@@ -8,7 +8,7 @@ use linerate_control::Endpoint;
 use linerate_host::sys::signals;
 use linerate_machine::end::End;
 use linerate_machine::screen::{self, Screen, View};
-use linerate_menu::dialogue::{Asked, Dialogue, Pause, Picked};
+use linerate_menu::dialogue::{Dialogue, Gone};
 use linerate_menu::groups::GROUPS;
 use linerate_menu::table;
 
@@ -24,19 +24,15 @@ use crate::cli::SharedArgs;
 /// Between two looks at a screen, and two lines of statistics.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Whether whoever is there goes on.
-enum Next {
-    Goes,
-    Ends,
-}
-
 /// Holds the dialogue until its way out, its input's end, or a signal.
 pub(super) fn run(state: State, machines: Machines, shared: &SharedArgs, width: usize) -> Result<()> {
     let say = |text: &str| crate::output::print(format_args!("{text}"));
     let ended = || signals::came().is_some();
-    let dialogue = Dialogue::new(std::io::stdin(), &say, &ended, width).context("standard input cannot be read")?;
+    let dialogue =
+        Dialogue::new(Box::new(std::io::stdin()), &say, &ended, width).context("standard input cannot be read")?;
     let mut console = LineConsole { dialogue, state, machines, services: Services::default(), shared };
-    console.run();
+    // Whoever is gone is told nothing.
+    let _ = console.run();
     Ok(())
 }
 
@@ -49,54 +45,43 @@ struct LineConsole<'a> {
 }
 
 impl LineConsole<'_> {
-    fn run(&mut self) {
+    fn run(&mut self) -> Result<(), Gone> {
         let mut way = vec![Place::Main];
         while let Some(&place) = way.last() {
             if let Place::Settings(at) = place {
                 self.read_settings(at);
             }
             let menu = menus::menu(place, &self.state, &self.services.states());
-            let action = match self.dialogue.choose(&menu) {
-                Picked::Item(&action) => action,
-                Picked::Out => {
-                    way.pop();
-                    continue;
-                }
-                Picked::End => return,
+            let Some(&action) = self.dialogue.choose(&menu)? else {
+                way.pop();
+                continue;
             };
-            let next = match action {
+            match action {
                 // The other machine's screens stand in the place of this one's.
                 Action::Go(to @ Place::Screens(_)) if matches!(place, Place::Screens(_)) => {
                     way.pop();
                     way.push(to);
-                    Next::Goes
                 }
-                Action::Go(to) => {
-                    way.push(to);
-                    Next::Goes
-                }
-                _ => self.act(action),
-            };
-            if matches!(next, Next::Ends) {
-                return;
+                Action::Go(to) => way.push(to),
+                _ => self.act(action)?,
             }
         }
+        Ok(())
     }
 
     /// Asks what has to be asked, and does it.
-    fn act(&mut self, action: Action) -> Next {
+    fn act(&mut self, action: Action) -> Result<(), Gone> {
         for field in deeds::fields(action, &self.state, self.services.states().remote_is_on) {
-            match self.dialogue.ask(&field.question, &|answer| field.check(answer)) {
-                Asked::Is(answer) => self.state.keep(&field, &answer),
-                Asked::Left => return Next::Goes,
-                Asked::End => return Next::Ends,
+            match self.dialogue.ask(field.question(), &|answer| field.check(answer))? {
+                Some(answer) => self.state.keep(&field, &answer),
+                None => return Ok(()),
             }
         }
         match deeds::deed(action, &self.state) {
-            Deed::Go(_) | Deed::Nothing => Next::Goes,
+            Deed::Go(_) | Deed::Nothing => Ok(()),
             Deed::Refused(sentence) => {
                 self.dialogue.sentence(&sentence);
-                Next::Goes
+                Ok(())
             }
             Deed::Command(words) => self.command(&words),
             Deed::Screen(end, screen) => self.screen(end, screen),
@@ -112,26 +97,30 @@ impl LineConsole<'_> {
                 self.soon(&sentence)
             }
             Deed::Said => {
-                self.dialogue.tell(&self.services.said());
-                Next::Goes
+                self.tell(&self.services.said());
+                Ok(())
             }
         }
     }
 
     /// A child that cannot do its work has ended by then, and the menu shows why.
-    fn soon(&self, sentence: &str) -> Next {
+    fn soon(&self, sentence: &str) -> Result<(), Gone> {
         self.dialogue.sentence(sentence);
-        if self.dialogue.rest(Duration::from_millis(300)) { Next::Goes } else { Next::Ends }
+        self.dialogue.rest(Duration::from_millis(300))
     }
 
-    fn command(&mut self, words: &[String]) -> Next {
+    fn tell(&self, lines: &[String]) {
+        self.dialogue.tell(&(lines.join("\n") + "\n"));
+    }
+
+    fn command(&mut self, words: &[String]) -> Result<(), Gone> {
         self.machines.close();
-        self.dialogue.tell(&[programs::typed(words, self.shared)]);
+        self.tell(&[programs::typed(words, self.shared)]);
         let ended = programs::command(words, self.shared).spawn().and_then(|mut child| programs::wait(&mut child));
         if let Err(error) = ended {
             self.dialogue.sentence(&format!("It could not be started: {error}; try again."));
         }
-        if signals::came().is_some() { Next::Ends } else { Next::Goes }
+        if signals::came().is_some() { Err(Gone) } else { Ok(()) }
     }
 
     fn read_settings(&mut self, at: usize) {
@@ -147,30 +136,27 @@ impl LineConsole<'_> {
     }
 
     /// Lists until Enter.
-    fn list(&mut self, list: List) -> Next {
-        let Some(queue) = self.state.queue.clone() else { return Next::Goes };
+    fn list(&mut self, list: List) -> Result<(), Gone> {
+        let Some(queue) = self.state.queue.clone() else { return Ok(()) };
         let mut is_first = true;
         loop {
-            self.dialogue.tell(&queue.lines(list, self.dialogue.width()));
+            self.tell(&queue.lines(list, self.dialogue.width()));
             if std::mem::take(&mut is_first) {
                 self.dialogue.sentence("Again every 5 s; Enter goes back.");
             }
-            match self.dialogue.pause(EVERY) {
-                Pause::Over => {}
-                Pause::Line => return Next::Goes,
-                Pause::End => return Next::Ends,
+            if self.dialogue.pause(EVERY)? {
+                return Ok(());
             }
         }
     }
 
-    fn screen(&mut self, end: End, screen: Screen) -> Next {
+    fn screen(&mut self, end: End, screen: Screen) -> Result<(), Gone> {
         self.again(end, screen, |dialogue, now, before| {
-            let with_rates = before.map(|(before, seconds)| now.with_rates(before, seconds));
-            dialogue.tell(&table::lines(with_rates.as_ref().unwrap_or(now), dialogue.width()));
+            dialogue.tell(&table::page(now, before, dialogue.width()));
         })
     }
 
-    fn statistics(&mut self, end: End) -> Next {
+    fn statistics(&mut self, end: End) -> Result<(), Gone> {
         self.again(end, Screen::Statistics, |dialogue, now, before| match before {
             Some((before, seconds)) => dialogue.sentence(&screen::statistics(now, before, seconds)),
             None => now.missing.iter().for_each(|sentence| dialogue.sentence(sentence)),
@@ -178,8 +164,13 @@ impl LineConsole<'_> {
     }
 
     /// Looks until Enter.
-    fn again(&mut self, end: End, screen: Screen, show: impl Fn(&Dialogue<'_>, &View, Option<(&View, f64)>)) -> Next {
-        let Some(endpoint) = self.state.endpoint(end) else { return Next::Goes };
+    fn again(
+        &mut self,
+        end: End,
+        screen: Screen,
+        show: impl Fn(&Dialogue<'_>, &View, Option<(&View, f64)>),
+    ) -> Result<(), Gone> {
+        let Some(endpoint) = self.state.endpoint(end) else { return Ok(()) };
         let mut before: Option<(View, Instant)> = None;
         loop {
             match self.look(&endpoint, end, screen) {
@@ -193,13 +184,11 @@ impl LineConsole<'_> {
                 }
                 Err(error) => {
                     self.dialogue.sentence(&format!("{error:#}."));
-                    return if signals::came().is_some() { Next::Ends } else { Next::Goes };
+                    return if signals::came().is_some() { Err(Gone) } else { Ok(()) };
                 }
             }
-            match self.dialogue.pause(EVERY) {
-                Pause::Over => {}
-                Pause::Line => return Next::Goes,
-                Pause::End => return Next::Ends,
+            if self.dialogue.pause(EVERY)? {
+                return Ok(());
             }
         }
     }

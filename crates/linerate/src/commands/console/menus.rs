@@ -224,7 +224,7 @@ fn screens(end: End, state: &State) -> Menu<Action> {
         "changes to the other machine",
         Action::Go(Place::Screens(end.other())),
     );
-    for screen in Screen::listed() {
+    for &screen in Screen::listed() {
         menu.item(screen.title(), None, "again every 5 s, with rates", Action::Screen(end, screen));
     }
     menu.item(

@@ -32,7 +32,9 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) key: String,
-    pub(super) question: Question,
+    prompt: String,
+    pub(super) last: String,
+    pub(super) allowed: String,
     check: Check,
 }
 
@@ -228,10 +230,14 @@ pub(super) fn setting_key(name: &str) -> String {
 }
 
 fn field(key: String, prompt: &str, last: String, allowed: String, check: Check) -> Field {
-    Field { key, question: Question { prompt: prompt.to_owned(), last, allowed }, check }
+    Field { key, prompt: prompt.to_owned(), last, allowed, check }
 }
 
 impl Field {
+    pub(super) fn question(&self) -> Question<'_> {
+        Question { prompt: &self.prompt, last: &self.last, allowed: &self.allowed }
+    }
+
     /// Whether this is an answer; the error is a sentence.
     pub(super) fn check(&self, answer: &str) -> Result<(), String> {
         match self.check {
@@ -277,11 +283,11 @@ mod tests {
     fn an_answer_is_checked_and_kept() {
         let mut state = State::default();
         let size = state.option_field(Workload::UdpStream, "message_size", "Message size");
-        assert_eq!(size.question.last, "auto");
+        assert_eq!(size.last, "auto");
         assert!(size.check("1470").is_ok() && size.check("many").is_err());
         state.keep(&size, "1470");
-        assert_eq!(state.option_field(Workload::UdpStream, "message_size", "").question.last, "1470");
-        assert_eq!(state.option_field(Workload::TcpStream, "message_size", "").question.last, "auto");
+        assert_eq!(state.option_field(Workload::UdpStream, "message_size", "").last, "1470");
+        assert_eq!(state.option_field(Workload::TcpStream, "message_size", "").last, "auto");
 
         let api = state.option_field(Workload::TcpStream, "sender_api", "");
         assert!(api.check("zerocopy").is_ok() && api.check("sendmmsg").is_err(), "{:?}", api.check("sendmmsg"));
@@ -310,7 +316,7 @@ mod tests {
     fn an_interface_is_of_one_machine() {
         let mut state = State::default();
         let field = state.interface_field(End::Target);
-        assert_eq!((field.question.last.as_str(), state.interface(End::Target)), ("auto", None));
+        assert_eq!((field.last.as_str(), state.interface(End::Target)), ("auto", None));
         for (name, is_good) in [("eth0.100", true), ("auto", true), ("", false), ("--store", false), ("a b", false)] {
             assert_eq!(field.check(name).is_ok(), is_good, "{name}");
         }

@@ -274,7 +274,7 @@ impl App {
             }
             KeyCode::Char('?') => {
                 let width = usize::from(self.columns);
-                let mut lines = text::help(&menu.shown, width);
+                let mut lines: Vec<String> = text::help(&menu.shown, width).lines().map(str::to_owned).collect();
                 lines.extend(KEYS.iter().flat_map(|line| text::wrapped(line, width)));
                 self.show("Help", lines);
                 return Vec::new();
@@ -333,7 +333,7 @@ impl App {
             KeyCode::Char(c) if asking.typed.chars().count() < 500 => asking.typed.push(c),
             KeyCode::Enter => {
                 let (field, typed) = (asking.fields[asking.at].clone(), std::mem::take(&mut asking.typed));
-                let complaint = match field.question.answered(&typed) {
+                let complaint = match field.question().answered(&typed) {
                     Answer::Is(answer) => match field.check(answer) {
                         Ok(()) => {
                             self.state.keep(&field, answer);
@@ -341,7 +341,7 @@ impl App {
                         }
                         Err(sentence) => sentence,
                     },
-                    Answer::Help => field.question.allowed.clone(),
+                    Answer::Help => field.allowed.clone(),
                     Answer::Leave => {
                         self.asking = None;
                         return Vec::new();
@@ -481,8 +481,7 @@ impl App {
                 None
             }
             (_, then) => {
-                let with_rates = then.map(|(before, seconds)| view.with_rates(before, seconds));
-                *lines = table::lines(with_rates.as_ref().unwrap_or(&view), width);
+                *lines = table::page(&view, then, width).lines().map(str::to_owned).collect();
                 None
             }
         };

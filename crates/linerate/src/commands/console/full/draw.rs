@@ -92,7 +92,7 @@ fn page_lines(page: &Page, area: Rect, room: usize, buffer: &mut Buffer) -> Stri
 /// The question in the two last lines; gives the column of the cursor. What is typed is seen at its end.
 fn question(asking: &Asking, area: Rect, buffer: &mut Buffer) -> u16 {
     let width = usize::from(area.width);
-    let question = &asking.field().question;
+    let question = asking.field().question();
     let above = match &asking.complaint {
         Some(sentence) => sentence.clone(),
         None => format!("Enter keeps [{}]; ? says what can stand here; Esc leaves.", question.last),
