@@ -1,7 +1,7 @@
 //! A value in a line of JSON, by its place: to read the whole line would take types, or a tree, for all that it holds.
 //! Knows no numbers and no escapes: a value is its text.
 
-/// The value there, by the names on the way to it: `["event", "type"]`.
+/// The value there, by the names on the way to it: `["event", "finished"]`.
 pub(super) fn at<'a>(value: &'a str, place: &[&str]) -> Option<&'a str> {
     place.iter().try_fold(value, |value, name| member(value, name))
 }

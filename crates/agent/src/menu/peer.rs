@@ -115,10 +115,10 @@ impl Peer {
     /// Whether the end of the trial has been told within this time: the line that does.
     pub(super) fn finished(&mut self, within: Duration) -> Result<Option<String>, String> {
         if self.spoke.elapsed() >= HEARTBEAT {
-            self.ask("{\"type\":\"ping\"}")?;
+            self.ask("\"ping\"")?;
         }
         let said = self.said(within)?;
-        Ok(said.filter(|said| json::at(said, &["event", "type"]) == Some("\"finished\"")))
+        Ok(said.filter(|said| json::at(said, &["event", "finished"]).is_some()))
     }
 
     /// The next that is said, which is overdue in a while.
@@ -136,8 +136,8 @@ impl Peer {
             Err(RecvTimeoutError::Timeout) => return Ok(None),
             Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
         };
-        let has_failed = json::at(&said, &["event", "type"]) == Some("\"trial-failed\"");
-        let Some(complaint) = json::at(&said, &[if has_failed { "event" } else { "refusal" }]) else {
+        let complaint = json::at(&said, &["refusal"]).or_else(|| json::at(&said, &["event", "trial-failed"]));
+        let Some(complaint) = complaint else {
             return Ok(Some(said));
         };
         let message = json::at(complaint, &["message"]).and_then(|text| serde_json::from_str(text).ok());
@@ -172,7 +172,7 @@ impl Drop for Peer {
 pub(super) fn told(ends: &[String]) -> Option<String> {
     let (mut mbps, mut sent, mut arrived) = (0.0, 0_u64, Some(0_u64));
     for end in ends {
-        for flow in json::elements(json::at(end, &["event", "flows"])?)? {
+        for flow in json::elements(json::at(end, &["event", "finished", "flows"])?)? {
             let number = |name| json::number(flow, &[name]);
             match json::at(flow, &["role"])? {
                 "\"sender\"" => sent = sent.saturating_add(number("messages")?),
@@ -232,9 +232,11 @@ mod tests {
         assert_eq!(told(&udp.map(|flow| finished(vec![flow]))).unwrap(), sentence);
         let at_once = FlowOutcome { elapsed_ns: 0, ..receiver() };
         assert_eq!(told(&[finished(vec![at_once])]).unwrap(), "0.0 Mbit/s of payload at the receiver.");
-        for nonsense in
-            [json!(7), json!({"event": {"flows": [7]}}), json!({"event": {"flows": [{"role": "receiver"}]}})]
-        {
+        for nonsense in [
+            json!(7),
+            json!({"event": {"finished": {"flows": [7]}}}),
+            json!({"event": {"finished": {"flows": [{"role": "receiver"}]}}}),
+        ] {
             assert_eq!(told(&[nonsense.to_string()]), None);
         }
         let most = [flow(Role::Receiver, u64::MAX, 1, Some(u64::MAX)), flow(Role::Receiver, 1, 1, Some(1))];

@@ -85,8 +85,7 @@ impl Tests {
         let spec = self.spec(over, direction)?;
         let (controller, process) = (secret()?, std::process::id());
         let name = format!("the menu of a board (process {process})");
-        let lease =
-            format!("{{\"type\":\"lease\",\"holder\":{{\"controller\":\"{controller}\",\"name\":\"{name}\"}}}}");
+        let lease = format!("{{\"lease\":{{\"holder\":{{\"controller\":\"{controller}\",\"name\":\"{name}\"}}}}}}");
         // This machine's lease first: who measures here already is to be disturbed by nothing.
         let here = Peer::here(program, &lease)?;
         let (host, [local, remote]) = Peer::at(&self.0[HOST], &self.0[KEY], &lease)?;
@@ -94,16 +93,16 @@ impl Tests {
         let mut ends = [here, host];
         let secrets = format!("\"hello\":\"{}\",\"answer\":\"{}\"", secret()?, secret()?);
         let prepare = |end: &str, local: IpAddr| {
-            format!("{{\"type\":\"prepare\",\"spec\":{spec},\"end\":\"{end}\",{secrets},\"local\":\"{local}\"}}")
+            format!("{{\"prepare\":{{\"spec\":{spec},\"end\":\"{end}\",{secrets},\"local\":\"{local}\"}}}}")
         };
         let [ours, theirs] = both(&mut ends, [&prepare("target", local), &prepare("host", remote)])?;
         // To each the other's ports, as that one told them.
         let connect = |peer: IpAddr, prepared: &str| {
-            let ports = json::at(prepared, &["reply", "reply", "ports"]).ok_or(UNREADABLE)?;
-            Ok::<_, &str>(format!("{{\"type\":\"connect\",\"peer\":\"{peer}\",\"ports\":{ports}}}"))
+            let ports = json::at(prepared, &["reply", "reply", "prepared", "ports"]).ok_or(UNREADABLE)?;
+            Ok::<_, &str>(format!("{{\"connect\":{{\"peer\":\"{peer}\",\"ports\":{ports}}}}}"))
         };
         both(&mut ends, [&connect(remote, &theirs)?, &connect(local, &ours)?])?;
-        both(&mut ends, ["{\"type\":\"start\"}"; 2])?;
+        both(&mut ends, ["\"start\""; 2])?;
 
         let until = Instant::now() + parse_duration(&self.0[TIME]).unwrap_or_default() + GRACE;
         let mut finished = [String::new(), String::new()];
