@@ -19,7 +19,7 @@ const MORE_THAN_CPUS: usize = 2;
 
 /// Test programs whose figures other programs' load would change, or that hold what a whole machine did (its processes, its
 /// counters, its time) against what they did themselves: one after the other, when the others are done.
-const ALONE: [&str; 8] = [
+const ALONE: [&str; 9] = [
     "host/pacing",
     "host/seen",
     "host/tcp_apis",
@@ -27,6 +27,7 @@ const ALONE: [&str; 8] = [
     "host/udp_apis",
     "lab/shaped",
     "linerate/devices",
+    "linerate/middle",
     "linerate/search",
 ];
 
