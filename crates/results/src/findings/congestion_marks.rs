@@ -6,6 +6,7 @@ use linerate_trial::spec::Workload;
 use super::case::{Case, FEW, percent, tidy};
 use super::lossy_path::{ABOUT, permitted_bps};
 use super::{Finding, Rule, Sureness};
+use crate::total::Total;
 
 /// From this share of the segments on.
 const MARKED: f64 = 0.001;
@@ -28,10 +29,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (short, tcp) = (case.short()?, case.tcp()?);
     let (sender, receiver) = (case.sender, case.receiver);
     let told = sender.counter("TcpExt TCPDeliveredCE").filter(|marked| *marked > 0);
-    let arrived = || {
-        let counts = ["IpExt InCEPkts", "Ip6 InCEPkts"].map(|name| receiver.counter(name).unwrap_or(0));
-        counts[0].saturating_add(counts[1])
-    };
+    let arrived = || ["IpExt InCEPkts", "Ip6 InCEPkts"].into_iter().filter_map(|name| receiver.counter(name)).total();
     let (marked, end, counter) = match told {
         Some(marked) => (marked, sender.end, "TcpExt TCPDeliveredCE"),
         None => (arrived(), receiver.end, "InCEPkts"),

@@ -14,7 +14,7 @@ const USUAL: u64 = 212_992;
 pub(super) const RULE: Rule = Rule {
     name: "small-buffer",
     says: "The socket's buffer is smaller than what is on its way: than the bandwidth-delay product (TCP), or a burst (UDP).",
-    rests_on: "An explicit socket_buffer, or a largest tcp_rmem or tcp_wmem (the first one of tcp_rmem where \
+    rests_on: "An explicit socket_buffer, or a largest tcp_rmem or tcp_wmem (the default of tcp_rmem where \
                tcp_moderate_rcvbuf is 0), that is smaller than Linux gives by default; and TCP \
                that waited for the window or the buffer, or had nothing to send although it should, at least 20 % of the time; or datagrams lost at the socket.",
     source: "tcp(7), tcp_rmem and tcp_wmem; socket(7), SO_RCVBUF; RFC 7323, section 1.1 (bandwidth-delay product); RFC 4898 \

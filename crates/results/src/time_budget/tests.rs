@@ -127,6 +127,8 @@ fn each_limit_has_its_signs() {
     check(&tcp(&full, &[], &[]), &[(Limit::WindowGrowth, None, 1.0)]);
     check(&tcp(&[(F::InFlight, 99), (F::Ssthresh, 9_999)], &[], &[]), &[(Limit::SlowStart, None, 1.0)]);
     check(&tcp(&[full[0], full[1], (F::Retransmitted, 1)], &[], &[]), &[(Limit::CongestionWindow, None, 1.0)]);
+    // TCP_CA_CWR: a mark made it smaller, and nothing was lost.
+    check(&tcp(&[full[0], full[1], (F::CongestionState, 2)], &[], &[]), &[(Limit::CongestionWindow, None, 1.0)]);
     let overtaken = [full[0], (F::Retransmitted, 2), (F::Spurious, 2), (F::Reordering, 1)];
     check(&tcp(&overtaken, &[], &[]), &[(Limit::Reordering, None, 1.0)]);
     check(
