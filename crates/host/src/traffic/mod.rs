@@ -37,10 +37,12 @@ mod wait;
 
 use std::fs;
 use std::io;
+use std::mem;
+use std::panic;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use linerate_machine::channel::{Receiver, channel};
@@ -199,7 +201,8 @@ pub struct Trial {
     tokens: Tokens,
     interface: Option<String>,
     clock: Arc<TrialClock>,
-    waiting: Vec<(u16, Option<Waits>)>,
+    /// By flow, in their order.
+    waiting: Vec<(u16, Waits)>,
     /// Where frames leave and arrive; a trial of them has it.
     port: Option<Port>,
     /// Where the other end's frames arrive.
@@ -254,7 +257,7 @@ impl Trial {
                     Some(port) => Waits::Frames(Box::new(frames::listen(flow, &spec, port, tokens)?)),
                     None => Waits::Socket(sockets::listen(flow, &spec, at)?),
                 };
-                Ok((flow.id, Some(waits)))
+                Ok((flow.id, waits))
             })
             .collect::<Result<Vec<_>, TrafficError>>()?;
         let mut trial = Trial::new(spec, end, local, interface);
@@ -317,7 +320,7 @@ impl Trial {
     pub fn ports(&self) -> Result<Vec<(u16, u16)>, TrafficError> {
         self.waiting
             .iter()
-            .filter_map(|(id, waiting)| match waiting.as_ref()? {
+            .filter_map(|(id, waits)| match waits {
                 Waits::Socket(socket) => Some(socket.port().map(|port| (*id, port))),
                 Waits::Frames(_) => None,
             })
@@ -344,13 +347,39 @@ impl Trial {
     ) -> Result<(), TrafficError> {
         let soak = self.soak()?;
         let hop = self.port.as_ref().map(|_| Hop::find(&self.spec, self.local, peer)).transpose()?.unwrap_or(Hop::NONE);
-        // Both ends go through the flows in the order of their numbers, so that neither waits for a flow that
-        // the other will open only after one it waits for itself.
-        let mut open = Vec::new();
-        for flow in Flow::of(&self.spec) {
-            open.push(self.open_flow(flow, peer, ports, hop)?);
-        }
+        let open = self.open_all(peer, ports, hop)?;
         self.run(open, soak, notify)
+    }
+
+    /// Both ends open the first flow first, by which the way learns its neighbours; then all others at once, so that neither a
+    /// long way nor lost handshakes add up.
+    fn open_all(&mut self, peer: IpAddr, ports: &[(u16, u16)], hop: Hop) -> Result<Vec<Open>, TrafficError> {
+        let mut waiting = mem::take(&mut self.waiting).into_iter().peekable();
+        let mut flows = Flow::of(&self.spec).into_iter().map(|flow| {
+            let waits = waiting.next_if(|(id, _)| *id == flow.id).map(|(_, waits)| waits);
+            (flow, waits)
+        });
+        let trial = &*self;
+        let open = |(flow, waits)| trial.open_flow(flow, waits, peer, ports, hop);
+        let mut opened = Vec::new();
+        if let Some(first) = flows.next() {
+            opened.push(open(first)?);
+        }
+        // Frames are told apart by one socket.
+        if trial.port.is_some() {
+            opened.extend(flows.map(open).collect::<Result<Vec<_>, _>>()?);
+            return Ok(opened);
+        }
+        thread::scope(|scope| {
+            let start = |flow| thread::Builder::new().stack_size(STACK).spawn_scoped(scope, move || open(flow));
+            // Started before the first is waited for.
+            let opening: Vec<_> = flows.map(start).collect();
+            for flow in opening {
+                let flow = flow.map_err(TrafficError::System)?;
+                opened.push(flow.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))?);
+            }
+            Ok(opened)
+        })
     }
 
     /// One end of a trial whose other end is another tool: the flows are open by that tool's protocol, and end by it (see
@@ -459,9 +488,15 @@ impl Trial {
         Ok(())
     }
 
-    fn open_flow(&mut self, flow: Flow, peer: IpAddr, ports: &[(u16, u16)], hop: Hop) -> Result<Open, TrafficError> {
-        let place = self.waiting.iter_mut().find(|(id, _)| *id == flow.id);
-        match place.and_then(|(_, waiting)| waiting.take()) {
+    fn open_flow(
+        &self,
+        flow: Flow,
+        waits: Option<Waits>,
+        peer: IpAddr,
+        ports: &[(u16, u16)],
+        hop: Hop,
+    ) -> Result<Open, TrafficError> {
+        match waits {
             Some(Waits::Socket(waiting)) => return waiting.accept(&self.spec, &self.tokens),
             Some(Waits::Frames(waiting)) => return waiting.accept(peer, hop),
             None => {}
