@@ -64,6 +64,7 @@ impl Probing {
             echo: order.echo,
             arp: order.arp,
             udp: order.udp,
+            flows: order.flows,
             tcp: order.tcp,
             connections: order.connections,
             sizes: &order.sizes,

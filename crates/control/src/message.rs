@@ -404,6 +404,9 @@ pub struct ProbeOrder {
     /// The witness's port for datagrams.
     #[serde(default)]
     pub udp: Option<u16>,
+    /// Datagrams to that port from several ports of this machine too.
+    #[serde(default)]
+    pub flows: bool,
     /// The witness's port for connections.
     #[serde(default)]
     pub tcp: Option<u16>,

@@ -593,7 +593,7 @@ struct Failing {
     says: &'static str,
 }
 
-const FAILING: [Failing; 9] = [
+const FAILING: [Failing; 10] = [
     Failing {
         name: "a filter of the target",
         kind: Kind::Direct,
@@ -635,6 +635,13 @@ const FAILING: [Failing; 9] = [
         fault: nft!("M", "forward", "ip dscp ef drop"),
         arguments: &["udp-stream", "--set", "rate=10M", "--set", "dscp=46"],
         says: "without dscp=46 they pass: look for a rule that goes by it",
+    },
+    Failing {
+        name: "a member of a link aggregation that is dead",
+        kind: Kind::Routed,
+        fault: nft!("M", "forward", "iifname p0 udp sport & 2 == 2 drop"),
+        arguments: &["udp-stream", "--set", "rate=1M", "--set", "streams=16"],
+        says: "of 16 of the host's ports pass, and the others never do: something on the way spreads flows",
     },
     Failing {
         name: "a blackhole",
@@ -730,4 +737,18 @@ fn few_ports_are_named() {
     );
     let ran = Running::start(command).wait(IN_TIME);
     ran.check_sentence(&["no local port left for another socket", "net.ipv4.ip_local_port_range (40000 to 40003)"]);
+}
+
+/// Each connection loses its first SYN, which is sent again a second later.
+#[test]
+fn lost_handshakes_of_many_flows_do_not_add_up() {
+    if !may() {
+        return;
+    }
+    let net = Net::new(Kind::Routed);
+    net.shell(nft!("M", "forward", "tcp flags & (syn | ack) == syn numgen inc mod 2 == 0 drop"));
+    let bench = Bench::bare("examine-handshakes");
+    let command = net.command(&bench, &["run", "tcp-stream", "--set", "streams=16", "--set", "duration=300ms"]);
+    let ran = Running::start(command).wait(IN_TIME);
+    assert!(ran.status.success(), "{ran:#?}");
 }

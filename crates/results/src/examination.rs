@@ -80,6 +80,13 @@ pub enum Probe {
         /// Who asks.
         asker: End,
     },
+    /// Datagrams from several ports.
+    Flows {
+        /// Who asks.
+        asker: End,
+        /// From so many.
+        flows: u16,
+    },
     /// Connections of TCP at once.
     Connections {
         /// Who asks.
@@ -153,6 +160,8 @@ pub enum Passed {
     Answered { answered: u64, median_s: Option<f64> },
     /// A connection opens in this time, and full segments pass.
     Connected { handshake_s: Option<f64> },
+    /// Of each of so many flows.
+    Flows { flows: u16 },
     /// So many connections are open at once.
     Connections { open: u16 },
     /// So large a packet passes; where it is smaller than what the link allows, by this machine's word.
@@ -202,6 +211,8 @@ pub enum Failed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dscp: Option<u8>,
     },
+    /// So many flows pass, and the others never do.
+    Flows { pass: u16 },
     /// So many connections are open at once, and no more are to be had.
     Connections { open: u16 },
     /// Packets up to this size pass, larger ones do not; and nobody says so.
@@ -314,6 +325,7 @@ impl Step {
             Probe::Room { end } => format!("limits of the {end}"),
             Probe::Echo { asker } => format!("ICMP echo, {asker} asks"),
             Probe::Transport { transport, asker } => format!("{}, {asker} asks", transport.name()),
+            Probe::Flows { asker, flows } => format!("UDP, {flows} flows, {asker} asks"),
             Probe::Connections { asker, connections } => format!("TCP, {connections} at once, {asker} asks"),
             Probe::Size { from, octets } => format!("UDP, {octets} bytes to {}", from.other()),
             Probe::Hops { from } => format!("hops, {from} to {}", from.other()),
@@ -348,6 +360,7 @@ impl Probe {
             }
             Probe::Echo { asker }
             | Probe::Transport { asker, .. }
+            | Probe::Flows { asker, .. }
             | Probe::Connections { asker, .. }
             | Probe::Requests { asker, .. } => Some(asker),
             Probe::Addresses => None,

@@ -393,6 +393,7 @@ fn examined_steps() -> Vec<Step> {
             Passed::Connected { handshake_s: Some(0.000_3) },
         ),
         (Probe::Size { from: target, octets: 1500 }, Passed::Size { octets: 1400, told_by: Some(router) }),
+        (Probe::Flows { asker: target, flows: 16 }, Passed::Flows { flows: 16 }),
         (Probe::Connections { asker: target, connections: 8 }, Passed::Connections { open: 8 }),
         (Probe::Hops { from: target }, Passed::Hops { routers: 1 }),
     ];
@@ -448,6 +449,7 @@ fn examined_steps() -> Vec<Step> {
                 drops: drops(),
             },
         ),
+        (Probe::Flows { asker: host, flows: 16 }, Failed::Flows { pass: 9 }),
         (Probe::Connections { asker: host, connections: 8 }, Failed::Connections { open: 3 }),
         (Probe::Hops { from: host }, Failed::Hops { sent: 1, routers: 1, asked: true }),
         (udp, Failed::NoSocket { sentence: "the target has no free port".to_owned() }),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   way      what the kernel knows of the way there: interface, routes, neighbour, filters of its own; sends nothing
-//!   send     echo requests, datagrams, a connection, ARP, datagrams of several sizes: fifty packets at most
+//!   send     echo requests, datagrams, a connection, ARP, datagrams of several sizes: 150 packets at most
 //!   witness  a socket of each transport that the other end's probes come to, and what passes the interfaces
 //! ```
 

@@ -1,5 +1,5 @@
 //! Probes to the other end: echo requests, datagrams, a connection, ARP, and datagrams of several sizes; all at the same
-//! time, some fifty packets at most, and none to any other address.
+//! time, some hundred and fifty packets at most, and none to any other address.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -20,6 +20,8 @@ use crate::traffic::socket_options::set_dscp;
 
 /// Sizes that one order tries at most.
 pub const MOST_SIZES: usize = 20;
+/// So many ports datagrams come from: of two ways that flows are spread over, each has some of them but once in 30,000 times.
+const FLOWS: usize = 16;
 /// When requests are sent, until enough are answered. The first may wait for ARP.
 const SENT_AT_MS: [u64; 6] = [0, 5, 10, 100, 300, 600];
 const ENOUGH: u32 = 3;
@@ -55,6 +57,8 @@ pub struct Order<'a> {
     pub arp: bool,
     /// The port of the witness of datagrams.
     pub udp: Option<u16>,
+    /// Datagrams to it from several ports too.
+    pub flows: bool,
     /// The port of the witness of connections.
     pub tcp: Option<u16>,
     /// Connections that are to be open at once.
@@ -77,6 +81,8 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
         let echo = order.echo.then(|| scope.spawn(|| echo(order)));
         let tcp = order.tcp.map(|port| scope.spawn(move || connect(order, port)));
         let arp = order.arp.then(|| scope.spawn(|| ask_arp(order, next_hop.as_ref(), &links)));
+        let flow = |port| scope.spawn(move || datagrams(order, port));
+        let flows: Vec<_> = order.udp.filter(|_| order.flows).into_iter().flat_map(|port| [port; FLOWS]).map(flow).collect();
         let udp = order.udp.filter(|_| order.sizes.is_empty()).map(|port| datagrams(order, port));
         let sizes = order.udp.filter(|_| !order.sizes.is_empty()).map(|port| sizes(order, port));
         let arp = arp.and_then(|arp| arp.join().ok().flatten());
@@ -84,6 +90,7 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
         ProbeReport {
             echo: echo.and_then(|echo| echo.join().ok().flatten()),
             udp,
+            flows: flows.into_iter().filter_map(|flow| Some(flow.join().ok()?.answered)).collect(),
             tcp: tcp.and_then(|tcp| tcp.join().ok()),
             sizes: sizes.unwrap_or_default(),
             answer_for_next_hop,

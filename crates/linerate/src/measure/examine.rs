@@ -345,6 +345,7 @@ impl Examiner<'_> {
                     echo: true,
                     arp: !self.pair.is_one(),
                     udp: ports.map(|ports| ports.0),
+                    flows: true,
                     tcp: ports.map(|ports| ports.1),
                     connections: self.scope.filter(|scope| scope.asker == end).map_or(0, |scope| scope.connections),
                     hops: self.scope.and_then(|scope| scope.hops),
@@ -392,6 +393,7 @@ impl Examiner<'_> {
             echo: false,
             arp: false,
             udp: None,
+            flows: false,
             tcp: None,
             connections: 0,
             sizes: Vec::new(),
@@ -463,11 +465,20 @@ impl Examiner<'_> {
             let came = evidence.of_echo(asker, both);
             self.say(Probe::Echo { asker }, came);
         }
+        for asker in [End::Host, End::Target] {
+            if let Some((flows, came)) = evidence.of_flows(asker) {
+                self.say(Probe::Flows { asker, flows }, came);
+            }
+        }
         Ok(())
     }
 
     fn transports(&mut self, evidence: &Evidence, transport: Protocol) {
         for asker in [End::Host, End::Target] {
+            // Of flows of which some pass, what the packets at the interfaces say is not this one's.
+            if transport == Protocol::Udp && matches!(evidence.of_flows(asker), Some((_, StepResult::Failed(_)))) {
+                continue;
+            }
             let came = evidence.of_transport(transport, asker);
             self.say(Probe::Transport { transport, asker }, came);
         }

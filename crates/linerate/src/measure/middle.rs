@@ -132,6 +132,7 @@ impl Middle {
                 echo: true,
                 arp: false,
                 udp: None,
+                flows: false,
                 tcp: None,
                 connections: 0,
                 sizes: Vec::new(),

@@ -10,6 +10,7 @@ use linerate_results::record::{FlowFigures, Machine, Record};
 use linerate_results::total::Total;
 use linerate_stats::median;
 use linerate_trial::doubt::DoubtKind;
+use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
 use super::apis;
@@ -292,14 +293,17 @@ fn stream(who: &str, group: &[&Record]) -> Option<String> {
 
 /// What TCP waited for, where that was a good part of the time.
 fn held_up(group: &[&Record]) -> Vec<String> {
-    type Limit = fn(&FlowFigures) -> Option<f64>;
+    type Limit = fn(&Record, &TcpSummary) -> Option<f64>;
     let limits: [(&str, Limit); 3] = [
-        ("sending waited for the receiver's window", |flow| flow.tcp.as_ref()?.limited_by_receive_window),
-        ("sending waited for room in the send buffer", |flow| flow.tcp.as_ref()?.limited_by_send_buffer),
-        ("the application gave nothing to send", |flow| flow.tcp.as_ref()?.limited_by_application),
+        ("sending waited for the receiver's window", |_, tcp| tcp.limited_by_receive_window),
+        ("sending waited for room in the send buffer", |_, tcp| tcp.limited_by_send_buffer),
+        // Of one that keeps to a rate, it is that rate.
+        ("TCP waited for its sender's thread", |record, tcp| {
+            tcp.limited_by_application.filter(|_| offered(record).is_none())
+        }),
     ];
     let told = |(words, share): (&str, Limit)| {
-        let shares: Vec<f64> = group.iter().filter_map(|record| share(flow(record)?)).collect();
+        let shares: Vec<f64> = group.iter().filter_map(|record| share(record, flow(record)?.tcp.as_ref()?)).collect();
         let share = median(&shares).filter(|share| *share >= 0.1)?;
         Some(format!("{words} {} % of the time", figure(share * 100.0, 2)))
     };

@@ -39,7 +39,7 @@ impl Passed {
             Passed::Arrivals { .. } => "taken".to_owned(),
             Passed::Room => "room for more connections and descriptors".to_owned(),
             Passed::Answered { answered, median_s } => {
-                let median = median_s.map(|median| format!(", half of them within {:.0} µs", median * 1e6));
+                let median = median_s.map(|median| format!(", half of them within {}", short(median)));
                 format!(
                     "{answered} {} answered{}",
                     if *answered == 1 { "request" } else { "requests" },
@@ -47,9 +47,10 @@ impl Passed {
                 )
             }
             Passed::Connected { handshake_s } => {
-                let within = handshake_s.map(|within| format!(" in {:.0} µs", within * 1e6)).unwrap_or_default();
+                let within = handshake_s.map(|within| format!(" in {}", short(within))).unwrap_or_default();
                 format!("connects{within}, and full segments pass")
             }
+            Passed::Flows { flows } => format!("requests from each of {flows} ports are answered"),
             Passed::Connections { open } => format!("{open} connections at once"),
             Passed::Size { told_by: None, .. } => "passes whole".to_owned(),
             Passed::Size { octets, told_by: Some(by) } => {
@@ -92,6 +93,15 @@ impl Failed {
             ),
             Failed::Detection { address, detection: Detection::Tentative } => {
                 format!("{address} is not used yet, since duplicate address detection goes on; try again in 2 s")
+            }
+            Failed::Flows { pass } => {
+                let asker = probe.end().map_or("machine", End::name);
+                let all = if let Probe::Flows { flows, .. } = probe { flows } else { 0 };
+                format!(
+                    "flows from {pass} of {all} of the {asker}'s ports pass, and the others never do: something on the way spreads \
+                     flows over several links or routers (ECMP, link aggregation) and one of them is dead, or a filter goes by \
+                     ports; look at each member's link, counters and next hop"
+                )
             }
             Failed::Connections { open } => {
                 let asker = probe.end().map_or("machine", End::name);
@@ -417,6 +427,11 @@ fn dropped(lines: &[LossLine]) -> String {
         );
     }
     text
+}
+
+/// A time that a packet takes there and back, or one that was sent again.
+fn short(seconds: f64) -> String {
+    if seconds < 0.01 { format!("{:.0} µs", seconds * 1e6) } else { format!("{:.0} ms", seconds * 1e3) }
 }
 
 impl Unknown {

@@ -32,6 +32,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         Failed::Size { place: Some(Place::Program { .. }), .. } => step.probe.end().map(End::other),
         Failed::Lost { place: Place::Between { .. } | Place::Back { .. } | Place::Unseen, .. }
         | Failed::Size { .. }
+        | Failed::Flows { .. }
         | Failed::Connections { .. }
         | Failed::Hops { .. } => None,
         Failed::Lost { place: Place::Icmp { end, .. } | Place::Reset { end }, .. } => *end,
@@ -164,6 +165,7 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
             Place::Unseen => ("lost", Likely),
         },
         Failed::Size { .. } => ("packet-size", Likely),
+        Failed::Flows { .. } => ("some-flows", Likely),
         Failed::Connections { .. } => ("connections", Likely),
         Failed::Hops { .. } => ("hops", Sure),
         Failed::Requests { .. } => ("requests", Likely),

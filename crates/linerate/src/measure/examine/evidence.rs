@@ -14,6 +14,8 @@ use linerate_results::join::Route;
 
 /// Where answers come within this time, those of ARP would have come too.
 const SOON_NS: u64 = 100_000_000;
+/// Where a part of what is sent is lost by chance, so many of six are seldom answered of each flow that is answered at all.
+const ENOUGH: u32 = 3;
 /// An agent that has fewer descriptors left cannot open what a trial needs.
 const SPARE_DESCRIPTORS: u64 = 12;
 
@@ -436,6 +438,18 @@ impl Evidence {
     }
 
     /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
+    /// Whether what passes goes by the port that it comes from. `None`: nothing passes, or by chance.
+    pub(super) fn of_flows(&self, asker: End) -> Option<(u16, StepResult)> {
+        let flows = &self.reports[asker].flows;
+        let count = |is: &dyn Fn(u32) -> bool| flows.iter().filter(|answered| is(**answered)).count() as u16;
+        let (all, pass) = (flows.len() as u16, count(&|answered| answered >= ENOUGH));
+        match (pass, count(&|answered| answered == 0)) {
+            (_, 0) if all > 0 => Some((all, StepResult::Passed(Passed::Flows { flows: all }))),
+            (1.., never) if pass + never == all => Some((all, StepResult::Failed(Failed::Flows { pass }))),
+            _ => None,
+        }
+    }
+
     pub(super) fn of_hops(&self, from: End, asked: bool) -> Option<StepResult> {
         let to = from.other();
         let udp = self.reports[from].udp.as_ref()?;
