@@ -177,6 +177,13 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
     budget
 }
 
+/// What counters saw dropped of traffic of any kind.
+pub fn drops_of_any(chain: Chain<'_>) -> Vec<LossLine> {
+    let mut lines = Findings::gather(&Datagrams::default(), chain).into_lines();
+    lines.extend(chain.receiver.benign());
+    lines
+}
+
 /// What counters saw dropped of traffic that is sent again when it is lost; `most`: no more of its packets were.
 pub fn drops_seen(shared_kernel: bool, most: Option<u64>, chain: Chain<'_>) -> LossBudget {
     let datagrams = Datagrams { shared_kernel, ..Datagrams::default() };
@@ -466,12 +473,12 @@ impl Findings {
     }
 
     /// The trial's own sockets know best what they dropped; the counters of Udp are all sockets'. A socket's
-    /// drops include datagrams with a wrong checksum and those that its filter refused (net/ipv4/udp.c,
+    /// drops include datagrams with a wrong checksum and those that a policy or its filter refused (net/ipv4/udp.c,
     /// udp_queue_rcv_one_skb).
     fn prefer_socket_drops(&mut self, drops: u64) {
         let mut rest = drops.saturating_sub(self.get(DropCause::ReceiveBuffer).net);
         let mut apart = 0;
-        for id in [DropCause::Checksum, DropCause::UdpErrors] {
+        for id in [DropCause::Checksum, DropCause::PolicyIn, DropCause::UdpErrors] {
             let own = self.get(id).net.min(rest);
             self.get_mut(id).net = own;
             rest -= own;

@@ -16,6 +16,7 @@
 //! | `irq 38 eth0-rx-0` | /proc/interrupts |
 //! | `softirq NET_RX` | /proc/softirqs, of the machine |
 //! | `arp_cache table_fulls`, `ndisc_cache res_failed` | /proc/net/stat, **of the machine**, not of the namespace |
+//! | `xfrm XfrmInPolBlock` | /proc/net/xfrm_stat: what IPsec's policies and states refuse |
 //! | `nf_conntrack drop` | /proc/net/stat, of the namespace |
 //! | `cpu idle C6 entered`, `cpu too hot, core_throttle_count` | /sys/devices/system/cpu, all CPUs together |
 

@@ -47,6 +47,15 @@ pub(super) fn parse_lines(text: &str) -> Vec<Reading> {
         .collect()
 }
 
+/// Lines `XfrmInPolBlock   17`.
+pub(super) fn parse_names(text: &str) -> Vec<Reading> {
+    let reading = |line: &str| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(reading).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +64,13 @@ mod tests {
     fn check(readings: Vec<Reading>, want: &[(&str, u64)]) {
         let want: Vec<Reading> = want.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         assert_eq!(readings, want);
+    }
+
+    #[test]
+    fn names_and_values() {
+        // Recorded on Linux 6.18, shortened.
+        let text = "XfrmInError             \t0\nXfrmInPolBlock          \t204\nXfrmOutPolBlock\n";
+        check(parse_names(text), &[("XfrmInError", 0), ("XfrmInPolBlock", 204)]);
     }
 
     #[test]

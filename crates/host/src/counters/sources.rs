@@ -107,6 +107,10 @@ pub(super) static SOURCES: &[Source] = &[
     file("/proc/net/snmp", "", snmp::parse_pairs).at(Width::Word, STACK),
     file("/proc/net/netstat", "", snmp::parse_pairs).at(Width::Word, STACK),
     file("/proc/net/snmp6", "", snmp::parse_lines).optional().at(Width::Word, STACK),
+    // Documentation/networking/xfrm/xfrm_proc.rst; what is forwarded counts as received.
+    file("/proc/net/xfrm_stat", "xfrm ", snmp::parse_names)
+        .optional()
+        .at(Width::Word, &[("XfrmOut*", SenderStack), ("*", ReceiverStack)]),
     // Packets that wait for a neighbour's address, or find no room for it.
     file("/proc/net/stat/arp_cache", "arp_cache ", net_stat::neighbours)
         .optional()
@@ -232,6 +236,8 @@ mod tests {
         check("TcpExt RcvPruned", ReceiverSocket);
         check("TcpExt DelayedACKs", ReceiverStack);
         check("nf_conntrack drop", ReceiverStack);
+        check("xfrm XfrmInPolBlock", ReceiverStack);
+        check("xfrm XfrmOutNoStates", SenderStack);
         check("nonsense", Unplaced);
         check("", Unplaced);
     }

@@ -82,7 +82,8 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
         let tcp = order.tcp.map(|port| scope.spawn(move || connect(order, port)));
         let arp = order.arp.then(|| scope.spawn(|| ask_arp(order, next_hop.as_ref(), &links)));
         let flow = |port| scope.spawn(move || datagrams(order, port));
-        let flows: Vec<_> = order.udp.filter(|_| order.flows).into_iter().flat_map(|port| [port; FLOWS]).map(flow).collect();
+        let flows: Vec<_> =
+            order.udp.filter(|_| order.flows).into_iter().flat_map(|port| [port; FLOWS]).map(flow).collect();
         let udp = order.udp.filter(|_| order.sizes.is_empty()).map(|port| datagrams(order, port));
         let sizes = order.udp.filter(|_| !order.sizes.is_empty()).map(|port| sizes(order, port));
         let arp = arp.and_then(|arp| arp.join().ok().flatten());
@@ -445,6 +446,7 @@ mod tests {
             secret: SECRET,
             echo: true,
             arp: true,
+            flows: true,
             udp: Some(udp),
             tcp: Some(tcp),
             connections: 0,
@@ -460,6 +462,7 @@ mod tests {
             report.udp.as_ref().is_some_and(|udp| udp.answered >= ENOUGH && udp.hops_sent == Some(64)),
             "{report:?}"
         );
+        assert!(report.flows.len() == FLOWS && report.flows.iter().all(|answered| *answered >= ENOUGH), "{report:?}");
         assert!(report.echo.as_ref().is_none_or(|echo| echo.answered >= ENOUGH), "{report:?}");
         assert_eq!(report.tcp.map(|tcp| (tcp.reached, tcp.at_once)), Some((TcpReached::Filled, None)));
         let sizes =

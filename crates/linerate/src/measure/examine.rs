@@ -13,7 +13,7 @@ use linerate_control::{ControlError, Pending};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
 use linerate_machine::probe::{ProbeReport, Protocol, Way, WitnessReport};
-use linerate_path::budget::{Chain, LossLine, Seen as SeenDrops, drops_seen};
+use linerate_path::budget::{Chain, LossLine, Seen as SeenDrops, drops_of_any};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{Examination, Failed, Passed, PerEndMtu, Probe, Step, StepResult, Unknown};
 use linerate_results::join::{Conducted, Route};
@@ -649,11 +649,8 @@ pub(crate) fn drops(
     let grown = PerEnd::of(|end| after[end].since(&before[end]));
     let seen = |end: End| SeenDrops::new(end, &grown[end], drivers[end].as_deref());
     let (target, host) = (seen(End::Target), seen(End::Host));
-    let mut lines = drops_seen(false, None, Chain::direct(&host, &target));
-    let back = drops_seen(false, None, Chain::direct(&target, &host));
-    lines.lines.extend(back.lines);
-    lines.lines.extend(lines.benign_drops);
-    lines.lines.extend(back.benign_drops);
-    lines.lines.dedup();
-    lines.lines
+    let mut lines = drops_of_any(Chain::direct(&host, &target));
+    lines.extend(drops_of_any(Chain::direct(&target, &host)));
+    lines.dedup();
+    lines
 }

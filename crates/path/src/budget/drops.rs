@@ -48,6 +48,8 @@ pub enum DropCause {
     MacTx,
     /// The sender's IP discarded them, or had no route.
     SenderIp,
+    /// The sender's IPsec policies or states refused them.
+    PolicyOut,
     /// The sender's IP was asked to send them and transmitted none of them.
     Untransmitted,
     /// They waited for a neighbour's hardware address and had to make room.
@@ -78,6 +80,8 @@ pub enum DropCause {
     DriverDrops,
     /// The receiver's IP discarded them: header, address, route.
     ReceiverIp,
+    /// The receiver's IPsec policies or states refused them.
+    PolicyIn,
     /// Fragments were missing.
     Reassembly,
     /// IP received them, delivered them to nobody and counted no error.
@@ -119,7 +123,7 @@ pub(super) enum Unit {
 /// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
 /// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
-pub(super) const DROPS: [Drop; 28] = [
+pub(super) const DROPS: [Drop; 30] = [
     Drop {
         id: DropCause::Qdisc,
         cause: None,
@@ -158,6 +162,15 @@ pub(super) const DROPS: [Drop; 28] = [
         unit: Whole,
         sources: &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
         includes: &[DropCause::Qdisc, DropCause::TxRing],
+    },
+    Drop {
+        id: DropCause::PolicyOut,
+        cause: None,
+        machine: Sender,
+        stage: Stage::SenderStack,
+        unit: Frames,
+        sources: &[&["xfrm XfrmOut*"]],
+        includes: &[],
     },
     // Of TCP alone: what is refused of a datagram is one of the discards above. [`super::Findings::untransmitted`] reckons it.
     Drop {
@@ -315,6 +328,15 @@ pub(super) const DROPS: [Drop; 28] = [
         ]],
         includes: &[],
     },
+    Drop {
+        id: DropCause::PolicyIn,
+        cause: None,
+        machine: Receiver,
+        stage: Stage::ReceiverStack,
+        unit: Frames,
+        sources: &[&["xfrm XfrmIn*"]],
+        includes: &[],
+    },
     // In fragments and attempts; [`super::Findings::settle_fragments`] turns them into datagrams where it can.
     Drop {
         id: DropCause::Reassembly,
@@ -372,7 +394,7 @@ pub(super) const DROPS: [Drop; 28] = [
         sources: &[&["Udp RcvbufErrors", "Udp6 RcvbufErrors", "Udp MemErrors", "Udp6 MemErrors"]],
         includes: &[],
     },
-    // Every one of UDP's receive errors counts here too; what is left are socket filters and policies
+    // Every one of UDP's receive errors counts here too; what is left are socket filters
     // (net/ipv4/udp.c, udp_queue_rcv_one_skb).
     Drop {
         id: DropCause::UdpErrors,
@@ -381,7 +403,7 @@ pub(super) const DROPS: [Drop; 28] = [
         stage: Stage::ReceiverStack,
         unit: Whole,
         sources: &[&["Udp InErrors", "Udp6 InErrors"]],
-        includes: &[DropCause::Checksum, DropCause::ReceiveBuffer],
+        includes: &[DropCause::PolicyIn, DropCause::Checksum, DropCause::ReceiveBuffer],
     },
     Drop {
         id: DropCause::TcpErrors,

@@ -229,6 +229,7 @@ impl LossLine {
             Some(DropCause::RedirectQueue) => {
                 " (packets are redirected there on the way in, as through a board's receive queue)"
             }
+            Some(DropCause::PolicyIn | DropCause::PolicyOut) => " (IPsec)",
             Some(DropCause::UdpErrors) => " (a socket's filter, or a policy)",
             _ => "",
         });

@@ -29,7 +29,7 @@ struct Meaning {
 const FILTERED: &[DropCause] = &[DropCause::Undelivered, DropCause::NotForwarded, DropCause::SenderIp];
 
 /// The first that fits the name and the machine.
-const REASONS: [Meaning; 39] = [
+const REASONS: [Meaning; 41] = [
     reason("SOCKET_RCVBUFF", Receiver, Stage::ReceiverSocket, &[DropCause::ReceiveBuffer]),
     reason("PROTO_MEM", Receiver, Stage::ReceiverSocket, &[DropCause::ReceiveBuffer, DropCause::UdpErrors]),
     reason("SOCKET_FILTER", Receiver, Stage::ReceiverStack, &[DropCause::UdpErrors]),
@@ -52,6 +52,8 @@ const REASONS: [Meaning; 39] = [
     reason("DUP_FRAG", Receiver, Stage::ReceiverStack, &[]),
     reason("NETFILTER_DROP", Receiver, Stage::ReceiverStack, FILTERED),
     reason("NETFILTER_DROP", Sender, Stage::SenderStack, &[DropCause::SenderIp, DropCause::Untransmitted]),
+    reason("XFRM_POLICY", Receiver, Stage::ReceiverStack, &[DropCause::PolicyIn, DropCause::UdpErrors]),
+    reason("XFRM_POLICY", Sender, Stage::SenderStack, &[DropCause::PolicyOut]),
     reason("XDP", Receiver, Stage::SoftirqBacklog, &[DropCause::Xdp]),
     // What the kernel gives no reason for, or no old kernel any, by the function that dropped it (net/core/dev.c,
     // net/netfilter/core.c).

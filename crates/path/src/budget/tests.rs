@@ -242,6 +242,15 @@ fn the_trials_own_sockets_know_best() {
 }
 
 #[test]
+fn what_a_policy_refuses_is_counted_three_times_and_is_one_line() {
+    let receiver = [(Stage::ReceiverStack, "xfrm XfrmInPolBlock", 40), (Stage::ReceiverStack, "Udp InErrors", 40)];
+    let drops = Datagrams { socket_drops: Some(40), ..lost(200, 160) };
+    let budget = check(drops, &[], &receiver, &[(Stage::ReceiverStack, 40)], 0);
+    assert_eq!(budget.lines[0].evidence(), "target: xfrm XfrmInPolBlock 40 (IPsec)");
+    assert_eq!(budget.disagreements.len(), 0);
+}
+
+#[test]
 fn counters_that_explain_too_much_are_said_to() {
     let receiver = [(Stage::ReceiverStack, "Udp NoPorts", 12)];
     let budget = check(lost(10, 0), &[], &receiver, &[(Stage::ReceiverStack, 12)], -2);

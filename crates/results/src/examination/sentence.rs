@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind, TcpReached};
 use linerate_path::budget::LossLine;
+use linerate_path::stage::Stage;
 
 use super::{Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Unknown};
 
@@ -153,7 +154,7 @@ impl Failed {
                 probe.end().map_or("machine", End::name)
             ),
             Failed::Lost { from, is_answer, place, everything, drops, dscp } => {
-                let mut text = lost(probe, *from, *is_answer, place, *everything);
+                let mut text = lost(probe, *from, *is_answer, place, *everything, drops);
                 if let Some(dscp) = dscp {
                     let _ = write!(text, "; without dscp={dscp} they pass: look for a rule that goes by it");
                 }
@@ -247,7 +248,7 @@ fn arrivals(probe: Probe, interface: &str, filter: Option<u8>, back_by: Option<&
     }
 }
 
-fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: bool) -> String {
+fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: bool, drops: &[LossLine]) -> String {
     let to = from.other();
     let what = match probe {
         _ if everything => "packets".to_owned(),
@@ -255,8 +256,12 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
         Probe::Echo { .. } if is_answer => "ICMP echo replies".to_owned(),
         probe => probe.packets().to_owned(),
     };
+    let is_counted = |end: End, stage: Stage| drops.iter().any(|line| (line.end, line.stage) == (end.into(), stage));
     let input = |end: End| format!("the {end}'s input filter (nft list ruleset, iptables -nvL INPUT)");
     match place {
+        Place::Refused { refusal: Refusal::NotPermitted } if is_counted(from, Stage::SenderStack) => {
+            format!("the {from} refuses to send {what} to the {to} (EPERM)")
+        }
         Place::Refused { refusal: Refusal::NotPermitted } => format!(
             "the {from} refuses to send {what} to the {to} (EPERM): a rule of its own output filter does (nft list ruleset, \
              iptables -nvL OUTPUT)"
@@ -349,6 +354,10 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
                      them: {} or rp_filter drops them",
                     input(to)
                 ),
+                // The counters that say who it was come behind.
+                None if is_counted(to, Stage::ReceiverStack) => {
+                    format!("{what} from the {from} arrive at the {to}'s {interface} and no socket gets them")
+                }
                 None => format!(
                     "{what} from the {from} arrive at the {to}'s {interface} and no socket gets them: {} drops them, and says \
                      nothing",

@@ -12,6 +12,7 @@ use linerate_machine::profile::{Function, KERNEL, Stack};
 use linerate_path::budget::{Between, Chain, Datagrams, Seen, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted};
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
@@ -176,6 +177,13 @@ fn losses() -> Vec<FaultCase> {
             socket_drops(r, 84_000);
             let threads = r.target.threads.as_mut().expect("they are told");
             (threads.system_s, threads.run_delay_s) = (1.95, Some(0.01));
+        }),
+        case("an IPsec policy for half a second", "stack-drops", &["outage"], udp(Rx, 300, 250.0), |r| {
+            let lost = lose(r, 4_250);
+            r.target.counters.add(Stage::ReceiverStack, "xfrm XfrmInPolBlock", lost);
+            r.target.counters.add(Stage::ReceiverStack, "Udp InErrors", lost);
+            let what = Happening::Stall { direction: Some(Rx), lost_share: Some(1.0) };
+            r.events = vec![Event { at_s: 0.2, for_s: Some(0.33), within_s: 0.05, end: None, what }];
         }),
         case("a socket buffer of 8 KiB", "small-buffer", &["receive-buffer"], udp(Rx, 300, 200.0), |r| {
             socket_drops(r, 17_000);

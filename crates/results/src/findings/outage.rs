@@ -1,6 +1,8 @@
 //! Nothing passed for a while, or from a moment on, though no link was down.
 //! Knows events; a carrier that was lost is another rule.
 
+use linerate_path::budget::{DropCause, LossLine};
+use linerate_path::stage::Stage;
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::spec::Workload;
 
@@ -50,6 +52,18 @@ fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
 /// sent than is lost again.
 fn counted_elsewhere(case: &Case<'_>) -> bool {
     case.is(Workload::TcpStream) && case.missing().is_some_and(|missing| 2 * case.drops_seen() >= missing.max(2))
+}
+
+fn explains(case: &Case<'_>) -> &'static [&'static str] {
+    let is_reckoned = |line: &LossLine| matches!(line.cause, Some(DropCause::Undelivered | DropCause::Untransmitted));
+    let is_counted = |stage: Stage| {
+        let at = case.lost_at(stage).filter(|at| at.part >= MOST_OF_THEM && !at.any(is_reckoned));
+        at.is_some_and(|at| case.sure_of(&at) == Sureness::Sure)
+    };
+    match [Stage::SenderStack, Stage::ReceiverStack].into_iter().any(is_counted) {
+        true => &EXPLAINS[1..],
+        false => &EXPLAINS,
+    }
 }
 
 /// Whether so many time-outs in a row as each silence of requests over UDP takes are to be expected of the requests that were lost
@@ -123,7 +137,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because_of(near(case, first.at_s))
             .because_of(case.short())
             .wrong_if("It is wrong if no slice is without arrivals in the next trial, and as much is lost.")
-            .explains(if by_loss { &[] } else { &EXPLAINS }),
+            .explains(if by_loss { &[] } else { explains(case) }),
     )
 }
 
@@ -133,9 +147,10 @@ const REQUEST_TIMEOUT_S: f64 = 1.0;
 const IMPROBABLE: f64 = 0.02;
 /// What an outage looks like besides.
 const EXPLAINS: [&str; 12] = [
+    // Where the stack itself does not count why.
+    "stack-drops",
     "unaccounted",
     "lossy-path",
-    "stack-drops",
     "neighbours",
     "retransmission-timeout",
     "receive-window",
@@ -180,7 +195,7 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
             .because(format!("the trial went on for {} s", tidy(case.span_s()? - first.at_s)))
             .because_of(near(case, first.at_s))
             .wrong_if("It is wrong if the flow brings as much to its end in the next trial.")
-            .explains(if by_loss { &[] } else { &EXPLAINS }),
+            .explains(if by_loss { &[] } else { explains(case) }),
     )
 }
 

@@ -33,6 +33,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let why = match () {
         () if counted("InCsumErrors") || at.any(is_damaged_tcp) => "its checksums were wrong",
+        () if at.any(|line| matches!(line.cause, Some(DropCause::PolicyIn | DropCause::PolicyOut))) => {
+            "its IPsec policies or states refused it (ip xfrm policy, ip xfrm state)"
+        }
         () if counted("NoPorts") => "nobody listened at the port",
         () if counted("unresolved_discards") || at.any(|line| line.has_reason("NEIGH_*")) => {
             "its neighbour's hardware address was not known"
