@@ -17,6 +17,7 @@ use std::str::FromStr;
 use linerate_machine::end::Direction;
 use linerate_machine::units::OfferedLoad;
 use linerate_machine::words;
+use linerate_stats::median;
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::search::Found;
 use linerate_trial::search::goal::{BadGoal, Goal};
@@ -30,6 +31,10 @@ use stages::Stage;
 
 /// A result so near to what the tester itself can do, as a part of that, says nothing of the path.
 const NEAR_TESTER: f64 = 0.97;
+/// What loses less is no limit of rate.
+const FEW: f64 = 0.05;
+/// At so many times the load that a limit of rate lets pass, three of four are lost.
+const FAR: f64 = 4.0;
 
 /// What a search was asked for. Loads in bits of payload per second, of frames with their FCS, in each direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -243,6 +248,13 @@ pub enum SearchDoubt {
     },
     /// Trials seemed to have lost what then arrived late, so that they were carried on to their end from then on.
     LateArrivals,
+    /// Some are lost at loads far above the bound too, and no more than there.
+    LossAtAnyLoad {
+        /// The middle one of the shares that were lost.
+        loss_ratio: f64,
+        /// The least and the highest of these loads, bits of payload per second.
+        loads_bps: [f64; 2],
+    },
     /// The load that was too much was tried while other programs, or other guests of a hypervisor, used the CPUs of an end.
     BusyTester,
 }
@@ -255,6 +267,7 @@ impl SearchDoubt {
             SearchDoubt::DeepBuffer { .. } => "deep-buffer",
             SearchDoubt::TesterLimit { .. } => "tester-limit",
             SearchDoubt::LateArrivals => "late-arrivals",
+            SearchDoubt::LossAtAnyLoad { .. } => "loss-at-any-load",
             SearchDoubt::BusyTester => "busy-tester",
         }
     }
@@ -347,7 +360,24 @@ impl Searched {
         let limit = limit.filter(|limit| reached.is_some_and(|bps| bps >= limit * NEAR_TESTER));
         let tester = limit.map(|bps| SearchDoubt::TesterLimit { bps });
         let late = self.has_late_arrivals.then_some(SearchDoubt::LateArrivals);
-        [irregular, deep, tester, late, self.busy_tester(found)].into_iter().flatten().collect()
+        [irregular, deep, tester, late, self.loss_at_any_load(found), self.busy_tester(found)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// What carries so much, and no more, loses most of a load that is a multiple of it.
+    fn loss_at_any_load(&self, found: &Found) -> Option<SearchDoubt> {
+        let far = found.upper? * FAR;
+        let is_few = |tried: &&Tried| {
+            let is_lost = tried.loss_ratio.is_some_and(|loss| loss < FEW && !found.goal.forgives(loss));
+            tried.step.purpose == Purpose::Bound && tried.step.load_bps >= far && is_lost && !tried.ended_early
+        };
+        let lost: Vec<&Tried> = self.tried.iter().filter(is_few).collect();
+        let shares: Vec<f64> = lost.iter().filter_map(|tried| tried.loss_ratio).collect();
+        let loads = || lost.iter().map(|tried| tried.step.load_bps);
+        let loads_bps = [loads().reduce(f64::min)?, loads().reduce(f64::max)?];
+        (lost.len() > 1).then_some(SearchDoubt::LossAtAnyLoad { loss_ratio: median(&shares)?, loads_bps })
     }
 
     /// A trial that ended early is too short to tell of CPUs: those around it do.

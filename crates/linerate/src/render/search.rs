@@ -313,6 +313,13 @@ fn doubt_sentence(doubt: &SearchDoubt, asked: &SearchAsked) -> Option<String> {
              only be late."
                 .to_owned()
         }
+        SearchDoubt::LossAtAnyLoad { loss_ratio, loads_bps: [least, most] } => format!(
+            "{} % was lost at loads from {} to {} too: by chance, or because an end gets no CPU, not because of the load; linerate \
+             explain says of such a trial where.",
+            percent(*loss_ratio),
+            load(asked, *least),
+            load(asked, *most)
+        ),
         SearchDoubt::BusyTester => {
             "What was found to be too much was tried while other programs used the CPUs of an end: the path may carry more; end \
              them and search again."

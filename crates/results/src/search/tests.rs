@@ -176,6 +176,32 @@ fn what_was_too_much_on_a_busy_machine_is_doubted() {
 }
 
 #[test]
+fn what_is_lost_at_any_load_is_no_limit_of_rate() {
+    let found_with = |chance: f64| {
+        let mut replay = Replay::new(asked()).unwrap();
+        for number in 0..500 {
+            let Some(step) = replay.ask() else { break };
+            let mut record = record(number, &asked(), &step, f64::INFINITY);
+            let loss = &mut record.result.as_mut().unwrap().flow.loss_ratio;
+            *loss = loss.map(|loss| 1.0 - (1.0 - loss) * (1.0 - chance));
+            replay.heard(&step, &record);
+        }
+        replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new())
+    };
+    let found = found_with(0.002);
+    let of = |goal: usize| found.doubts(&found.found[goal]);
+    let said = of(0).into_iter().find_map(|doubt| match doubt {
+        SearchDoubt::LossAtAnyLoad { loss_ratio, loads_bps } => Some((loss_ratio, loads_bps)),
+        _ => None,
+    });
+    let (loss_ratio, [least, most]) = said.unwrap();
+    assert!((loss_ratio - 0.002).abs() < 1e-9 && least < 6e6 && most > 40e6, "{loss_ratio} {least} {most}");
+    assert!(of(1).is_empty(), "{:?}", of(1));
+    let found = found_with(0.0);
+    assert!(found.doubts(&found.found[0]).is_empty());
+}
+
+#[test]
 fn what_nobody_can_have_searched_is_no_search() {
     let (_, mut records) = carried_out(asked(), f64::INFINITY);
     for record in &mut records {
