@@ -404,9 +404,9 @@ pub struct ProbeOrder {
     /// The witness's port for datagrams.
     #[serde(default)]
     pub udp: Option<u16>,
-    /// Datagrams to that port from several ports of this machine too.
+    /// Instead of from one port of this machine, from so many, 16 at most.
     #[serde(default)]
-    pub flows: bool,
+    pub flows: u16,
     /// The witness's port for connections.
     #[serde(default)]
     pub tcp: Option<u16>,

@@ -161,7 +161,7 @@ pub struct ProbeReport {
     pub echo: Option<Tried>,
     /// Datagrams that ask for an answer.
     pub udp: Option<Tried>,
-    /// The same from several ports at once: how many of each were answered, of six at most; three are enough.
+    /// The same from several ports at once: how many of each one's were answered, of six at most; three are enough.
     pub flows: Vec<u32>,
     /// A connection.
     pub tcp: Option<TcpTried>,

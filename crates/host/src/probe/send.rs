@@ -20,8 +20,8 @@ use crate::traffic::socket_options::set_dscp;
 
 /// Sizes that one order tries at most.
 pub const MOST_SIZES: usize = 20;
-/// So many ports datagrams come from: of two ways that flows are spread over, each has some of them but once in 30,000 times.
-const FLOWS: usize = 16;
+/// Ports that datagrams come from at most.
+const MOST_FLOWS: u16 = 16;
 /// When requests are sent, until enough are answered. The first may wait for ARP.
 const SENT_AT_MS: [u64; 6] = [0, 5, 10, 100, 300, 600];
 const ENOUGH: u32 = 3;
@@ -57,8 +57,8 @@ pub struct Order<'a> {
     pub arp: bool,
     /// The port of the witness of datagrams.
     pub udp: Option<u16>,
-    /// Datagrams to it from several ports too.
-    pub flows: bool,
+    /// From so many ports, instead of from one: how many of each are answered.
+    pub flows: u16,
     /// The port of the witness of connections.
     pub tcp: Option<u16>,
     /// Connections that are to be open at once.
@@ -81,17 +81,22 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
         let echo = order.echo.then(|| scope.spawn(|| echo(order)));
         let tcp = order.tcp.map(|port| scope.spawn(move || connect(order, port)));
         let arp = order.arp.then(|| scope.spawn(|| ask_arp(order, next_hop.as_ref(), &links)));
-        let flow = |port| scope.spawn(move || datagrams(order, port));
-        let flows: Vec<_> =
-            order.udp.filter(|_| order.flows).into_iter().flat_map(|port| [port; FLOWS]).map(flow).collect();
-        let udp = order.udp.filter(|_| order.sizes.is_empty()).map(|port| datagrams(order, port));
+        let from = |port: u16, times: [u64; 6]| datagrams(order, port, times);
+        let udp = order.udp.filter(|_| order.sizes.is_empty() && order.flows == 0).map(|port| from(port, SENT_AT_MS));
+        let flow = |flow: u16| order.udp.map(|port| scope.spawn(move || from(port, apart(flow))));
+        let flows: Vec<_> = (0..order.flows.min(MOST_FLOWS)).filter_map(flow).collect();
         let sizes = order.udp.filter(|_| !order.sizes.is_empty()).map(|port| sizes(order, port));
         let arp = arp.and_then(|arp| arp.join().ok().flatten());
         let [answer_for_next_hop, answer_for_own] = arp.clone().unwrap_or_default();
         ProbeReport {
             echo: echo.and_then(|echo| echo.join().ok().flatten()),
             udp,
-            flows: flows.into_iter().filter_map(|flow| Some(flow.join().ok()?.answered)).collect(),
+            // One without a socket of its own tells nothing.
+            flows: flows
+                .into_iter()
+                .filter_map(|flow| flow.join().ok().filter(|tried| tried.sent > 0))
+                .map(|tried| tried.answered)
+                .collect(),
             tcp: tcp.and_then(|tcp| tcp.join().ok()),
             sizes: sizes.unwrap_or_default(),
             answer_for_next_hop,
@@ -146,15 +151,28 @@ fn open(order: &Order<'_>, kind: Type, protocol: Protocol, port: u16) -> io::Res
     Ok(socket)
 }
 
-/// Requests on a connected socket, until enough are answered. `make` makes one of this number, `number` reads an answer's.
-fn ask(socket: &Socket, is_ipv4: bool, make: impl Fn(u32) -> Vec<u8>, number: impl Fn(&[u8]) -> Option<u32>) -> Tried {
+/// When a flow's requests are sent: in another order each time, so that what passes but a few does not pass the same ones.
+fn apart(flow: u16) -> [u64; 6] {
+    let scattered = u32::from(flow + 1).wrapping_mul(0x9e37_79b9);
+    let rounds: [(u64, u32); 6] = [(0, 27), (40, 22), (80, 17), (160, 12), (320, 7), (600, 2)];
+    rounds.map(|(at_ms, bits)| at_ms + u64::from(scattered >> bits & 31))
+}
+
+/// Requests on a connected socket at these times, until enough are answered. `make` makes one of this number, `number` reads an answer's.
+fn ask(
+    socket: &Socket,
+    is_ipv4: bool,
+    at_ms: [u64; 6],
+    make: impl Fn(u32) -> Vec<u8>,
+    number: impl Fn(&[u8]) -> Option<u32>,
+) -> Tried {
     let mut tried = Tried { hops_sent: hops_of(&SockRef::from(socket), is_ipv4), ..Tried::default() };
     let began = Instant::now();
     let mut sent_at: Vec<Instant> = Vec::new();
     let mut times: Vec<u64> = Vec::new();
     let mut octets = [0; 2048];
     while tried.answered < ENOUGH && began.elapsed() < PATIENCE {
-        let next = SENT_AT_MS.get(sent_at.len()).map(|at| Duration::from_millis(*at));
+        let next = at_ms.get(sent_at.len()).map(|at| Duration::from_millis(*at));
         if next.is_some_and(|next| began.elapsed() >= next) {
             let request = make(sent_at.len() as u32);
             sent_at.push(Instant::now());
@@ -165,7 +183,7 @@ fn ask(socket: &Socket, is_ipv4: bool, make: impl Fn(u32) -> Vec<u8>, number: im
                 Err(error) => note(&mut tried, refusal(&error)),
             }
         }
-        let next = SENT_AT_MS.get(sent_at.len()).map_or(PATIENCE, |at| Duration::from_millis(*at));
+        let next = at_ms.get(sent_at.len()).map_or(PATIENCE, |at| Duration::from_millis(*at));
         let wait = next.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
         if sys::poll::wait_readable(socket, wait).is_err() {
             break;
@@ -259,7 +277,7 @@ fn echo(order: &Order<'_>) -> Option<Tried> {
         (*octets.first()? == answers).then_some(())?;
         Some(read(octets.get(8..)?, &order.secret)?.0)
     };
-    Some(ask(&socket, is_ipv4, make, number))
+    Some(ask(&socket, is_ipv4, SENT_AT_MS, make, number))
 }
 
 /// RFC 1071.
@@ -272,7 +290,7 @@ fn checksum(octets: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-fn datagrams(order: &Order<'_>, port: u16) -> Tried {
+fn datagrams(order: &Order<'_>, port: u16, at_ms: [u64; 6]) -> Tried {
     let is_ipv4 = order.local.is_ipv4();
     let socket = match open(order, Type::DGRAM, Protocol::UDP, port) {
         Ok(socket) => socket,
@@ -280,7 +298,7 @@ fn datagrams(order: &Order<'_>, port: u16) -> Tried {
     };
     mark(&socket, order);
     let number = |octets: &[u8]| read(octets, &order.secret).filter(|(_, is_answer)| *is_answer).map(|(one, _)| one);
-    ask(&socket, is_ipv4, |number| message(&order.secret, number, false).to_vec(), number)
+    ask(&socket, is_ipv4, at_ms, |number| message(&order.secret, number, false).to_vec(), number)
 }
 
 fn connect(order: &Order<'_>, port: u16) -> TcpTried {
@@ -446,8 +464,8 @@ mod tests {
             secret: SECRET,
             echo: true,
             arp: true,
-            flows: true,
             udp: Some(udp),
+            flows: 0,
             tcp: Some(tcp),
             connections: 0,
             sizes: &[],
@@ -462,9 +480,11 @@ mod tests {
             report.udp.as_ref().is_some_and(|udp| udp.answered >= ENOUGH && udp.hops_sent == Some(64)),
             "{report:?}"
         );
-        assert!(report.flows.len() == FLOWS && report.flows.iter().all(|answered| *answered >= ENOUGH), "{report:?}");
         assert!(report.echo.as_ref().is_none_or(|echo| echo.answered >= ENOUGH), "{report:?}");
         assert_eq!(report.tcp.map(|tcp| (tcp.reached, tcp.at_once)), Some((TcpReached::Filled, None)));
+        let report = probe(&Order { flows: 9, echo: false, arp: false, tcp: None, ..order.clone() });
+        assert!(report.flows.iter().all(|answered| *answered >= ENOUGH), "{report:?}");
+        assert_eq!((report.flows.len(), report.udp), (9, None));
         let sizes =
             probe(&Order { sizes: &[1500, 60, 200_000], echo: false, arp: false, tcp: None, ..order.clone() }).sizes;
         assert_eq!(sizes.iter().map(|one| one.sent).collect::<Vec<_>>(), [1, 1, 0], "{sizes:?}");

@@ -35,6 +35,8 @@ const PROBE_TIME: Duration = Duration::from_secs(5);
 const SIZES_END: Duration = Duration::from_millis(4200);
 /// How long the answers to packets of one size are waited for: the least, and the most.
 const SIZE_TIME: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(900)];
+/// So many ports datagrams come from: of two ways that flows are spread over, each has some of them but once in 30,000 times.
+const FLOWS: u16 = 16;
 /// The loopback's packets are larger than any that a trial sends.
 const LARGEST: u32 = 65_000;
 /// What a trial needed: of all that does not pass, what explains its failure.
@@ -314,6 +316,7 @@ impl Examiner<'_> {
             heard: PerEnd::default(),
             ports: PerEnd::default(),
             drops: Vec::new(),
+            flows: PerEnd::default(),
             refused: Vec::new(),
             plain: None,
         };
@@ -345,7 +348,6 @@ impl Examiner<'_> {
                     echo: true,
                     arp: !self.pair.is_one(),
                     udp: ports.map(|ports| ports.0),
-                    flows: true,
                     tcp: ports.map(|ports| ports.1),
                     connections: self.scope.filter(|scope| scope.asker == end).map_or(0, |scope| scope.connections),
                     hops: self.scope.and_then(|scope| scope.hops),
@@ -361,10 +363,30 @@ impl Examiner<'_> {
             evidence.heard = self.heard()?;
         }
         evidence.drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
+        if listening {
+            // Packets and drops are counted until here: these are others.
+            evidence.flows = self.flows(&evidence, interfaces, secret)?;
+        }
         if listening && dscp != 0 && !evidence.is_all_answered() {
             evidence.plain = Some(self.plain(&evidence, interfaces, secret, dscp)?);
         }
         Ok(evidence)
+    }
+
+    /// How many datagrams from each of several ports are answered: something on the way may go by the port.
+    fn flows(
+        &self,
+        evidence: &Evidence,
+        interfaces: &PerEnd<Option<String>>,
+        secret: Secret,
+    ) -> Result<PerEnd<Vec<u32>>, TrialError> {
+        let probes = self.ask(|end| {
+            let (udp, _) = evidence.ports[end.other()];
+            let order = self.order(evidence, end, interfaces, secret);
+            Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), flows: FLOWS, ..order })))
+        });
+        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
+        Ok(PerEnd { target: report_of(target?).flows, host: report_of(host?).flows })
     }
 
     /// The same without the trial's code point: something on the way may go by it.
@@ -393,7 +415,7 @@ impl Examiner<'_> {
             echo: false,
             arp: false,
             udp: None,
-            flows: false,
+            flows: 0,
             tcp: None,
             connections: 0,
             sizes: Vec::new(),
@@ -461,24 +483,20 @@ impl Examiner<'_> {
                 self.say(Probe::Hops { from }, came);
             }
         }
-        for asker in [End::Host, End::Target].into_iter().filter(|end| able[*end]) {
-            let came = evidence.of_echo(asker, both);
-            self.say(Probe::Echo { asker }, came);
-        }
         for asker in [End::Host, End::Target] {
             if let Some((flows, came)) = evidence.of_flows(asker) {
                 self.say(Probe::Flows { asker, flows }, came);
             }
+        }
+        for asker in [End::Host, End::Target].into_iter().filter(|end| able[*end]) {
+            let came = evidence.of_echo(asker, both);
+            self.say(Probe::Echo { asker }, came);
         }
         Ok(())
     }
 
     fn transports(&mut self, evidence: &Evidence, transport: Protocol) {
         for asker in [End::Host, End::Target] {
-            // Of flows of which some pass, what the packets at the interfaces say is not this one's.
-            if transport == Protocol::Udp && matches!(evidence.of_flows(asker), Some((_, StepResult::Failed(_)))) {
-                continue;
-            }
             let came = evidence.of_transport(transport, asker);
             self.say(Probe::Transport { transport, asker }, came);
         }

@@ -132,7 +132,7 @@ impl Middle {
                 echo: true,
                 arp: false,
                 udp: None,
-                flows: false,
+                flows: 0,
                 tcp: None,
                 connections: 0,
                 sizes: Vec::new(),

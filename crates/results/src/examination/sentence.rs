@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use linerate_machine::end::{End, PerEnd};
+use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind, TcpReached};
-use linerate_path::budget::LossLine;
+use linerate_path::budget::{DropCause, LossLine};
 use linerate_path::stage::Stage;
 
 use super::{Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Unknown};
@@ -256,10 +256,11 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
         Probe::Echo { .. } if is_answer => "ICMP echo replies".to_owned(),
         probe => probe.packets().to_owned(),
     };
-    let is_counted = |end: End, stage: Stage| drops.iter().any(|line| (line.end, line.stage) == (end.into(), stage));
+    let is_policy = |line: &LossLine| line.end == Party::from(from) && line.cause == Some(DropCause::PolicyOut);
+    let is_counted = |line: &LossLine| line.end == Party::from(to) && line.stage == Stage::ReceiverStack;
     let input = |end: End| format!("the {end}'s input filter (nft list ruleset, iptables -nvL INPUT)");
     match place {
-        Place::Refused { refusal: Refusal::NotPermitted } if is_counted(from, Stage::SenderStack) => {
+        Place::Refused { refusal: Refusal::NotPermitted } if drops.iter().any(is_policy) => {
             format!("the {from} refuses to send {what} to the {to} (EPERM)")
         }
         Place::Refused { refusal: Refusal::NotPermitted } => format!(
@@ -355,7 +356,7 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
                     input(to)
                 ),
                 // The counters that say who it was come behind.
-                None if is_counted(to, Stage::ReceiverStack) => {
+                None if drops.iter().any(is_counted) => {
                     format!("{what} from the {from} arrive at the {to}'s {interface} and no socket gets them")
                 }
                 None => format!(

@@ -27,6 +27,8 @@ pub(super) struct Evidence {
     pub(super) heard: PerEnd<WitnessReport>,
     pub(super) ports: PerEnd<(u16, u16)>,
     pub(super) drops: Vec<LossLine>,
+    /// Of each end, by port: how many datagrams were answered.
+    pub(super) flows: PerEnd<Vec<u32>>,
     /// Ends that have no socket for the other's probes, and why.
     pub(super) refused: Vec<(End, String)>,
     /// Where not all was answered and the trial has a code point.
@@ -440,7 +442,7 @@ impl Evidence {
     /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
     /// Whether what passes goes by the port that it comes from. `None`: nothing passes, or by chance.
     pub(super) fn of_flows(&self, asker: End) -> Option<(u16, StepResult)> {
-        let flows = &self.reports[asker].flows;
+        let flows = &self.flows[asker];
         let count = |is: &dyn Fn(u32) -> bool| flows.iter().filter(|answered| is(**answered)).count() as u16;
         let (all, pass) = (flows.len() as u16, count(&|answered| answered >= ENOUGH));
         match (pass, count(&|answered| answered == 0)) {
