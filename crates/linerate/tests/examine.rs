@@ -752,3 +752,28 @@ fn lost_handshakes_of_many_flows_do_not_add_up() {
     let ran = Running::start(command).wait(IN_TIME);
     assert!(ran.status.success(), "{ran:#?}");
 }
+
+/// Of flows that die long before the end, those that go on have their figures.
+#[test]
+fn a_member_that_dies_costs_its_flows_alone() {
+    if !may() {
+        return;
+    }
+    let net = Net::new(Kind::Routed);
+    let bench = Bench::bare("examine-member");
+    let arguments = ["run", "udp-stream", "--set", "streams=16", "--set", "rate=1M", "--set", "direction=rx"];
+    let mut command = net.command(&bench, &arguments);
+    command.args(["--set", "duration=9s"]);
+    let running = Running::start(command);
+    std::thread::sleep(Duration::from_millis(3500));
+    net.shell(nft!("M", "forward", "iifname p0 udp sport & 2 == 2 drop"));
+    let ran = running.wait(IN_TIME);
+    assert!(ran.status.success(), "{ran:#?}");
+    let record = bench.records().pop().unwrap();
+    let first = findings(&record).into_iter().next();
+    assert_eq!(first.and_then(|first| first.kind), Some("some-flows"), "{record:#?}");
+    let (lost, through) = record.result.map(|result| (result.flow.loss_ratio, result.flow.throughput_bps)).unwrap();
+    // Some of 16 die after a good third of the time.
+    let (lost, through) = (lost.unwrap(), through.unwrap());
+    assert!((0.03..0.75).contains(&lost) && (lost + through / 16e6 - 1.0).abs() < 0.03, "{lost} {through}");
+}

@@ -15,7 +15,7 @@ use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::event::Event;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{CpuSlice, Slice};
-use linerate_trial::spec::Spec;
+use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::timeline::Timeline;
 use socket2::{SockAddr, Socket};
 
@@ -179,9 +179,7 @@ impl Sampler {
         let ip = |address: io::Result<SockAddr>| Some(address.ok()?.as_socket()?.ip());
         self.addresses = self.addresses.or_else(|| ip(socket.local_addr()).zip(ip(socket.peer_addr())));
         let sends = flow.source == self.end;
-        let tcp = (flow.workload == linerate_trial::spec::Workload::TcpStream && sends)
-            .then(|| socket.try_clone())
-            .transpose()?;
+        let tcp = (flow.workload == Workload::TcpStream && sends).then(|| socket.try_clone()).transpose()?;
         self.watched.push(Watched {
             flow,
             tcp,
@@ -250,7 +248,8 @@ impl Sampler {
                     }
                 }
             }
-            if self.stalled(now, &mut sampled) {
+            let is_over = span.as_ref().is_some_and(|span| span.over);
+            if self.stalled(now, is_over, &mut sampled) {
                 self.clock.stop();
             }
             if span.is_some() && self.has_lost_too_much(now) {
@@ -395,18 +394,23 @@ impl Sampler {
         self.patience_ns = self.patience_ns.saturating_add(silence.as_nanos() as u64);
     }
 
-    /// Whether nothing has moved for too long, in any flow.
-    fn stalled(&mut self, now: u64, sampled: &mut Sampled) -> bool {
+    /// Whether it is a trial whose receivers wait for a mark of its end, over a way that may lose it.
+    fn is_marked(&self) -> bool {
+        matches!(self.spec.workload, Workload::UdpStream | Workload::Frames) && !self.is_served
+    }
+
+    /// Whether nothing has moved for too long, in any flow that must go on; `is_over`: all of the time has been measured.
+    fn stalled(&mut self, now: u64, is_over: bool, sampled: &mut Sampled) -> bool {
         if sampled.stalled.is_some() || self.clock.stopped() {
             return false;
         }
         self.catch_up(now);
         // A thread that has ended holds its ledger no more; it cannot stall.
         let still = self.watched.iter().filter(|watched| Arc::strong_count(&watched.ledger) > 1);
-        let Some(silent_ns) = still.map(|watched| now.saturating_sub(watched.moved_ns)).max() else { return false };
-        if silent_ns < self.patience_ns {
-            return false;
-        }
+        let silent = still.map(|watched| now.saturating_sub(watched.moved_ns));
+        // A receiver that waits for a mark ends by itself some time after the trial's time; of many, some may go on till then.
+        let silent_ns = if self.is_marked() { silent.min().filter(|_| !is_over) } else { silent.max() };
+        let Some(silent_ns) = silent_ns.filter(|silent_ns| *silent_ns >= self.patience_ns) else { return false };
         let is_down = |interface: &&String| interfaces::carrier(interface) == Some(false);
         let no_carrier = self.interface.as_ref().filter(is_down).map(|interface| (self.end, interface.clone()));
         sampled.stalled = Some(TrafficError::Stalled { silent_s: silent_ns as f64 / 1e9, no_carrier });
