@@ -488,6 +488,14 @@ mod tests {
     }
 
     #[test]
+    fn a_shaper_in_the_middle_is_named() {
+        let first = &findings(&record_of("a shaper of the router in the middle"))[0];
+        assert!(first.sentence.starts_with("The middle's tbf at p0 keeps to a rate"), "{first:#?}");
+        assert_eq!(first.machine, Some(Party::Middle));
+        assert_eq!(first.tries[0].name, "middle.qdisc");
+    }
+
+    #[test]
     fn a_way_that_stops_now_and_then_says_how_long() {
         let first = &findings(&record_of("a way that stops for a tenth of a second now and then"))[0];
         assert!(first.sentence.contains("for about 100 ms at a time: something there stopped 10 times"), "{first:#?}");

@@ -17,13 +17,14 @@ pub(super) const RULE: Rule = Rule {
     name: "bottleneck",
     says: "A queue stands between the two ends: a slower link, a shaper or a busy switch on the way limits, not the ends.",
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
-               while nothing stood at the sender's egress and both ends had CPU time left. Of datagrams: a loss between the two links whose runs are \
+               while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle) a discipline that keeps to a \
+               rate and held packets back (overlimits) is named. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
                (rate-changed). The rate is that of the time in which something arrived. What drops each of so many \
                looks the same at one rate, and is named too where the share is one of a whole number.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
-    suggests: &[],
+    suggests: &["qdisc"],
     find,
 };
 
@@ -65,13 +66,26 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let tcp = case.tcp()?;
     let slowed = case.slowed();
     let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.passing_bps())? / 1e6;
-    let sentence =
-        format!("A slower link or a shaper between the two ends limits: about {} Mbit/s pass it.", tidy(mbit));
+    let middle = case.held_in_middle();
+    let what = match middle {
+        Some((interface, kind, _)) => format!("The middle's {kind} at {interface} keeps to a rate and"),
+        None => "A slower link or a shaper between the two ends".to_owned(),
+    };
+    let sentence = format!("{what} limits: about {} Mbit/s pass it.", tidy(mbit));
     let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {
         format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3))
     });
+    let finding = RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence);
+    let finding = match middle {
+        Some((.., held)) => finding.on_middle().because(format!("it held a packet back {held} times")).attempt(
+            "middle.qdisc",
+            "default",
+            case.metric(),
+        ),
+        None => finding,
+    };
     Some(
-        RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence)
+        finding
             .because(format!("a queue stood on the way {} of the time", percent(queued)))
             .because_of(slowed.map(|(clause, _)| clause))
             .because_of(trips)

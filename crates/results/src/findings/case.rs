@@ -17,7 +17,7 @@ use linerate_trial::wire::EthernetOverhead;
 
 use super::Sureness;
 use crate::figure::Source;
-use crate::middle::Middle;
+use crate::middle::{Middle, sender_of};
 use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
 use crate::total::Total;
@@ -249,6 +249,17 @@ impl<'a> Case<'a> {
 
     pub(super) fn latency(&self) -> Option<&'a Latency> {
         self.record.result.as_ref()?.latency.as_ref()
+    }
+
+    /// What keeps to a rate where the middle sends towards the receiver, and held packets back: the interface, the discipline, and
+    /// how often.
+    pub(super) fn held_in_middle(&self) -> Option<(&'a str, &'a str, u64)> {
+        let port = &self.middle_on_path()?.ports[sender_of(self.way).other()];
+        let counters = port.counters.0.get(&Stage::Qdisc)?;
+        let is_held = |(name, held): &(&String, &u64)| **held >= FEW && is_of_root(name, "overlimits");
+        let (name, held) = counters.iter().find(is_held)?;
+        let kind = name.split_whitespace().nth(1).filter(|kind| keeps_to_a_rate(kind))?;
+        Some((&port.interface, kind, *held))
     }
 
     /// The machine in the middle, where it runs on none of the ends' machines, so that its CPU figures are its own.

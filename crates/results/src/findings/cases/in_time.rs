@@ -10,7 +10,7 @@ use linerate_trial::spec::Workload;
 
 use super::{
     FaultCase, acknowledged, arrivals, between_links, case, clean, crowded, lose, nic, of_segments, over_tcp, rr, slow,
-    socket_drops, tcp, tcp_of, udp, waited,
+    socket_drops, tcp, tcp_of, udp, waited, with_middle,
 };
 use crate::record::{Counted, Losses, Record};
 use crate::time_budget::{Limit, TimeLine};
@@ -68,6 +68,15 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
             tcp_of(r).rtt_s = Some(24e-3);
             limited(r, Limit::Path, None, 0.9);
+        }),
+        case("a shaper of the router in the middle", "bottleneck", &[], tcp(Tx, 95.0), |r| {
+            tcp_of(r).rtt_s = Some(24e-3);
+            limited(r, Limit::Path, None, 0.9);
+            let middle = with_middle(r);
+            for (field, value) in [("packets", 9_000), ("overlimits", 4_000)] {
+                middle.ports.host.counters.add(Stage::Qdisc, format!("p0 tbf {field}"), value);
+                middle.ports.target.counters.add(Stage::Qdisc, format!("p1 fq_codel {field}"), value);
+            }
         }),
         case("segments marked as congested", "congestion-marks", &[], tcp(Tx, 95.0), |r| {
             tcp_of(r).rtt_s = Some(2e-3);
