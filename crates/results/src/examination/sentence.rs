@@ -101,7 +101,7 @@ impl Failed {
                 format!(
                     "flows from {pass} of {all} of the {asker}'s ports pass, and the others never do: something on the way spreads \
                      flows over several links or routers (ECMP, link aggregation) and one of them is dead, or a filter goes by \
-                     ports; look at each member's link, counters and next hop"
+                     ports or counts flows; look at each member's link, counters and next hop"
                 )
             }
             Failed::Connections { open } => {
