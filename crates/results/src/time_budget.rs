@@ -121,7 +121,7 @@ impl TimeLine {
             Limit::ReceiverCpuWait => "the {}'s receiving thread, which waited for a CPU",
             Limit::Softirq => "softirqs on a CPU of the {}",
             Limit::Pause => "pause frames that held the {} back",
-            Limit::Outage => "an outage: nothing passed",
+            Limit::Outage => "nothing passed: an outage, or TCP's timer",
             Limit::RequesterRuns => "the {}'s thread that asks, running",
             Limit::RequesterWaits => "the {}'s thread that asks, waiting for a CPU",
             Limit::ResponderRuns => "the {}'s thread that answers, running",

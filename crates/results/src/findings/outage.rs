@@ -54,6 +54,12 @@ fn counted_elsewhere(case: &Case<'_>) -> bool {
     case.is(Workload::TcpStream) && case.missing().is_some_and(|missing| 2 * case.drops_seen() >= missing.max(2))
 }
 
+/// Whether TCP loses so much that its silences are its timer's, which backs off: while nothing passes it sends next to nothing, and
+/// can lose no more.
+fn is_lossy(case: &Case<'_>) -> bool {
+    case.is(Workload::TcpStream) && case.retransmitted().is_some_and(|share| share >= A_FIFTH)
+}
+
 fn explains(case: &Case<'_>) -> &'static [&'static str] {
     let is_reckoned = |line: &LossLine| matches!(line.cause, Some(DropCause::Undelivered | DropCause::Untransmitted));
     let is_counted = |stage: Stage| {
@@ -114,7 +120,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         })
         .reduce(|sum, share| sum + share);
     let by_loss = match lost_share {
-        _ if counted_elsewhere(case) => true,
+        _ if counted_elsewhere(case) || is_lossy(case) => true,
         Some(share) => share < MOST_OF_THEM,
         // Requests wait for the timer of TCP one after the other.
         None => {
@@ -161,6 +167,8 @@ const EXPLAINS: [&str; 12] = [
     "outage",
     "contradiction",
 ];
+/// No outage makes TCP retransmit so many of its segments.
+const A_FIFTH: f64 = 0.2;
 /// Of TCP's segments so many are not retransmitted because the way went.
 const MUCH: f64 = 0.05;
 /// Nor so many because it went for good: TCP sends next to nothing again then.
@@ -175,6 +183,7 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
     });
     // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.
     let by_loss = match shares.reduce(f64::max) {
+        _ if is_lossy(case) => true,
         Some(share) => share < MOST_OF_THEM,
         // Round trips that waited for the timer and came to their end were lost before.
         None => case.retransmitted().is_some_and(|share| share >= SOME) || case.waited_for_timer().is_some(),

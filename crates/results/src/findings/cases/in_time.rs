@@ -189,6 +189,22 @@ pub(super) fn cases() -> Vec<FaultCase> {
             let runs: Vec<(u64, u64)> = (1..15).map(|k| (k as u64, by_chance(k) * 2 / 3)).collect();
             arrivals(r, &gaps, &runs);
         }),
+        case(
+            "TCP that loses a third of all it sends, whose timer backs off",
+            "lossy-path",
+            &["outage"],
+            tcp(Tx, 0.6),
+            |r| {
+                let tcp = tcp_of(r);
+                (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (Some(1e-3), 125, Some(400));
+                lossy(r, 125);
+                r.losses[0] = Losses { sent: 400, arrived: 275, ..r.losses[0] };
+                for (at_s, for_s, share) in [(0.25, 0.35, 0.4), (0.7, 0.7, 0.6)] {
+                    let stall = Happening::Stall { direction: Some(Tx), lost_share: Some(share) };
+                    r.events.push(event(at_s, Some(for_s), None, stall));
+                }
+            },
+        ),
         case("TCP that loses so much that its timer outlasts the trial", "lossy-path", &[], tcp(Tx, 3.0), |r| {
             let tcp = tcp_of(r);
             (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (Some(10e-3), 70, Some(500));
