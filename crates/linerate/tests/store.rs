@@ -55,6 +55,28 @@ fn check_broken_off(name: &str, end: &str) {
     bench.run("udp-stream", &["--resume"], LONG).check_sentence(&["no unfinished campaign"]);
 }
 
+/// As by a bad sector.
+#[test]
+fn a_damaged_record_is_told_and_its_trial_measured_again() {
+    let Some(bench) = Bench::new("damaged-record") else { return };
+    let running = Running::start(bench.run_command("udp-stream", &SIX));
+    bench.wait_until("two trials end", LONG, || bench.finished() >= 2);
+    running.signal("INT");
+    running.wait(Duration::from_secs(10));
+    let bad = &bench.records()[1].id;
+    let change =
+        format!("DROP TRIGGER records_are_never_changed; UPDATE records SET packed = x'00' WHERE id = '{bad}'");
+    rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(&change).unwrap();
+    let ran = bench.run("udp-stream", &["--resume"], LONG);
+    let told: Vec<&str> = ran.check_done().stderr.lines().filter(|line| line.contains(bad)).collect();
+    assert_eq!(told.len(), 1, "{}", ran.stderr);
+    assert!(told[0].contains("cannot be read") && told[0].ends_with("its trial counts as not measured"), "{told:?}");
+    let store = Store::open(&bench.store_path()).unwrap();
+    let (records, unreadable) = store.records_of(&store.latest_campaign().unwrap().unwrap().id).unwrap();
+    let indices: Vec<u32> = records.iter().filter(|one| one.error.is_none()).map(|one| one.trial.index).collect();
+    assert_eq!((indices, unreadable.len()), (vec![0, 1, 2, 3, 4, 5], 1));
+}
+
 #[test]
 fn a_killed_campaign_is_carried_on() {
     check_broken_off("killed", "KILL");

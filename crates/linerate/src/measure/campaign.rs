@@ -76,8 +76,8 @@ pub(crate) fn run(
 ) -> Result<usize, CampaignError> {
     let begun = begun(order, pair, store)?;
     let mut repeats = order.changes.precision.map(Repeats::new);
-    if let (Some(repeats), Some(_)) = (&mut repeats, &order.resume) {
-        store.records_of(&begun.campaign)?.iter().for_each(|record| repeats.before(record));
+    if let Some(repeats) = &mut repeats {
+        begun.before.iter().for_each(|record| repeats.before(record));
     }
     let mut agenda = Listed::new(&order.trials, &begun.done, repeats);
     carry_out(order, &begun, &mut agenda, pair, store, tell, heard)
@@ -101,11 +101,17 @@ struct Begun {
     campaign: String,
     /// The trials of it that were finished before.
     done: BTreeSet<u32>,
+    /// Its records of before, in brief, and why not, of each that cannot be read.
+    before: Vec<Record>,
+    unreadable: Vec<StoreError>,
 }
 
 fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, StoreError> {
     if let Some(campaign) = &order.resume {
-        return Ok(Begun { campaign: campaign.id.clone(), done: store.finished_trials(&campaign.id)? });
+        let (before, unreadable) = store.records_of(&campaign.id)?;
+        let done = before.iter().filter(|record| record.result.is_some()).map(|record| record.trial.index).collect();
+        let before = before.iter().map(Record::in_brief).collect();
+        return Ok(Begun { campaign: campaign.id.clone(), done, before, unreadable });
     }
     let (made, now) = Ids::default().next();
     let id = order.id.clone().unwrap_or(made);
@@ -119,7 +125,7 @@ fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, Sto
         planned: order.trials.len() as u32,
         finished_at: None,
     })?;
-    Ok(Begun { campaign: id, done: BTreeSet::new() })
+    Ok(Begun { campaign: id, done: BTreeSet::new(), before: Vec::new(), unreadable: Vec::new() })
 }
 
 fn carry_out(
@@ -192,7 +198,7 @@ fn trials(
 ) -> Result<usize, CampaignError> {
     let mut ids = Ids::default();
     let endpoints = pair.names.clone();
-    let Begun { campaign, done } = begun;
+    let Begun { campaign, done, before, unreadable } = begun;
     let worked: BTreeSet<u32> =
         order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
     let mut policy = AbortPolicy::new(worked);
@@ -200,9 +206,7 @@ fn trials(
     let mut examined = Examined::default();
     let most = order.trials.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0);
     let mut narrowing = Narrowing::new(order.changes.precision, most);
-    if order.resume.is_some() {
-        store.records_of(campaign)?.iter().for_each(|record| drop(narrowing.heard(record)));
-    }
+    before.iter().for_each(|record| drop(narrowing.heard(record)));
     tell(&CampaignEvent::Began {
         campaign: campaign.clone(),
         plan: order.plan.name.clone(),
@@ -212,6 +216,9 @@ fn trials(
         left: agenda.left(),
         done: finished,
     });
+    for why in unreadable {
+        tell(&CampaignEvent::Said { sentence: format!("{why}; its trial counts as not measured") });
+    }
     while let Some(trial) = agenda.next() {
         let (trial, place) = (&trial, agenda.place());
         if interrupt::requested() {
