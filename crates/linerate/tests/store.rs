@@ -201,3 +201,19 @@ fn a_wall_clock_that_steps_changes_no_figure() {
         assert!(record.intervals.iter().all(|slice| (0.0..1.2).contains(&slice.start_s)), "{:?}", record.intervals);
     }
 }
+
+/// Damages what an agent tells, once: the first round trip is beyond all measure.
+#[test]
+fn a_figure_that_nothing_can_be_fails_its_trial_alone() {
+    let Some(bench) = Bench::new("absurd-figure") else { return };
+    let agent =
+        format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), bench.lab().target_netns().display());
+    let damaged = format!(r#"exec:sh -c '{agent} | sed -u "0,/\"rtt_s\":[0-9.e-]*/s//\"rtt_s\":1e300/"'"#);
+    let host = bench.host();
+    let words = ["run", "tcp-stream", "--target", &damaged, "--host", &host, "--set", "direction=tx", "--repeat", "2"];
+    let more = ["--set", "duration=200ms", "--set", "warmup=0s"];
+    let ran = Running::start(bench.linerate(&[&words[..], &more].concat())).wait(LONG);
+    ran.check_sentence_of_many(&["a number that nothing measured can be, 1e+300", "one trial failed"]);
+    let failed: Vec<bool> = bench.records().iter().map(|record| record.error.is_some()).collect();
+    assert_eq!(failed, [true, false], "{ran:#?}");
+}

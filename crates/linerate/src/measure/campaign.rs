@@ -259,7 +259,7 @@ fn trials(
             told.splice(0..0, boots.changed(end).cloned());
         }
         let examination = examined.of(pair, &mut conducted);
-        let error = conducted.outcomes.as_ref().err().cloned();
+        let mut error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });
         }
@@ -281,12 +281,22 @@ fn trials(
             endpoints: endpoints.clone(),
         };
         let spec = conducted.spec.clone();
-        let mut record = join::record(label, conducted);
+        let mut record = join::record(label.clone(), conducted);
         record.examination = match (examination, &record.error) {
             (None, None) => examined.of_deaths(pair, &spec, route, &record.events),
             (examination, _) => examination,
         };
-        match store.insert(&record) {
+        let mut stored = store.insert(&record);
+        if let Err(StoreError::BadRecord { why, .. }) = &stored {
+            let sentence = format!(
+                "what the agents told makes no record: {why}; install the same version of linerate on both machines"
+            );
+            let refused = TrialError::Refused(sentence);
+            record = join::record(label, Conducted::without(&spec, refused.clone()));
+            error = Some(refused);
+            stored = store.insert(&record);
+        }
+        match stored {
             // Whoever carried this campaign on while this process stood still may go on, too: that record stays.
             Err(StoreError::Measured { id, .. }) => record = store.record(&id)?,
             stored => stored?,
