@@ -217,3 +217,51 @@ fn a_figure_that_nothing_can_be_fails_its_trial_alone() {
     let failed: Vec<bool> = bench.records().iter().map(|record| record.error.is_some()).collect();
     assert_eq!(failed, [true, false], "{ran:#?}");
 }
+
+/// Processes that stand still until this goes.
+#[cfg(feature = "postgres")]
+struct Stopped(Vec<u32>);
+
+#[cfg(feature = "postgres")]
+impl Stopped {
+    fn with_children(process: u32) -> Stopped {
+        let numbers = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let all: Vec<u32> = numbers.filter(|one| *one == process || machines::parent(*one) == Some(process)).collect();
+        all.iter().for_each(|one| machines::signal(*one, "STOP"));
+        Stopped(all)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|one| machines::signal(*one, "CONT"));
+    }
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_record_that_a_silent_server_does_not_take_is_kept_here() {
+    use linerate_lab::services::Postgres;
+    let Some(bench) = Bench::new("silent-server") else { return };
+    if !Postgres::is_installed() {
+        return println!("SKIPPED: PostgreSQL is not installed (cargo xtask setup servers)");
+    }
+    let postgres = Postgres::start(&bench.folder.0.join("postgres")).unwrap();
+    let url = postgres.url();
+    let there = || Store::open(std::path::Path::new(&url)).unwrap();
+    let running = Running::start(bench.run_command("udp-stream", &[&SIX[..], &["--store", &url]].concat()));
+    bench.wait_until("a trial ends", LONG, || !there().identifiers(&Default::default()).unwrap().is_empty());
+    let stopped = Stopped::with_children(postgres.pid());
+    let ran = running.wait(LONG);
+    drop(stopped);
+    ran.check_sentence(&["no answer within 10 s", "is kept in", "linerate records push postgres://"]);
+    let here = bench.records();
+    assert_eq!(here.len(), 1, "{here:#?}");
+    assert!(!there().identifiers(&Default::default()).unwrap().contains(&here[0].id));
+    let pushed = Running::start(bench.linerate(&["records", "push", &url])).wait(LONG);
+    pushed.check_done();
+    assert!(there().identifiers(&Default::default()).unwrap().contains(&here[0].id));
+    bench.run("udp-stream", &["--resume", "--store", &url], LONG).check_done();
+}

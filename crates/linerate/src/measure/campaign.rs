@@ -21,6 +21,7 @@ use super::error::TrialError;
 use super::events::{CampaignEvent, Listener, Narrowing};
 use super::examine::Examined;
 use super::ids::{Ids, now};
+use super::kept_here::kept_here;
 use super::live::Live;
 use super::pair::Pair;
 use super::precision::Repeats;
@@ -47,6 +48,10 @@ pub(crate) struct Order<'a> {
 pub(crate) enum CampaignError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("{why}; the record {id} is kept in {path}: linerate records push {url} --store {path} brings it there")]
+    KeptHere { why: Box<StoreError>, url: String, id: String, path: String },
+    #[error("{why}; the record {id} is lost, for this machine does not keep it either: {error}")]
+    NotKept { why: Box<StoreError>, id: String, error: String },
     #[error("{sentence}{}", kept(*.finished))]
     Lost { sentence: String, finished: usize },
     #[error("{why}; the last trial said: {sentence}{}", kept(*.finished))]
@@ -98,7 +103,7 @@ pub(crate) fn run_by(
 
 /// A campaign in the store.
 struct Begun {
-    campaign: String,
+    campaign: Campaign,
     /// The trials of it that were finished before.
     done: BTreeSet<u32>,
     /// Its records of before, in brief, and why not, of each that cannot be read.
@@ -111,12 +116,12 @@ fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, Sto
         let (before, unreadable) = store.records_of(&campaign.id)?;
         let done = before.iter().filter(|record| record.result.is_some()).map(|record| record.trial.index).collect();
         let before = before.iter().map(Record::in_brief).collect();
-        return Ok(Begun { campaign: campaign.id.clone(), done, before, unreadable });
+        return Ok(Begun { campaign: campaign.clone(), done, before, unreadable });
     }
     let (made, now) = Ids::default().next();
     let id = order.id.clone().unwrap_or(made);
-    store.campaign_begin(&Campaign {
-        id: id.clone(),
+    let campaign = Campaign {
+        id,
         plan: order.plan.name.clone(),
         plan_text: order.plan_text.clone(),
         target: pair.names.target.clone(),
@@ -124,8 +129,9 @@ fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, Sto
         started_at: now,
         planned: order.trials.len() as u32,
         finished_at: None,
-    })?;
-    Ok(Begun { campaign: id, done: BTreeSet::new(), before: Vec::new(), unreadable: Vec::new() })
+    };
+    store.campaign_begin(&campaign)?;
+    Ok(Begun { campaign, done: BTreeSet::new(), before: Vec::new(), unreadable: Vec::new() })
 }
 
 fn carry_out(
@@ -208,7 +214,7 @@ fn trials(
     let mut narrowing = Narrowing::new(order.changes.precision, most);
     before.iter().for_each(|record| drop(narrowing.heard(record)));
     tell(&CampaignEvent::Began {
-        campaign: campaign.clone(),
+        campaign: campaign.id.clone(),
         plan: order.plan.name.clone(),
         target: endpoints.target.clone(),
         host: endpoints.host.clone(),
@@ -267,7 +273,7 @@ fn trials(
         let label = Label {
             id,
             started_at,
-            campaign: campaign.clone(),
+            campaign: campaign.id.clone(),
             plan: order.plan.name.clone(),
             trial: TrialPlace {
                 index: trial.index,
@@ -297,9 +303,10 @@ fn trials(
             stored = store.insert(&record);
         }
         match stored {
+            Ok(()) => {}
             // Whoever carried this campaign on while this process stood still may go on, too: that record stays.
             Err(StoreError::Measured { id, .. }) => record = store.record(&id)?,
-            stored => stored?,
+            Err(why) => return Err(kept_here(why, store.path(), campaign, &record)),
         }
         let reached = narrowing.heard(&record);
         let ended = CampaignEvent::TrialEnded {
@@ -348,6 +355,6 @@ fn trials(
             }
         }
     }
-    store.campaign_finish(campaign, &now().to_string())?;
+    store.campaign_finish(&campaign.id, &now().to_string())?;
     Ok(failed)
 }
