@@ -428,6 +428,28 @@ pub struct ProbeOrder {
     pub dscp: u8,
 }
 
+impl ProbeOrder {
+    /// No probe yet, between these addresses.
+    pub const fn between(local: IpAddr, peer: IpAddr, secret: Secret) -> ProbeOrder {
+        ProbeOrder {
+            local,
+            peer,
+            interface: None,
+            secret,
+            echo: false,
+            arp: false,
+            udp: None,
+            flows: false,
+            tcp: None,
+            connections: 0,
+            sizes: Vec::new(),
+            size_time_s: 0.0,
+            hops: None,
+            dscp: 0,
+        }
+    }
+}
+
 /// Another tool's server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreign {
