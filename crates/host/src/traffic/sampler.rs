@@ -15,7 +15,7 @@ use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::event::Event;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{CpuSlice, Slice};
-use linerate_trial::spec::Spec;
+use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::timeline::Timeline;
 use socket2::{SockAddr, Socket};
 
@@ -179,9 +179,7 @@ impl Sampler {
         let ip = |address: io::Result<SockAddr>| Some(address.ok()?.as_socket()?.ip());
         self.addresses = self.addresses.or_else(|| ip(socket.local_addr()).zip(ip(socket.peer_addr())));
         let sends = flow.source == self.end;
-        let tcp = (flow.workload == linerate_trial::spec::Workload::TcpStream && sends)
-            .then(|| socket.try_clone())
-            .transpose()?;
+        let tcp = (flow.workload == Workload::TcpStream && sends).then(|| socket.try_clone()).transpose()?;
         self.watched.push(Watched {
             flow,
             tcp,
@@ -403,13 +401,21 @@ impl Sampler {
         self.catch_up(now);
         // A thread that has ended holds its ledger no more; it cannot stall.
         let still = self.watched.iter().filter(|watched| Arc::strong_count(&watched.ledger) > 1);
-        let Some(silent_ns) = still.map(|watched| now.saturating_sub(watched.moved_ns)).max() else { return false };
-        if silent_ns < self.patience_ns {
-            return false;
-        }
+        let mut silent = still.filter(|watched| now.saturating_sub(watched.moved_ns) >= self.patience_ns);
+        let Some(since_ns) = silent.clone().map(|watched| watched.moved_ns).min() else { return false };
         let is_down = |interface: &&String| interfaces::carrier(interface) == Some(false);
         let no_carrier = self.interface.as_ref().filter(is_down).map(|interface| (self.end, interface.clone()));
-        sampled.stalled = Some(TrafficError::Stalled { silent_s: silent_ns as f64 / 1e9, no_carrier });
+        // A request over UDP that is lost is counted, and the next one sent, until the time is over. When that is, a stranger does
+        // not say.
+        let goes_on = |watched: &Watched| {
+            let ends = watched.flow.source == self.end || !self.is_served;
+            watched.flow.workload == Workload::UdpRr && watched.reader.messages > 0 && ends
+        };
+        if no_carrier.is_none() && silent.all(goes_on) {
+            return false;
+        }
+        let silent_s = now.saturating_sub(since_ns) as f64 / 1e9;
+        sampled.stalled = Some(TrafficError::Stalled { silent_s, no_carrier });
         true
     }
 
