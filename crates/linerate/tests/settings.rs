@@ -575,7 +575,7 @@ impl Agent {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut agent = Agent { child, answers, asked: 0 };
-        agent.say(r#"{"linerate":1,"program":"by hand"}"#);
+        agent.say(r#"{"linerate":2,"program":"by hand"}"#);
         agent.ask(r#"{"lease":{"holder":{"controller":"by-hand","name":"by hand"}}}"#);
         agent
     }
