@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     }
     // Threads make this part dear, so only some inputs get it.
     if chunk & 0x80 != 0 {
-        let address_check: &[u8] = if chunk & 0x40 != 0 { b"{\"linerate\":1,\"program\":\"fuzz\"}\n" } else { b"" };
+        let address_check: &[u8] = if chunk & 0x40 != 0 { b"{\"linerate\":2,\"program\":\"fuzz\"}\n" } else { b"" };
         let link = Link::of(Chunks([address_check, data].concat(), 0, 4096), io::sink());
         serve(link, &Server::new("fuzz"), |line, outlet| outlet.reply(line.id, Reply::Done));
     }

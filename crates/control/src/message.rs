@@ -23,7 +23,7 @@ use linerate_trial::tool::Tool;
 use serde::{Deserialize, Serialize};
 
 /// The version of the conversation. A peer of another version is told so and left.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The first line each way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct Hello {
     pub linerate: u32,
     /// The speaker's program and version, for people: `linerate-agent 0.1.0`.
     pub program: String,
-    /// What the speaker can do beyond the first version.
+    /// What the speaker can do beyond what every one of its version can.
     #[serde(default)]
     pub capabilities: Vec<String>,
     /// What an agent has to tell before it is asked: a sentence for each setting that it found changed and put back.
@@ -426,6 +426,28 @@ pub struct ProbeOrder {
     /// Their differentiated services code point (RFC 2474).
     #[serde(default)]
     pub dscp: u8,
+}
+
+impl ProbeOrder {
+    /// No probe yet, between these addresses.
+    pub const fn between(local: IpAddr, peer: IpAddr, secret: Secret) -> ProbeOrder {
+        ProbeOrder {
+            local,
+            peer,
+            interface: None,
+            secret,
+            echo: false,
+            arp: false,
+            udp: None,
+            flows: 0,
+            tcp: None,
+            connections: 0,
+            sizes: Vec::new(),
+            size_time_s: 0.0,
+            hops: None,
+            dscp: 0,
+        }
+    }
 }
 
 /// Another tool's server.

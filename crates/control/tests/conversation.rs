@@ -15,7 +15,7 @@ use linerate_control::{
 const LONG: Duration = Duration::from_secs(20);
 /// Reads, says nothing, and ends with its input.
 const IDLE: &str = "while read line; do :; done";
-const HELLO: &str = r#"{"linerate":1,"program":"fake 1"}"#;
+const HELLO: &str = r#"{"linerate":2,"program":"fake 1"}"#;
 
 fn quick() -> ConnectOptions {
     ConnectOptions {
@@ -191,10 +191,15 @@ fn a_request_that_is_too_long_is_refused_here() {
 
 #[test]
 fn agents_that_cannot_be_talked_to_are_told_apart() {
-    let two = r#"echo '{"linerate":2,"program":"linerate-agent 9","later":[]}'; while read line; do :; done"#;
-    let error = connect(two, &quick()).unwrap_err();
-    assert!(matches!(error, ControlError::WrongVersion { theirs: 2, ours: PROTOCOL, .. }));
-    check(&error, &["the target (exec:", "linerate-agent 9", "version 2", "version 1", "install the same"]);
+    for other in [1, 3] {
+        let agent = format!(
+            r#"echo '{{"linerate":{other},"program":"linerate-agent 9","later":[]}}'; while read line; do :; done"#
+        );
+        let error = connect(&agent, &quick()).unwrap_err();
+        assert!(matches!(error, ControlError::WrongVersion { theirs, ours: PROTOCOL, .. } if theirs == other));
+        let version = format!("version {other}");
+        check(&error, &["the target (exec:", "linerate-agent 9", &version, "version 2", "install the same"]);
+    }
 
     let error = connect("echo 'no such board' >&2; exit 3", &quick()).unwrap_err();
     assert!(matches!(error, ControlError::Unreachable { .. }));
@@ -301,7 +306,7 @@ fn told(lines: &[u8], answers: usize, silence: Duration) -> (Vec<String>, Ending
 fn a_server_refuses_by_name_and_bounds_what_it_reads() {
     let hello = format!("{HELLO}\n");
     let (said, ending) = told(format!("{hello}{{\"id\":5,\"request\":\"fly\"}}\n").as_bytes(), 1, LONG);
-    assert!(said[0].contains(r#""linerate":1"#), "{said:?}");
+    assert!(said[0].contains(r#""linerate":2"#), "{said:?}");
     assert!(said[1].contains(r#""re":5,"kind":"unknown-message""#) && said[1].contains("'fly'"), "{said:?}");
     assert_eq!(ending, Ending::Closed);
 

@@ -17,6 +17,7 @@ pub(crate) mod events;
 pub(crate) mod examine;
 pub(crate) mod foreign;
 pub(crate) mod ids;
+mod kept_here;
 pub(crate) mod live;
 pub(crate) mod middle;
 pub(crate) mod pair;

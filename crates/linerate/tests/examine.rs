@@ -9,12 +9,14 @@
 
 mod machines;
 
+use std::ops::RangeInclusive;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use linerate_lab::{Privilege, privilege};
 use linerate_results::findings::findings;
+use linerate_trial::doubt::DoubtKind;
 use machines::{Bench, Ran, Running};
 
 const IN_TIME: Duration = Duration::from_secs(30);
@@ -706,6 +708,35 @@ fn a_trial_that_dies_says_why() {
     net.shell(nft!("T", "input", "drop"));
     let ran = running.wait(IN_TIME);
     ran.check_sentence(&["no test traffic passed for 5 s", "the target's input filter"]);
+}
+
+/// With one outstanding, a request that is lost keeps the next waiting for a second.
+#[test]
+fn requests_that_are_lost_one_after_the_other_are_counted() {
+    if !may() {
+        return;
+    }
+    let check = |name: &str, duration: &str, lost: RangeInclusive<u64>, comes_back: bool| {
+        let net = Net::new(Kind::Direct);
+        let bench = Bench::bare(name);
+        let running = Running::start(net.command(&bench, &["run", "udp-rr", "--set", duration]));
+        std::thread::sleep(Duration::from_millis(2500));
+        net.shell(nft!("T", "input", "meta l4proto udp drop"));
+        if comes_back {
+            std::thread::sleep(Duration::from_millis(6500));
+            net.shell("on $T nft delete table inet f");
+        }
+        running.wait(IN_TIME).check_done();
+        let record = &bench.records()[0];
+        let latency = record.result.as_ref().unwrap().latency.as_ref().unwrap();
+        assert!(latency.count > 100 && latency.timeouts.is_some_and(|count| lost.contains(&count)), "{latency:#?}");
+        assert_eq!(record.doubts.iter().any(|doubt| doubt.kind() == DoubtKind::Silence), comes_back, "{name}");
+        let found = findings(record);
+        assert!(found.iter().any(|one| ["outage", "flow-died"].contains(&one.name)), "{name}: {found:#?}");
+    };
+    check("examine-burst", "duration=11s", 6..=8, true);
+    // The end mark is lost as well.
+    check("examine-to-the-end", "duration=5s", 2..=5, false);
 }
 
 #[test]

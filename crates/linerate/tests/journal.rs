@@ -360,7 +360,7 @@ impl Agent {
         let mut command = bench.linerate(&["agent", "--stdio", "--netns", &netns]);
         command.env("LINERATE_JOURNALS", folder.folder.path("journals"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        writeln!(child.stdin.as_mut().unwrap(), r#"{{"linerate":1,"program":"a test","capabilities":[]}}"#).unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), r#"{{"linerate":2,"program":"a test","capabilities":[]}}"#).unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut agent = Agent { child, said, number: 0 };
         let holder = json!({"lease": {"holder": {"controller": "a test", "name": "ann"}}});

@@ -180,7 +180,7 @@ impl ByHand {
         let hello =
             Hello { linerate: PROTOCOL, program: "by hand".to_owned(), capabilities: Vec::new(), notes: Vec::new() };
         hand.say(&serde_json::to_string(&hello).unwrap());
-        assert!(hand.hear().contains("\"linerate\":1"));
+        assert!(hand.hear().contains(&format!("\"linerate\":{PROTOCOL}")));
         hand
     }
 

@@ -304,11 +304,21 @@ fn what_was_changed_stands_in_the_record() {
 fn what_somebody_else_changes_in_mid_trial_is_told() {
     let Some(bench) = bench("overridden") else { return };
     let before = state(&bench);
-    let sets = ["--set", "target.mtu=1400", "--set", "target.sysctl.net.ipv4.tcp_sack=0", "--set", "duration=2s"];
+    let sets = [
+        "--set",
+        "target.mtu=1400",
+        "--set",
+        "target.sysctl.net.ipv4.tcp_sack=0",
+        "--set",
+        "target.sysctl.net.ipv4.tcp_dsack=0",
+        "--set",
+        "duration=2s",
+    ];
     let store = bench.folder.path("own.sqlite");
     let running = Running::start(bench.run_command("tcp-rr", &[&sets[..], &["--store", &store]].concat()));
     bench.wait_for_traffic(100);
-    in_target(&bench, "ip link set eth0 mtu 1450");
+    // The second is what it was before the campaign.
+    in_target(&bench, "ip link set eth0 mtu 1450; echo 1 > /proc/sys/net/ipv4/tcp_dsack");
     let ran = running.wait(LONG);
     let told = ran.check_done().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(told.contains("another program made target.mtu 1450 in mid-trial, which was set to 1400"), "{ran:#?}");
@@ -320,8 +330,11 @@ fn what_somebody_else_changes_in_mid_trial_is_told() {
         .filter(|doubt| doubt.kind() == DoubtKind::SettingOverridden)
         .map(|doubt| serde_json::to_string(doubt).unwrap())
         .collect();
-    let want = r#"{"kind":"setting-overridden","setting":"target.mtu","asked":"1400","read_back":"1450"}"#;
-    assert_eq!(doubts, [want], "what stayed as it was set is none");
+    let want = [
+        r#"{"kind":"setting-overridden","setting":"target.mtu","asked":"1400","read_back":"1450"}"#,
+        r#"{"kind":"setting-overridden","setting":"target.sysctl.net.ipv4.tcp_dsack","asked":"0","read_back":"1"}"#,
+    ];
+    assert_eq!(doubts, want, "what stayed as it was set is none");
     // Nothing is left of it, and nothing is said of the trial after.
     let ran = bench.run("tcp-rr", &[&sets[..4], &["--set", "duration=300ms"]].concat(), LONG);
     assert!(!ran.check_done().stdout.contains("another program"), "{ran:#?}");
@@ -562,7 +575,7 @@ impl Agent {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut agent = Agent { child, answers, asked: 0 };
-        agent.say(r#"{"linerate":1,"program":"by hand"}"#);
+        agent.say(r#"{"linerate":2,"program":"by hand"}"#);
         agent.ask(r#"{"lease":{"holder":{"controller":"by-hand","name":"by hand"}}}"#);
         agent
     }

@@ -55,6 +55,28 @@ fn check_broken_off(name: &str, end: &str) {
     bench.run("udp-stream", &["--resume"], LONG).check_sentence(&["no unfinished campaign"]);
 }
 
+/// As by a bad sector.
+#[test]
+fn a_damaged_record_is_told_and_its_trial_measured_again() {
+    let Some(bench) = Bench::new("damaged-record") else { return };
+    let running = Running::start(bench.run_command("udp-stream", &SIX));
+    bench.wait_until("two trials end", LONG, || bench.finished() >= 2);
+    running.signal("INT");
+    running.wait(Duration::from_secs(10));
+    let bad = &bench.records()[1].id;
+    let change =
+        format!("DROP TRIGGER records_are_never_changed; UPDATE records SET packed = x'00' WHERE id = '{bad}'");
+    rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(&change).unwrap();
+    let ran = bench.run("udp-stream", &["--resume"], LONG);
+    let told: Vec<&str> = ran.check_done().stderr.lines().filter(|line| line.contains(bad)).collect();
+    assert_eq!(told.len(), 1, "{}", ran.stderr);
+    assert!(told[0].contains("cannot be read") && told[0].ends_with("its trial counts as not measured"), "{told:?}");
+    let store = Store::open(&bench.store_path()).unwrap();
+    let (records, unreadable) = store.records_of(&store.latest_campaign().unwrap().unwrap().id).unwrap();
+    let indices: Vec<u32> = records.iter().filter(|one| one.error.is_none()).map(|one| one.trial.index).collect();
+    assert_eq!((indices, unreadable.len()), (vec![0, 1, 2, 3, 4, 5], 1));
+}
+
 #[test]
 fn a_killed_campaign_is_carried_on() {
     check_broken_off("killed", "KILL");
@@ -178,4 +200,68 @@ fn a_wall_clock_that_steps_changes_no_figure() {
         assert!((0.5..2.0).contains(&(bps / 20e6)), "{bps}");
         assert!(record.intervals.iter().all(|slice| (0.0..1.2).contains(&slice.start_s)), "{:?}", record.intervals);
     }
+}
+
+/// Damages what an agent tells, once: the first round trip is beyond all measure.
+#[test]
+fn a_figure_that_nothing_can_be_fails_its_trial_alone() {
+    let Some(bench) = Bench::new("absurd-figure") else { return };
+    let agent =
+        format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), bench.lab().target_netns().display());
+    let damaged = format!(r#"exec:sh -c '{agent} | sed -u "0,/\"rtt_s\":[0-9.e-]*/s//\"rtt_s\":1e300/"'"#);
+    let host = bench.host();
+    let words = ["run", "tcp-stream", "--target", &damaged, "--host", &host, "--set", "direction=tx", "--repeat", "2"];
+    let more = ["--set", "duration=200ms", "--set", "warmup=0s"];
+    let ran = Running::start(bench.linerate(&[&words[..], &more].concat())).wait(LONG);
+    ran.check_sentence_of_many(&["a number that nothing measured can be, 1e+300", "one trial failed"]);
+    let failed: Vec<bool> = bench.records().iter().map(|record| record.error.is_some()).collect();
+    assert_eq!(failed, [true, false], "{ran:#?}");
+}
+
+/// Processes that stand still until this goes.
+#[cfg(feature = "postgres")]
+struct Stopped(Vec<u32>);
+
+#[cfg(feature = "postgres")]
+impl Stopped {
+    fn with_children(process: u32) -> Stopped {
+        let numbers = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let all: Vec<u32> = numbers.filter(|one| *one == process || machines::parent(*one) == Some(process)).collect();
+        all.iter().for_each(|one| machines::signal(*one, "STOP"));
+        Stopped(all)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|one| machines::signal(*one, "CONT"));
+    }
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_record_that_a_silent_server_does_not_take_is_kept_here() {
+    use linerate_lab::services::Postgres;
+    let Some(bench) = Bench::new("silent-server") else { return };
+    if !Postgres::is_installed() {
+        return println!("SKIPPED: PostgreSQL is not installed (cargo xtask setup servers)");
+    }
+    let postgres = Postgres::start(&bench.folder.0.join("postgres")).unwrap();
+    let url = postgres.url();
+    let there = || Store::open(std::path::Path::new(&url)).unwrap();
+    let running = Running::start(bench.run_command("udp-stream", &[&SIX[..], &["--store", &url]].concat()));
+    bench.wait_until("a trial ends", LONG, || !there().identifiers(&Default::default()).unwrap().is_empty());
+    let stopped = Stopped::with_children(postgres.pid());
+    let ran = running.wait(LONG);
+    drop(stopped);
+    ran.check_sentence(&["no answer within 10 s", "is kept in", "linerate records push postgres://"]);
+    let here = bench.records();
+    assert_eq!(here.len(), 1, "{here:#?}");
+    assert!(!there().identifiers(&Default::default()).unwrap().contains(&here[0].id));
+    let pushed = Running::start(bench.linerate(&["records", "push", &url])).wait(LONG);
+    pushed.check_done();
+    assert!(there().identifiers(&Default::default()).unwrap().contains(&here[0].id));
+    bench.run("udp-stream", &["--resume", "--store", &url], LONG).check_done();
 }

@@ -77,6 +77,47 @@ fn check(address: &str, arguments: &str) -> Option<(Value, ServedTest)> {
     Some((printed, served))
 }
 
+/// A client that its user ends after a second has sent and received what it has.
+#[test]
+fn an_interrupted_client_leaves_what_was_measured() {
+    for (signal, mode) in [
+        ("INT", "-t 20"),
+        ("KILL", "-t 20"),
+        ("INT", "-t 20 -u -b 20M"),
+        ("KILL", "-t 20 -u -b 20M -R"),
+        ("INT", "-t 20 -R"),
+        ("KILL", "-t 20 -R -P 2"),
+    ] {
+        let (client, served) = with_server("127.0.0.1", Limits::default(), |at| {
+            let port = at.port().to_string();
+            let mut client = Command::new("iperf3");
+            client.args(["-c", "127.0.0.1", "-p", &port]).args(mode.split(' ')).stdout(std::process::Stdio::null());
+            let mut client = client.spawn()?;
+            thread::sleep(Duration::from_millis(1500));
+            let kill = format!("kill -{signal} {}", client.id());
+            Command::new("sh").args(["-c", &kill]).status()?;
+            let ended = client.wait();
+            // The server hears of it within a moment.
+            thread::sleep(Duration::from_millis(500));
+            ended
+        });
+        if let Err(error) = client {
+            return println!("SKIPPED: iperf3 cannot be run here ({error}); apt-get install iperf3");
+        }
+        assert_eq!(served.len(), 1, "{signal} {mode}");
+        let ended = served[0].ended.as_ref().map(|outcomes| outcomes.as_ref());
+        let Ok([ours, theirs]) = ended else { panic!("{signal} {mode}: {ended:?}") };
+        assert!(ours.ended_early, "{signal} {mode}");
+        let seconds = ours.flows[0].elapsed_ns as f64 / 1e9;
+        assert!(ours.flows[0].octets > 100_000 && (0.8..2.5).contains(&seconds), "{signal} {mode}: {ours:?}");
+        println!(
+            "{signal} {mode}: {} of {:?} octets in {seconds:.2} s",
+            ours.flows[0].octets,
+            theirs.flows.first().map(|flow| flow.octets)
+        );
+    }
+}
+
 /// Every mode that its client has, with figures.
 const MODES: [&str; 23] = [
     "-t 1 -b 100M",

@@ -206,6 +206,14 @@ pub enum StoreError {
         /// What it said.
         why: String,
     },
+    /// The server is there, perhaps, and says nothing.
+    #[error("the store {}: no answer within {} s; check that its server runs, and the way to it", url.display(), after.as_secs_f64())]
+    Silent {
+        /// The URL, without a password.
+        url: PathBuf,
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// The program was built without the feature.
     #[error(
         "this linerate was built without PostgreSQL; build it with --features postgres, or name a file with --store"
@@ -248,6 +256,8 @@ pub(crate) fn said(path: &Path, error: impl Into<SqlError>) -> StoreError {
         SqlError::Sqlite(error) => error,
         #[cfg(feature = "postgres")]
         SqlError::Postgres(error) => return of_server(path, &error),
+        #[cfg(feature = "postgres")]
+        SqlError::Silent(after) => return StoreError::Silent { url: path, after },
         why => return StoreError::Other { path, why },
     };
     match error.sqlite_error_code() {

@@ -54,7 +54,8 @@ pub struct Record {
     pub direction: Direction,
     /// Length of the measured part, seconds: by the receiver's clock for one-way traffic, by the requester's else.
     pub duration_s: Option<f64>,
-    /// The trial ended before its time, for more was lost than could be forgiven: `asked` has the time that was intended.
+    /// The trial ended before its time, for more was lost than could be forgiven, or another tool's client left: `asked` has the time
+    /// that was intended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended_early: bool,
     /// Every option as understood, defaults included, each in the words that `--set` takes.

@@ -297,12 +297,15 @@ impl Store {
         Ok(Reader { store: self, dictionary })
     }
 
-    /// The campaign's records, in the order of its trials; of one trial, in the order of time.
-    pub fn records_of(&self, campaign: &str) -> Result<Vec<Record>, StoreError> {
-        self.all(&self.ids(
-            "SELECT id FROM records WHERE campaign = ?1 ORDER BY trial_index, id",
-            vec![Value::Text(campaign.to_owned())],
-        )?)
+    /// The campaign's records, in the order of its trials; of one trial, in the order of time. And why not, of each that cannot be
+    /// read.
+    pub fn records_of(&self, campaign: &str) -> Result<(Vec<Record>, Vec<StoreError>), StoreError> {
+        let (reader, mut records, mut unreadable) = (self.reader()?, Vec::new(), Vec::new());
+        let sql = "SELECT id FROM records WHERE campaign = ?1 ORDER BY trial_index, id";
+        for id in self.ids(sql, vec![text(campaign)])? {
+            records.extend(reader.if_readable(&id, &mut unreadable)?.map(|(record, _)| record));
+        }
+        Ok((records, unreadable))
     }
 
     /// The records that the filter wants, oldest first.
@@ -371,18 +374,25 @@ impl Store {
         Ok(found)
     }
 
-    /// The record that has the figures of the same trial already, if one does; then nothing is written.
+    /// The record that has the figures of the same trial already, if one does; then nothing is written. One that cannot be read has none.
     fn insert_text(&self, record: &Record, json: &str) -> Result<Option<String>, SqlError> {
         self.database.transaction(|| {
+            let dictionary = self.dictionary(json)?;
             if record.result.is_some() {
                 self.database.lock_campaign(&record.campaign)?;
-                let sql = "SELECT id FROM records WHERE campaign = ?1 AND trial_index = ?2 AND failed = 0 AND id <> ?3";
+                let sql = "SELECT id, packed FROM records
+                           WHERE campaign = ?1 AND trial_index = ?2 AND failed = 0 AND id <> ?3";
                 let values = vec![text(&record.campaign), Value::Integer(record.trial.index.into()), text(&record.id)];
-                if let Some(other) = self.database.first(sql, values, |row| row.get(0))? {
+                let others = self.database.rows(sql, values, |row| {
+                    let packed: Vec<u8> = row.get(1)?;
+                    let is_readable = unpacked(&dictionary, &packed).and_then(|text| read(&text)).is_ok();
+                    Ok(if is_readable { Some(row.get(0)?) } else { None })
+                })?;
+                if let Some(other) = others.into_iter().flatten().next() {
                     return Ok(Some(other));
                 }
             }
-            self.database.insert("records", COLUMNS, row(&self.dictionary(json)?, record, json)?)?;
+            self.database.insert("records", COLUMNS, row(&dictionary, record, json)?)?;
             figures::insert(&self.database, record, json)?;
             Ok(None)
         })

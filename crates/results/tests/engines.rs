@@ -129,7 +129,7 @@ fn answers(store: &Store, ids: &[String]) -> Vec<String> {
     }
     for campaign in ["00CAMPAIGN", "03CAMPAIGN", "no"] {
         say("finished", format!("{:?} {:?}", store.finished_trials(campaign), store.campaign(campaign)));
-        say("records", format!("{}", store.records_of(campaign).unwrap().len()));
+        say("records", format!("{}", store.records_of(campaign).unwrap().0.len()));
     }
     say("latest", format!("{:?}", store.latest_unfinished("tcp", "netns:b", "netns:a")));
     say("latest", format!("{:?}", store.latest_campaign()));

@@ -122,7 +122,7 @@ pub enum Doubted {
         setting: String,
         /// The value that was asked for.
         asked: String,
-        /// The value that was found, which is not what it was before either.
+        /// The value that was found, which may be the one of before the campaign.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         read_back: Option<String>,
     },

@@ -25,7 +25,7 @@ pub struct Outcome {
     pub end: End,
     /// Each flow, in the order of their numbers.
     pub flows: Vec<FlowOutcome>,
-    /// This end had the trial ended before its time, for more was lost than could be forgiven.
+    /// This end had the trial ended before its time, for more was lost than could be forgiven, or another tool's client left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended_early: bool,
     /// CPU use over the measured part; `None` where /proc/stat cannot be read.

@@ -123,4 +123,6 @@ pub trait Broker {
     fn again(&mut self, claim: &Claim, after_ms: u64, counts: bool) -> Result<(), Unavailable>;
     /// Takes a ticket away that nobody needs to hold. Nothing, if there is none.
     fn remove(&mut self, ticket: &Ticket) -> Result<(), Unavailable>;
+    /// Takes away what is queued under a name that no ticket has, so that nobody can claim it; the names.
+    fn clear(&mut self) -> Result<Vec<String>, Unavailable>;
 }

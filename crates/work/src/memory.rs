@@ -218,4 +218,10 @@ impl Broker for Memory {
         }
         self.answer(())
     }
+
+    /// Nothing is queued here but tickets.
+    fn clear(&mut self) -> Result<Vec<String>, Unavailable> {
+        self.answers()?;
+        self.answer(Vec::new())
+    }
 }

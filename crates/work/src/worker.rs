@@ -80,6 +80,8 @@ pub enum Deed {
     Stop(String),
     /// End it at once.
     Kill(String),
+    /// Say that what was queued under this name is no job, and is there no more.
+    Refused(String),
 }
 
 /// How a campaign ended.
@@ -285,6 +287,7 @@ impl Worker {
         self.guard(now, deeds);
         if now.mono_ms >= self.presence.next_ms {
             self.announce(broker, now)?;
+            deeds.extend(broker.clear()?.into_iter().map(Deed::Refused));
         }
         if !self.is_closed && now.mono_ms >= self.next_look_ms {
             self.look(broker, now, deeds)?;

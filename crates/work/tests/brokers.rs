@@ -2,6 +2,8 @@
 //! The server is Debian's, started in a folder of its own.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::thread;
@@ -314,6 +316,37 @@ fn what_happens_is_heard() {
     cancel(&mut queue, &overview.jobs[0].job.id.clone(), "ann").unwrap();
     overview.refresh(&mut queue).unwrap();
     assert_eq!((overview.jobs[0].state, overview.waiting.len()), (JobState::Cancelled, 0));
+}
+
+/// Queues something under any name, as a program of somebody's may.
+fn publish(server: &Server, subject: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.nats.port())).unwrap();
+    let said = format!("CONNECT {{\"verbose\":false}}\r\nPUB {subject} 2\r\n{{}}\r\nPING\r\n");
+    stream.write_all(said.as_bytes()).unwrap();
+    let heard = BufReader::new(stream).lines().map_while(Result::ok).any(|line| line == "PONG");
+    assert!(heard, "{subject}");
+}
+
+#[test]
+fn what_no_worker_can_read_is_told_once_and_taken_away() {
+    let Some(server) = Server::new("unreadable") else { return };
+    let mut queue = server.open();
+    let names = ["linerate.job.nonsense", "linerate.job.b.ann.1.0.0.X", "linerate.job.b.ann.1.0.3.X.Y"];
+    names.iter().for_each(|name| publish(&server, name));
+    // Nobody's, and no pattern by which others' jobs are taken.
+    publish(&server, "linerate.job.*");
+    submit(&mut queue, &job("c", "ann", 1, 3)).unwrap();
+    let bench = Bench::parse("name = 'b'\ntarget = 'local'").unwrap();
+    let mut worker = Worker::new("w", "0", vec![bench], 1, Timing { lease_ms: LEASE.as_millis() as u64 });
+    let mut refused = |mono_ms: u64| {
+        let deeds = worker.step(&mut queue, Now { mono_ms, unix_ms: 1_795_500_000_000 });
+        assert_eq!(worker.trouble(), None);
+        let of = |deed| if let Deed::Refused(name) = deed { Some(name) } else { None };
+        deeds.into_iter().filter_map(of).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(refused(1), BTreeSet::from(names.map(str::to_owned)));
+    assert_eq!(refused(5000), BTreeSet::new());
+    assert_eq!(queue.tickets(None).unwrap().len(), 1);
 }
 
 fn retry<T>(mut what: impl FnMut() -> Option<T>) -> T {

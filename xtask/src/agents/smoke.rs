@@ -14,6 +14,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use linerate_control::message::PROTOCOL;
 use linerate_lab::{Lab, Privilege, Shape, enter_user_namespace, privilege};
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ impl Smoke {
         let mut child = child.map_err(|error| format!("{}: {error}", agent.display()))?;
         let mut greeting = String::new();
         if let (Some(stdin), Some(stdout)) = (&mut child.stdin, child.stdout.take()) {
-            let _ = writeln!(stdin, "{{\"linerate\":1,\"program\":\"xtask\"}}");
+            let _ = writeln!(stdin, "{{\"linerate\":{PROTOCOL},\"program\":\"xtask\"}}");
             let _ = BufReader::new(stdout).read_line(&mut greeting);
         }
         std::thread::sleep(std::time::Duration::from_millis(300));

@@ -457,7 +457,14 @@ pub fn answer_udp(task: Task) -> Result<FlowOutcome, TrafficError> {
     while !task.clock.stopped() {
         let len = match udp.recv(request.as_mut_slice()) {
             Ok(len) => len,
-            Err(error) if is_lost(&error) => continue,
+            Err(error) if is_lost(&error) => {
+                // The end mark may be lost as well.
+                let due_ns = task.clock.receiving_due_ns().filter(|_| !task.framing.is_bare()).unwrap_or(u64::MAX);
+                match task.clock.now_ns() > due_ns.saturating_add(RESPONSE_TIME_NS + udp_stream::END_PATIENCE_NS) {
+                    true => break,
+                    false => continue,
+                }
+            }
             Err(error) => return Err(TrafficError::Moving { what: "receiving requests failed".to_owned(), error }),
         };
         let bare = task.framing.is_bare();

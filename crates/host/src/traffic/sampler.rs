@@ -407,13 +407,26 @@ impl Sampler {
         self.catch_up(now);
         // A thread that has ended holds its ledger no more; it cannot stall.
         let still = self.watched.iter().filter(|watched| Arc::strong_count(&watched.ledger) > 1);
-        let silent = still.map(|watched| now.saturating_sub(watched.moved_ns));
+        let is_silent = |watched: &&Watched| now.saturating_sub(watched.moved_ns) >= self.patience_ns;
         // A receiver that waits for a mark ends by itself some time after the trial's time; of many, some may go on till then.
-        let silent_ns = if self.is_marked() { silent.min().filter(|_| !is_over) } else { silent.max() };
-        let Some(silent_ns) = silent_ns.filter(|silent_ns| *silent_ns >= self.patience_ns) else { return false };
+        if self.is_marked() && (is_over || !still.clone().all(|watched| is_silent(&watched))) {
+            return false;
+        }
+        let mut silent = still.filter(is_silent);
+        let Some(since_ns) = silent.clone().map(|watched| watched.moved_ns).min() else { return false };
         let is_down = |interface: &&String| interfaces::carrier(interface) == Some(false);
         let no_carrier = self.interface.as_ref().filter(is_down).map(|interface| (self.end, interface.clone()));
-        sampled.stalled = Some(TrafficError::Stalled { silent_s: silent_ns as f64 / 1e9, no_carrier });
+        // A request over UDP that is lost is counted, and the next one sent, until the time is over. When that is, a stranger does
+        // not say.
+        let goes_on = |watched: &Watched| {
+            let ends = watched.flow.source == self.end || !self.is_served;
+            watched.flow.workload == Workload::UdpRr && watched.reader.messages > 0 && ends
+        };
+        if no_carrier.is_none() && silent.all(goes_on) {
+            return false;
+        }
+        let silent_s = now.saturating_sub(since_ns) as f64 / 1e9;
+        sampled.stalled = Some(TrafficError::Stalled { silent_s, no_carrier });
         true
     }
 

@@ -37,7 +37,7 @@ const TOO_LARGE_TIMES: u32 = 32;
 /// How often the end mark is sent until it is heard.
 const END_PERIOD_NS: u64 = 5_000_000;
 /// How long the sender tries to make its end heard: a queue of some seconds may stand before it.
-const END_PATIENCE_NS: u64 = 4_000_000_000;
+pub(super) const END_PATIENCE_NS: u64 = 4_000_000_000;
 /// How long the receiver waits for late datagrams after the end mark, since the last arrival.
 const LATE_NS: u64 = 50_000_000;
 

@@ -62,8 +62,8 @@ pub(super) fn begun(
         );
     }
     if campaign.finished_at.is_some() {
-        let records = store.records_of(id)?;
-        let failed = records.iter().filter(|record| record.error.is_some()).count();
+        let (records, unreadable) = store.records_of(id)?;
+        let failed = records.iter().filter(|record| record.error.is_some()).count() + unreadable.len();
         events.hear(&CampaignEvent::Ended { failed: Some(failed), not_put_back: 0, error: None });
         return Ok(None);
     }

@@ -158,7 +158,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     foresee(&order, &pair, &progress)?;
     let mut records = match &order.resume {
         Some(campaign) => {
-            let begun = store.records_of(&campaign.id)?;
+            let (begun, _) = store.records_of(&campaign.id)?;
             begun.iter().filter(|record| record.error.is_none()).map(Record::in_brief).collect()
         }
         None => Vec::new(),

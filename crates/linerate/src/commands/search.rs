@@ -184,7 +184,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     };
     let mut asked = loads::asked(&wish.search, wish.calibrates, &pair, &calibrations, bases)?;
     if let Some(campaign) = &campaign {
-        calibration::as_begun(&mut asked, &store.records_of(&campaign.id)?);
+        calibration::as_begun(&mut asked, &store.records_of(&campaign.id)?.0);
     }
     if wish.dry_run {
         pair.end();
@@ -200,7 +200,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     })?;
     let mut records = Vec::new();
     if let Some(campaign) = &campaign {
-        let before = store.records_of(&campaign.id)?;
+        let (before, _) = store.records_of(&campaign.id)?;
         if searching.carry_on(&before).is_none() {
             bail!(
                 "the unfinished search was between other loads, or for other goals; leave --resume out to begin another"

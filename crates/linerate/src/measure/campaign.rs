@@ -21,6 +21,7 @@ use super::error::TrialError;
 use super::events::{CampaignEvent, Listener, Narrowing};
 use super::examine::Examined;
 use super::ids::{Ids, now};
+use super::kept_here::kept_here;
 use super::live::Live;
 use super::pair::Pair;
 use super::precision::Repeats;
@@ -47,6 +48,10 @@ pub(crate) struct Order<'a> {
 pub(crate) enum CampaignError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("{why}; the record {id} is kept in {path}: linerate records push {url} --store {path} brings it there")]
+    KeptHere { why: Box<StoreError>, url: String, id: String, path: String },
+    #[error("{why}; the record {id} is lost, for this machine does not keep it either: {error}")]
+    NotKept { why: Box<StoreError>, id: String, error: String },
     #[error("{sentence}{}", kept(*.finished))]
     Lost { sentence: String, finished: usize },
     #[error("{why}; the last trial said: {sentence}{}", kept(*.finished))]
@@ -76,8 +81,8 @@ pub(crate) fn run(
 ) -> Result<usize, CampaignError> {
     let begun = begun(order, pair, store)?;
     let mut repeats = order.changes.precision.map(Repeats::new);
-    if let (Some(repeats), Some(_)) = (&mut repeats, &order.resume) {
-        store.records_of(&begun.campaign)?.iter().for_each(|record| repeats.before(record));
+    if let Some(repeats) = &mut repeats {
+        begun.before.iter().for_each(|record| repeats.before(record));
     }
     let mut agenda = Listed::new(&order.trials, &begun.done, repeats);
     carry_out(order, &begun, &mut agenda, pair, store, tell, heard)
@@ -98,19 +103,25 @@ pub(crate) fn run_by(
 
 /// A campaign in the store.
 struct Begun {
-    campaign: String,
+    campaign: Campaign,
     /// The trials of it that were finished before.
     done: BTreeSet<u32>,
+    /// Its records of before, in brief, and why not, of each that cannot be read.
+    before: Vec<Record>,
+    unreadable: Vec<StoreError>,
 }
 
 fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, StoreError> {
     if let Some(campaign) = &order.resume {
-        return Ok(Begun { campaign: campaign.id.clone(), done: store.finished_trials(&campaign.id)? });
+        let (before, unreadable) = store.records_of(&campaign.id)?;
+        let done = before.iter().filter(|record| record.result.is_some()).map(|record| record.trial.index).collect();
+        let before = before.iter().map(Record::in_brief).collect();
+        return Ok(Begun { campaign: campaign.clone(), done, before, unreadable });
     }
     let (made, now) = Ids::default().next();
     let id = order.id.clone().unwrap_or(made);
-    store.campaign_begin(&Campaign {
-        id: id.clone(),
+    let campaign = Campaign {
+        id,
         plan: order.plan.name.clone(),
         plan_text: order.plan_text.clone(),
         target: pair.names.target.clone(),
@@ -118,8 +129,9 @@ fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, Sto
         started_at: now,
         planned: order.trials.len() as u32,
         finished_at: None,
-    })?;
-    Ok(Begun { campaign: id, done: BTreeSet::new() })
+    };
+    store.campaign_begin(&campaign)?;
+    Ok(Begun { campaign, done: BTreeSet::new(), before: Vec::new(), unreadable: Vec::new() })
 }
 
 fn carry_out(
@@ -192,7 +204,7 @@ fn trials(
 ) -> Result<usize, CampaignError> {
     let mut ids = Ids::default();
     let endpoints = pair.names.clone();
-    let Begun { campaign, done } = begun;
+    let Begun { campaign, done, before, unreadable } = begun;
     let worked: BTreeSet<u32> =
         order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
     let mut policy = AbortPolicy::new(worked);
@@ -200,11 +212,9 @@ fn trials(
     let mut examined = Examined::default();
     let most = order.trials.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0);
     let mut narrowing = Narrowing::new(order.changes.precision, most);
-    if order.resume.is_some() {
-        store.records_of(campaign)?.iter().for_each(|record| drop(narrowing.heard(record)));
-    }
+    before.iter().for_each(|record| drop(narrowing.heard(record)));
     tell(&CampaignEvent::Began {
-        campaign: campaign.clone(),
+        campaign: campaign.id.clone(),
         plan: order.plan.name.clone(),
         target: endpoints.target.clone(),
         host: endpoints.host.clone(),
@@ -212,6 +222,9 @@ fn trials(
         left: agenda.left(),
         done: finished,
     });
+    for why in unreadable {
+        tell(&CampaignEvent::Said { sentence: format!("{why}; its trial counts as not measured") });
+    }
     while let Some(trial) = agenda.next() {
         let (trial, place) = (&trial, agenda.place());
         if interrupt::requested() {
@@ -252,7 +265,7 @@ fn trials(
             told.splice(0..0, boots.changed(end).cloned());
         }
         let examination = examined.of(pair, &mut conducted);
-        let error = conducted.outcomes.as_ref().err().cloned();
+        let mut error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
             return Err(CampaignError::Interrupted { finished });
         }
@@ -260,7 +273,7 @@ fn trials(
         let label = Label {
             id,
             started_at,
-            campaign: campaign.clone(),
+            campaign: campaign.id.clone(),
             plan: order.plan.name.clone(),
             trial: TrialPlace {
                 index: trial.index,
@@ -274,15 +287,26 @@ fn trials(
             endpoints: endpoints.clone(),
         };
         let spec = conducted.spec.clone();
-        let mut record = join::record(label, conducted);
+        let mut record = join::record(label.clone(), conducted);
         record.examination = match (examination, &record.error) {
             (None, None) => examined.of_deaths(pair, &spec, route, &record.events),
             (examination, _) => examination,
         };
-        match store.insert(&record) {
+        let mut stored = store.insert(&record);
+        if let Err(StoreError::BadRecord { why, .. }) = &stored {
+            let sentence = format!(
+                "what the agents told makes no record: {why}; install the same version of linerate on both machines"
+            );
+            let refused = TrialError::Refused(sentence);
+            record = join::record(label, Conducted::without(&spec, refused.clone()));
+            error = Some(refused);
+            stored = store.insert(&record);
+        }
+        match stored {
+            Ok(()) => {}
             // Whoever carried this campaign on while this process stood still may go on, too: that record stays.
             Err(StoreError::Measured { id, .. }) => record = store.record(&id)?,
-            stored => stored?,
+            Err(why) => return Err(kept_here(why, store.path(), campaign, &record)),
         }
         let reached = narrowing.heard(&record);
         let ended = CampaignEvent::TrialEnded {
@@ -331,6 +355,6 @@ fn trials(
             }
         }
     }
-    store.campaign_finish(campaign, &now().to_string())?;
+    store.campaign_finish(&campaign.id, &now().to_string())?;
     Ok(failed)
 }

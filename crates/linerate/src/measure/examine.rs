@@ -407,22 +407,8 @@ impl Examiner<'_> {
     }
 
     fn order(&self, evidence: &Evidence, end: End, interfaces: &PerEnd<Option<String>>, secret: Secret) -> ProbeOrder {
-        ProbeOrder {
-            local: Self::address(evidence.route, end),
-            peer: Self::address(evidence.route, end.other()),
-            interface: interfaces[end].clone(),
-            secret,
-            echo: false,
-            arp: false,
-            udp: None,
-            flows: 0,
-            tcp: None,
-            connections: 0,
-            sizes: Vec::new(),
-            size_time_s: 0.0,
-            hops: None,
-            dscp: 0,
-        }
+        let (local, peer) = (Self::address(evidence.route, end), Self::address(evidence.route, end.other()));
+        ProbeOrder { interface: interfaces[end].clone(), ..ProbeOrder::between(local, peer, secret) }
     }
 
     fn heard(&self) -> Result<PerEnd<WitnessReport>, TrialError> {

@@ -124,22 +124,7 @@ impl Middle {
         let mut found = self.ask_ports(&towards, bridged)?;
         if bridged && !is_whole(&found) {
             // A bridge knows who has sent through it, and nobody may have for a while.
-            let order = ProbeOrder {
-                local: route.host,
-                peer: route.target,
-                interface: None,
-                secret: Secret([0; 16]),
-                echo: true,
-                arp: false,
-                udp: None,
-                flows: 0,
-                tcp: None,
-                connections: 0,
-                sizes: Vec::new(),
-                size_time_s: 0.0,
-                hops: None,
-                dscp: 0,
-            };
+            let order = ProbeOrder { echo: true, ..ProbeOrder::between(route.host, route.target, Secret([0; 16])) };
             // Whether anything answers is not asked here.
             let _ = pair.host.request(Request::Probe(Box::new(order)), PROBE_TIME);
             found = self.ask_ports(&towards, bridged)?;

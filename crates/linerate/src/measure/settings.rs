@@ -220,8 +220,8 @@ impl Settings {
         Ok(cut)
     }
 
-    /// Of what is changed, what has a value now that is neither what it was set to nor what it was before: a doubt each. It is put back
-    /// all the same, and nobody would know.
+    /// Of what is changed, what has another value now than it was set to, be it the one of before: a doubt each. It is put back all the
+    /// same, and nobody would know.
     pub(crate) fn overridden(&self, pair: &Pair) -> Vec<Doubt> {
         let mut doubts = Vec::new();
         for seat in Seat::ALL {
@@ -230,13 +230,9 @@ impl Settings {
             let Some(Ok(readings)) = seat.client(pair).and_then(|client| readings(client, applied)) else { continue };
             for reading in readings {
                 let Some(one) = applied.iter().find(|one| one.change.name == reading.name) else { continue };
-                let (Some(found), Changed { read_back, original, .. }) = (&reading.value, &one.changed) else {
-                    continue;
-                };
-                let is_known = [read_back, original].into_iter().any(|known| known.as_ref() == Some(found))
-                    || setting::agrees(&reading.name, &one.change.value, found);
                 // What could not be read when it was set may be what it was then.
-                if !is_known && read_back.is_some() {
+                let (Some(found), Some(read_back)) = (&reading.value, &one.changed.read_back) else { continue };
+                if found != read_back && !setting::agrees(&reading.name, &one.change.value, found) {
                     let (setting, asked) = (format!("{}.{}", seat.party(), reading.name), one.change.value.clone());
                     doubts.push(Doubted::SettingOverridden { setting, asked, read_back: reading.value }.into());
                 }

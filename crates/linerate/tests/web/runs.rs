@@ -158,7 +158,7 @@ fn the_campaign_that_was_looked_at_is_carried_on() {
     resume(1).check(303, &[]);
     wait_for_end(&bench, &server, "/run/1");
     server.get("/run/1").check(200, &[&format!("--resume={}", id(1)), &format!("/campaign/{}", id(1))]);
-    assert!(!store.records_of(&id(1)).unwrap().is_empty() && store.records_of(&id(2)).unwrap().is_empty());
+    assert!(!store.records_of(&id(1)).unwrap().0.is_empty() && store.records_of(&id(2)).unwrap().0.is_empty());
     // A page that is older than the campaign's end has the button still.
     store.campaign_finish(&id(1), "2026-11-21T04:00:00Z").unwrap();
     resume(1).check(409, &["is finished"]);

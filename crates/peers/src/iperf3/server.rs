@@ -34,6 +34,7 @@ use crate::error::Error;
 use crate::limits::Limits;
 use crate::listener::is_passing;
 use crate::protocol::{FirstDatagram, Serve};
+use crate::remote_end::remote_end;
 use crate::server::{Connection, DatagramStream, ServerTest, Service};
 use crate::socket_options;
 use crate::wait::join;
@@ -206,8 +207,15 @@ impl Test<'_> {
         began.map_err(Error::client("went away"))?;
         trial.start();
         let watched = self.watch(&trial);
-        if watched.is_ok() {
+        if matches!(watched, Ok(()) | Err(Error::ClientLeft(_))) {
             trial.stopper().finish();
+        }
+        if let Err(Error::ClientLeft(_)) = watched {
+            // What passed until then is measured.
+            let seen = trial.finish().unwrap_or_else(|failed| *failed.seen);
+            let outcome = Outcome { ended_early: true, ..seen };
+            let theirs = remote_end(spec, &outcome);
+            return Ok(Box::new([outcome, theirs]));
         }
         // The streams are closed before results are asked for: that is how a client that receives learns of the end.
         let outcome = join(trial, watched);
@@ -216,8 +224,12 @@ impl Test<'_> {
             control.refuse(Refused::NoData);
         }
         let mut outcome = outcome?;
-        let theirs = self.exchange(&outcome)?;
-        let mut theirs = outcome_of(spec, End::Host, &theirs);
+        let mut theirs = match self.exchange(&outcome) {
+            Ok(results) => outcome_of(spec, End::Host, &results),
+            // The test is over: what this end saw of it does not go with the client.
+            Err(Error::ClientLost { .. }) => remote_end(spec, &outcome),
+            Err(error) => return Err(error),
+        };
         reconcile(&mut outcome, &mut theirs);
         Ok(Box::new([outcome, theirs]))
     }

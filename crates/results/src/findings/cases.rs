@@ -527,6 +527,21 @@ fn out_of_cpu() -> Vec<FaultCase> {
             busy(r);
             nic(&mut r.target).offloads.insert("tx-tcp-segmentation".to_owned(), false);
         }),
+        // A window of one segment leaves nothing to cut or merge.
+        case(
+            "TSO off, and every segment marked",
+            "congestion-marks",
+            &["segmentation", "sender-cpu"],
+            tcp(Tx, 95.0),
+            |r| {
+                busy(r);
+                nic(&mut r.target).offloads.insert("tx-tcp-segmentation".to_owned(), false);
+                let tcp = tcp_of(r);
+                (tcp.rtt_s, tcp.segments_lost) = (Some(2e-4), Some(0));
+                let sent = tcp.segments_sent.expect("a stream has them");
+                r.target.counters.add(Stage::SenderSocket, "TcpExt TCPDeliveredCE", sent);
+            },
+        ),
         case("GRO off", "segmentation", &["receiver-cpu"], tcp(Rx, 400.0), |r| {
             busy(r);
             nic(&mut r.target).offloads.insert("rx-gro".to_owned(), false);

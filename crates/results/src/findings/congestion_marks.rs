@@ -66,6 +66,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "application-limited",
                 "host-limits",
                 "send-buffer",
+                "segmentation",
             ]),
     )
 }

@@ -3,10 +3,12 @@
 //!
 //! Text is compared octet by octet (COLLATE "C"), as SQLite does: lists come in the same order.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ::postgres::binary_copy::BinaryCopyInWriter;
 use ::postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -81,11 +83,22 @@ pub(super) const MARK: &str = "SELECT description FROM pg_description WHERE clas
      AND objoid IN (SELECT oid FROM pg_class WHERE relname = 'figures' AND relnamespace IN \
                     (SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false))))";
 
-/// A conversation with a server.
+/// A conversation with a server, in a thread of its own: the client waits for an answer without an end.
 pub(super) struct Server {
-    client: RefCell<Client>,
+    questions: mpsc::Sender<Question>,
+    url: String,
+    /// After so long without an answer it is asked by another conversation whether the server is there.
+    patience: Duration,
+    /// It gave no answer, and gets no question any more.
+    is_silent: Cell<bool>,
     prepared: RefCell<HashMap<String, Statement>>,
 }
+
+/// What is asked of the client; whoever asks gets the answer from it.
+type Question = Box<dyn FnOnce(&mut Client) + Send>;
+
+/// As long as a server that is there may take for an answer: it may bring a store's layout up to date, or wait for who does.
+const LONGEST: Duration = Duration::from_secs(600);
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -124,8 +137,9 @@ pub(super) fn answers(url: &str, within: Duration) -> Result<(), StoreError> {
 /// The server that this URL names, whether it has tables, and the URL as it may be shown. One that lets us in and says nothing after
 /// that is given up as one that never did.
 fn reach(url: &str, patience: Duration) -> Result<(Server, bool, PathBuf), StoreError> {
-    let ((server, has_tables), shown) = connect::ask(url, patience, |client| {
-        let server = Server { client: RefCell::new(client), prepared: RefCell::new(HashMap::new()) };
+    let name = url.to_owned();
+    let ((server, has_tables), shown) = connect::ask(url, patience, move |client| {
+        let server = Server::new(client, name, patience);
         let has_tables = server.has_tables();
         (server, has_tables)
     })?;
@@ -134,6 +148,40 @@ fn reach(url: &str, patience: Duration) -> Result<(Server, bool, PathBuf), Store
 }
 
 impl Server {
+    fn new(mut client: Client, url: String, patience: Duration) -> Server {
+        let (questions, asked) = mpsc::channel::<Question>();
+        thread::spawn(move || asked.iter().for_each(|question| question(&mut client)));
+        Server { questions, url, patience, is_silent: Cell::new(false), prepared: RefCell::default() }
+    }
+
+    /// What the server answers. One that says nothing, and is not there for another conversation either, is given up.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Client) -> Result<T, ::postgres::Error> + Send + 'static,
+    ) -> Result<T, SqlError> {
+        let (told, heard) = mpsc::sync_channel(1);
+        let began = Instant::now();
+        if !self.is_silent.get() {
+            let _ = self.questions.send(Box::new(move |client| drop(told.send(question(client)))));
+        }
+        loop {
+            match heard.recv_timeout(self.patience) {
+                Ok(answer) => return Ok(answer?),
+                Err(RecvTimeoutError::Timeout) if began.elapsed() < LONGEST && self.is_there() => {}
+                Err(_) => {
+                    self.is_silent.set(true);
+                    return Err(SqlError::Silent(self.patience));
+                }
+            }
+        }
+    }
+
+    /// Whether it answers anybody, be it that it lets nobody in. A pooler whose server is gone lets in, and no more.
+    fn is_there(&self) -> bool {
+        let answered = connect::ask(&self.url, self.patience, |mut client| drop(client.batch_execute("SELECT 1")));
+        !matches!(answered, Err(StoreError::Silent { .. }))
+    }
+
     fn has_tables(&self) -> Result<bool, SqlError> {
         let sql = "SELECT 1 FROM information_schema.tables WHERE table_name = 'linerate' AND \
                    table_schema = ANY (current_schemas(false))";
@@ -160,13 +208,13 @@ impl Server {
     pub(super) fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, SqlError> {
         let statement = self.prepare(sql)?;
         let values: Vec<Parameter> = values.into_iter().map(Parameter).collect();
-        Ok(self.client.borrow_mut().query(&statement, &references(&values))?)
+        self.ask(move |client| client.query(&statement, &references(&values)))
     }
 
     pub(super) fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, SqlError> {
         let statement = self.prepare(sql)?;
         let values: Vec<Parameter> = values.into_iter().map(Parameter).collect();
-        Ok(self.client.borrow_mut().execute(&statement, &references(&values))?)
+        self.ask(move |client| client.execute(&statement, &references(&values)))
     }
 
     /// Adds rows by COPY, which takes many at once and bears no conflict: into a table of this conversation's own, and on from there.
@@ -176,22 +224,23 @@ impl Server {
         ))?;
         let of_columns = self.prepare(&format!("SELECT {columns} FROM incoming_{table}"))?;
         let types: Vec<Type> = of_columns.columns().iter().map(|column| column.type_().clone()).collect();
-        let mut client = self.client.borrow_mut();
-        let writer = client.copy_in(&format!("COPY incoming_{table} ({columns}) FROM STDIN (FORMAT binary)"))?;
-        let mut writer = BinaryCopyInWriter::new(writer, &types);
-        for row in rows {
-            let values: Vec<Parameter> = row.into_iter().map(Parameter).collect();
-            writer.write(&references(&values))?;
-        }
-        writer.finish()?;
-        drop(client);
+        let copy = format!("COPY incoming_{table} ({columns}) FROM STDIN (FORMAT binary)");
+        self.ask(move |client| {
+            let mut writer = BinaryCopyInWriter::new(client.copy_in(&copy)?, &types);
+            for row in rows {
+                let values: Vec<Parameter> = row.into_iter().map(Parameter).collect();
+                writer.write(&references(&values))?;
+            }
+            writer.finish()
+        })?;
         let sql =
             format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM incoming_{table} ON CONFLICT DO NOTHING");
         self.execute(&sql, Vec::new())
     }
 
     pub(super) fn batch(&self, sql: &str) -> Result<(), SqlError> {
-        Ok(self.client.borrow_mut().batch_execute(sql)?)
+        let sql = sql.to_owned();
+        self.ask(move |client| client.batch_execute(&sql))
     }
 
     /// The derived tables, from the text of SQLite's; that of `around` is our own, for its texts are too long for an index.
@@ -211,7 +260,8 @@ impl Server {
         if let Some(known) = self.prepared.borrow().get(sql) {
             return Ok(known.clone());
         }
-        let statement = self.client.borrow_mut().prepare(&in_its_words(sql))?;
+        let words = in_its_words(sql);
+        let statement = self.ask(move |client| client.prepare(&words))?;
         self.prepared.borrow_mut().insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
@@ -283,7 +333,60 @@ impl ToSql for Parameter {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
+
+    const LET_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+    const DONE: &[u8] = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+    /// A conversation with a server that lets this one in and says nothing after that, and the server's side of it.
+    fn silent(listener: &TcpListener) -> (Server, TcpStream) {
+        let url = format!("postgres://ann@{}/lab", listener.local_addr().unwrap());
+        thread::scope(|scope| {
+            let letting_in = scope.spawn(|| let_in(listener));
+            let (client, _) = connect::ask(&url, PATIENCE, |client| client).unwrap();
+            (Server::new(client, url, Duration::from_millis(300)), letting_in.join().unwrap())
+        })
+    }
+
+    fn let_in(listener: &TcpListener) -> TcpStream {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 1024]).unwrap() > 8, "a greeting");
+        stream.write_all(LET_IN).unwrap();
+        stream
+    }
+
+    #[test]
+    fn a_server_that_falls_silent_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (server, _held) = silent(&listener);
+        let began = Instant::now();
+        let error = server.batch("SELECT 1").unwrap_err();
+        assert!(matches!(error, SqlError::Silent(_)), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert!(matches!(server.batch("ROLLBACK"), Err(SqlError::Silent(_))));
+        assert!(began.elapsed() < Duration::from_secs(3), "nothing is waited for any more");
+    }
+
+    #[test]
+    fn a_server_that_is_slow_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (server, mut held) = silent(&listener);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // Whether it is there is asked twice.
+                for _ in 0..2 {
+                    let mut asking = let_in(&listener);
+                    assert!(asking.read(&mut [0; 64]).unwrap() > 0);
+                    asking.write_all(DONE).unwrap();
+                }
+                held.write_all(DONE).unwrap();
+            });
+            server.batch("SELECT 1").unwrap();
+        });
+    }
 
     #[test]
     fn values_and_lists_are_written_in_its_words() {

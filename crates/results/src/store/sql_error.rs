@@ -13,6 +13,10 @@ pub enum SqlError {
     #[cfg(feature = "postgres")]
     #[error(transparent)]
     Postgres(#[from] ::postgres::Error),
+    /// PostgreSQL's server says nothing any more.
+    #[cfg(feature = "postgres")]
+    #[error("no answer within {} s", .0.as_secs_f64())]
+    Silent(std::time::Duration),
     /// A value is not of the type that its column has here.
     #[error("a column has an unexpected value: {0}")]
     Value(#[from] FromSqlError),

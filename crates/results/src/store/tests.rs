@@ -68,7 +68,7 @@ fn every_kind_of_record_survives() {
         assert_eq!(read.to_json(), record.to_json());
         assert_eq!(read, *record);
     }
-    assert_eq!(store.records_of(&records[0].campaign).unwrap().len(), records.len());
+    assert_eq!(store.records_of(&records[0].campaign).unwrap().0.len(), records.len());
     assert_eq!(store.finished_trials(&records[0].campaign).unwrap(), BTreeSet::from([0, 1, 2, 3, 12]));
 }
 
@@ -109,7 +109,7 @@ fn a_trial_has_figures_once() {
     let again = store.insert(&as_of(3, &first.campaign, &first)).unwrap_err();
     assert!(matches!(&again, StoreError::Measured { id, .. } if *id == first.id), "{again}");
     // Nothing of it is there; another campaign's trial, and a failure afterwards, are no matter.
-    assert_eq!(store.records_of(&first.campaign).unwrap().len(), 3);
+    assert_eq!(store.records_of(&first.campaign).unwrap().0.len(), 3);
     store.insert(&as_of(3, "other", &first)).unwrap();
     store.insert(&as_of(4, &first.campaign, &failed)).unwrap();
     assert_eq!(store.identifiers(&Filter::default()).unwrap().len(), 5);
@@ -209,6 +209,11 @@ fn a_record_that_cannot_be_read_keeps_none_of_the_others() {
         assert_eq!((copied.records, copied.already), counts);
         named(&copied.unreadable);
     }
+    let (of_campaign, unreadable) = store.records_of(&records[0].campaign).unwrap();
+    assert_eq!(of_campaign.iter().map(|record| record.trial.index).collect::<Vec<_>>(), [0, 1, 3, 4]);
+    named(&unreadable);
+    // Its trial has no figures, and may be measured again.
+    store.insert(&Record { id: crate::id::id(9, [3; 10]), ..records[2].clone() }).unwrap();
     other
         .each(&all, |record, json| assert_eq!(json, read.iter().find(|one| one.0 == record.trial.index).unwrap().1))
         .unwrap();

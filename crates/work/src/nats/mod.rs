@@ -480,4 +480,23 @@ impl Broker for Nats {
             forget_consumer(&jetstream, &id).await
         })
     }
+
+    fn clear(&mut self) -> Result<Vec<String>, Unavailable> {
+        self.with_streams(|jetstream| async move {
+            let mut cleared = Vec::new();
+            for subject in jetstream.subjects(JOBS, &format!("{TICKET}>")).await? {
+                let is_ticket = subject.strip_prefix(TICKET).is_some_and(|words| Ticket::read(words).is_some());
+                // A wildcard would take others' jobs.
+                if is_ticket || subject.contains(['*', '>']) {
+                    continue;
+                }
+                let answer = jetstream.ask(&format!("STREAM.PURGE.{JOBS}"), json!({ "filter": subject })).await?;
+                // Another worker may have been quicker, and said so.
+                if answer["purged"].as_u64() > Some(0) {
+                    cleared.push(subject);
+                }
+            }
+            Ok(cleared)
+        })
+    }
 }

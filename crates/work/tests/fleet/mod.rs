@@ -333,6 +333,7 @@ impl World {
                     self.at(now + CONNECT_MS, Event::Child(at, token));
                 }
                 Deed::Renewed(id) => self.of_job(at, &id, |child, _| child.heard_ms = now),
+                Deed::Refused(_) => {}
                 Deed::Stop(_) | Deed::Kill(_) if !self.shape.is_guarded => {}
                 Deed::Stop(id) => {
                     let token = self.token_of(at, &id);

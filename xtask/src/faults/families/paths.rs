@@ -360,7 +360,6 @@ pub(super) fn requests_often_lost(draft: &mut Draft) {
     draft.requests(&["udp-rr"]);
     draft.one_way();
     let end = draft.of(&[End::Target, End::Host]);
-    // A trial ends when nothing passed for 5 s: five that are lost one after the other.
     let ppm = draft.between(12, 24) * 10_000;
     draft.say(format!("{} of what the {end} sends lost", percent(ppm)));
     draft.impair(end, |path| (path.loss_ppm, path.after_packets) = (ppm, 10), &["lost"], 3);

@@ -8,7 +8,7 @@ use linerate_plan::PlannedTrial;
 use linerate_results::record::Record;
 use linerate_results::search::SearchAsked;
 use linerate_results::search::calibration::{CALIBRATION, limit_bps};
-use linerate_results::store::{Campaign, Store, StoreError};
+use linerate_results::store::{Campaign, Store};
 use linerate_trial::spec::Spec;
 
 use crate::output::say;
@@ -30,11 +30,10 @@ impl Calibrations {
         let of_these = campaigns.map(|summary| summary.campaign).filter(|one| one.target == target && one.host == host);
         let mut found = Vec::new();
         for Campaign { id, .. } in of_these {
-            match store.records_of(&id) {
-                Err(why @ StoreError::Unreadable { .. }) => {
-                    say(format_args!("linerate: the calibration {id} is left out: {why}"));
-                }
-                records => found.push((id, records?)),
+            let (records, unreadable) = store.records_of(&id)?;
+            match unreadable.first() {
+                Some(why) => say(format_args!("linerate: the calibration {id} is left out: {why}")),
+                None => found.push((id, records)),
             }
         }
         Ok(Calibrations(found))

@@ -126,6 +126,10 @@ fn work(
                 Deed::Renewed(id) => running.get_mut(&id).into_iter().for_each(Campaign::renewed),
                 Deed::Stop(id) => running.get_mut(&id).into_iter().for_each(Campaign::stop),
                 Deed::Kill(id) => running.get_mut(&id).into_iter().for_each(Campaign::kill),
+                Deed::Refused(name) => tell(&format!(
+                    "what was queued as {name} is no job that this version knows, and was taken away; submit it anew with \
+                     linerate submit"
+                )),
             }
         }
         // Once for each kind: how a server is silent differs from time to time.

@@ -57,7 +57,7 @@ pub(super) fn ask<T: Send + 'static>(
         };
         client.map(question)
     });
-    let answered = answered.ok_or_else(|| no_server(format!("no answer within {} s", patience.as_secs_f64())))?;
+    let answered = answered.ok_or_else(|| StoreError::Silent { url: shown.clone(), after: patience })?;
     let answer = answered.map_err(|error| no_server(said(&error)))?;
     Ok((answer, shown))
 }
