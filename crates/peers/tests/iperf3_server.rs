@@ -305,6 +305,27 @@ fn what_was_lost_while_it_did_not_count_is_told_apart() {
 }
 
 #[test]
+fn a_client_that_goes_before_its_results_leaves_ours() {
+    const PARAMETERS: &str = r#"{"udp":true,"time":1,"parallel":1,"len":64,"bandwidth":1000000}"#;
+    let ((), served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let mut client = Client::new(at);
+        client.says(COOKIE).hears(b"\x09").says_text(PARAMETERS).hears(b"\x0a");
+        let udp = opened(at);
+        client.hears(b"\x01\x02");
+        for number in 1..=100_u32 {
+            let mut datagram = [0; 64];
+            datagram[8..12].copy_from_slice(&number.to_be_bytes());
+            udp.send(&datagram).unwrap();
+        }
+        thread::sleep(Duration::from_millis(300));
+        client.says(b"\x04").hears(b"\x0d");
+    });
+    let [ours, theirs] = served[0].ended.as_ref().unwrap().as_ref();
+    assert_eq!(ours.flows[0].arrivals.as_ref().unwrap().received, 100);
+    assert_eq!((theirs.flows[0].messages, ours.ended_early), (100, false));
+}
+
+#[test]
 fn a_client_far_away_says_late_that_it_is_over() {
     const BACK: &str = r#"{"tcp":true,"reverse":true,"time":1,"parallel":1,"len":1000,"bandwidth":1000000}"#;
     const RESULTS: &str = r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":-1,

@@ -115,7 +115,7 @@ fn begun(order: &Order<'_>, pair: &Pair, store: &mut Store) -> Result<Begun, Sto
     if let Some(campaign) = &order.resume {
         let (before, unreadable) = store.records_of(&campaign.id)?;
         let done = before.iter().filter(|record| record.result.is_some()).map(|record| record.trial.index).collect();
-        let before = before.iter().map(Record::in_brief).collect();
+        let before = before.into_iter().map(Record::into_brief).collect();
         return Ok(Begun { campaign: campaign.clone(), done, before, unreadable });
     }
     let (made, now) = Ids::default().next();
