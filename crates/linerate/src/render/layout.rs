@@ -203,7 +203,7 @@ fn length(text: &str) -> usize {
 }
 
 fn longest_word(text: &str) -> usize {
-    text.split(' ').map(length).max().unwrap_or(0)
+    super::unbroken(text).into_iter().map(length).max().unwrap_or(0)
 }
 
 /// Lines of at most this width, broken between words; only a word that is longer is broken itself, behind a dot or the like
@@ -215,7 +215,7 @@ fn wrapped_in(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let words = text.trim_start_matches(' ');
     let mut line = " ".repeat((text.len() - words.len()).min(width - 1));
-    for word in words.split(' ') {
+    for word in super::unbroken(words) {
         let is_begun = !line.trim().is_empty();
         if is_begun && length(&line) + 1 + length(word) > width {
             lines.push(std::mem::take(&mut line));
