@@ -143,7 +143,7 @@ pub(crate) fn options(word: &OsStr) -> Vec<CompletionCandidate> {
         let begun = text.rfind([',', '=']).map_or("", |at| &text[..=at]);
         return that_begin(word, words.into_iter().map(|word| format!("{begun}{word}")));
     }
-    let mut all: Vec<_> = OPTIONS.iter().map(|row| with_help(format!("{}=", row.name), row.in_short())).collect();
+    let mut all: Vec<_> = OPTIONS.iter().map(|row| with_help(format!("{}=", row.name), &row.in_short())).collect();
     all.push(with_help(format!("{REPEAT}="), "how often to measure each configuration"));
     for end in Party::ALL {
         all.extend(SETTINGS.iter().map(|row| with_help(format!("{end}.{}", change(row.name)), row.about)));

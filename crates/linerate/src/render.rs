@@ -79,6 +79,23 @@ fn sentence(text: &str) -> Cow<'_, str> {
     in_line(text, SENTENCE)
 }
 
+/// The words of a text, between which a line may be broken: not before a per cent sign, which belongs to its number.
+fn unbroken(text: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = Vec::new();
+    let mut begin = 0;
+    for word in text.split(' ') {
+        let end = begin + word.len();
+        match words.last_mut() {
+            Some(last) if word.starts_with('%') && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                *last = &text[begin - 1 - last.len()..end];
+            }
+            _ => words.push(word),
+        }
+        begin = end + 1;
+    }
+    words
+}
+
 /// The text with lines no longer than `width`, broken between words; the lines that follow a broken one are indented.
 pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
     if text.is_empty() {
@@ -93,7 +110,7 @@ pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
         }
         let words = line.trim_start_matches(' ');
         let mut broken = " ".repeat((line.len() - words.len()).min(width / 2));
-        for word in words.split(' ') {
+        for word in unbroken(words) {
             let room = width.saturating_sub(broken.chars().count() + 1);
             if !broken.trim().is_empty() && word.chars().count() > room {
                 lines.push(std::mem::replace(&mut broken, "  ".to_owned()));
@@ -132,5 +149,13 @@ mod tests {
         assert_eq!(wrapped("averyveryverylongwordindeed it is\n", Some(20)), "averyveryverylongwordindeed\n  it is\n");
         assert_eq!(wrapped("   one two three four\n  x\n", Some(20)), "   one two three\n  four\n  x\n");
         assert_eq!(wrapped("one two\n", None), "one two\n");
+    }
+
+    #[test]
+    fn a_number_and_its_per_cent_sign_stay_on_a_line() {
+        assert_eq!(wrapped("most of it, waiting, 39 % of it\n", Some(24)), "most of it, waiting,\n  39 % of it\n");
+        assert_eq!(wrapped("12.5 %, 3 %\n", Some(20)), "12.5 %, 3 %\n");
+        assert_eq!(super::unbroken("a 1 % b  100 %. %"), ["a", "1 %", "b", "", "100 %.", "%"]);
+        assert_eq!(super::unbroken(""), [""]);
     }
 }

@@ -45,7 +45,7 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are the figures of the sentence")]
 pub enum CostError {
-    #[error("there are {sizes} sizes of packets, and it takes three; measure more values of message_size")]
+    #[error("there {} of packets, and it takes three; measure more values of message_size", counted(*sizes))]
     TooFewSizes { sizes: usize },
     #[error("the largest packets are only {ratio:.1} times the smallest; measure sizes that differ fourfold at least")]
     TooAlike { ratio: f64 },
@@ -62,6 +62,10 @@ pub enum CostError {
     Negative { what: &'static str, value: f64 },
     #[error("a cost is not a number above zero; leave trials without traffic out")]
     NoFigure,
+}
+
+fn counted(sizes: usize) -> String {
+    if sizes == 1 { "is one size".to_owned() } else { format!("are {sizes} sizes") }
 }
 
 fn against(p: Option<f64>) -> String {
@@ -256,6 +260,9 @@ mod tests {
         let once: Vec<(f64, f64)> = SIZES.map(|size| (size, stairs(size))).to_vec();
         assert!(matches!(Cost::fit(&once), Err(CostError::Bent { p: None, .. })));
         assert_eq!(Cost::fit(&measured(&SIZES[..2], |_| 4.0, 1)), Err(CostError::TooFewSizes { sizes: 2 }));
+        let said = |sizes| CostError::TooFewSizes { sizes }.to_string();
+        assert!(said(1).starts_with("there is one size of packets, and"), "{}", said(1));
+        assert!(said(2).starts_with("there are 2 sizes of packets, and"), "{}", said(2));
         assert!(matches!(Cost::fit(&measured(&[500.0, 600.0, 700.0], |_| 4.0, 1)), Err(CostError::TooAlike { .. })));
         let falling = |size: f64| 10.0 - 0.004 * size;
         assert!(matches!(Cost::fit(&measured(&SIZES, falling, 1)), Err(CostError::Negative { .. })));

@@ -42,9 +42,15 @@ impl PartialEq for OptionRow {
 impl Eq for OptionRow {}
 
 impl OptionRow {
-    /// What it does, in one line.
-    pub fn in_short(&self) -> &'static str {
-        self.about[0].trim().trim_end_matches('.')
+    /// What it does, in one sentence.
+    pub fn in_short(&self) -> String {
+        let about = self.in_words();
+        about.split_once(". ").map_or(&*about, |(first, _)| first).trim_end_matches('.').to_owned()
+    }
+
+    /// All that is said of it; its lines are those of a source file.
+    fn in_words(&self) -> String {
+        self.about.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
     }
 
     /// What may stand there.
@@ -402,13 +408,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_an_option_does_in_short_is_a_sentence() {
+        for option in OPTIONS {
+            let (short, whole) = (option.in_short(), option.in_words());
+            let behind = whole.strip_prefix(&short).unwrap();
+            assert!(behind.is_empty() || behind.starts_with('.'), "{}: '{short}' is broken off", option.name);
+        }
+        let said = |name| find(name).unwrap().in_short();
+        assert!(said("first_rate").ends_with("an overload, say, that the path recovers from"), "{}", said("first_rate"));
+        assert_eq!(said("message_size"), "Payload of each write or datagram");
+    }
+
     /// The page's table of options is made of the rows.
     #[test]
     fn the_documentation_has_the_table() {
         let mut table = "| option | value | if not given | meaning | applies to |\n|---|---|---|---|---|\n".to_owned();
         for option in OPTIONS {
-            let about: Vec<&str> = option.about.iter().map(|line| line.trim()).collect();
-            let (about, applies) = (about.join(" "), option.applies.words());
+            let (about, applies) = (option.in_words(), option.applies.words());
             let allowed = option.allowed().replace(" | ", ", ");
             let is_needed = ["workload", "bytes"].contains(&option.name);
             let usual = option.field.get(&Spec::default()).filter(|_| !is_needed).unwrap_or_default();

@@ -155,7 +155,8 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
         pieces.push(Piece::Lines(vec!["No change points.".to_owned()]));
         return pieces;
     }
-    let titles = ["configuration", "from campaign", "of", "before", "after", "change", "", "what else changed there"];
+    let titles =
+        ["configuration", "from campaign", "of", "before", "after", "change", "verdict", "what else changed there"];
     pieces.push(Piece::Heading("Change points".to_owned()));
     pieces.push(Piece::Table(Table::new(titles, rows).sparing(&["of", "from campaign"])));
     pieces

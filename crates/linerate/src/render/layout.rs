@@ -124,11 +124,12 @@ impl<'a> Layout<'a> {
             [&|at, number| if number { usize::MAX } else { whole[at] }, &|at, _| whole[at], &|at, number| {
                 if number { whole[at] } else { whole[at].min(longest) }
             }];
-        for gap in [GAP, 1] {
+        // Columns closer together are read more easily than numbers that are broken; long words are broken only where nothing
+        // else helps.
+        for (gap, last) in [(GAP, 1), (1, 1), (GAP, 2), (1, 3)] {
             self.gap = gap;
             self.widths = self.widths_with(longest_word);
-            // Long words are broken only where nothing else helps.
-            for stage in &stages[..if gap == GAP { 2 } else { 3 }] {
+            for stage in &stages[..last] {
                 while self.width() > width {
                     let can = (0..self.widths.len()).filter(|at| self.widths[*at] > stage(*at, self.numbers[*at]));
                     let Some(widest) = can.max_by_key(|at| self.widths[*at]) else { break };
@@ -203,7 +204,7 @@ fn length(text: &str) -> usize {
 }
 
 fn longest_word(text: &str) -> usize {
-    text.split(' ').map(length).max().unwrap_or(0)
+    super::unbroken(text).into_iter().map(length).max().unwrap_or(0)
 }
 
 /// Lines of at most this width, broken between words; only a word that is longer is broken itself, behind a dot or the like
@@ -215,7 +216,7 @@ fn wrapped_in(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let words = text.trim_start_matches(' ');
     let mut line = " ".repeat((text.len() - words.len()).min(width - 1));
-    for word in words.split(' ') {
+    for word in super::unbroken(words) {
         let is_begun = !line.trim().is_empty();
         if is_begun && length(&line) + 1 + length(word) > width {
             lines.push(std::mem::take(&mut line));
@@ -239,7 +240,20 @@ fn wrapped_in(text: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table_model::Cell;
     use super::*;
+
+    #[test]
+    fn columns_are_closer_together_before_a_number_is_broken() {
+        let cells = ["throughput", "Mbit/s", "898.9", "899.4"].map(Cell::text);
+        let numbers = ["+0.00135 % [-0.233, +0.200]", "0.971"].map(Cell::numbers);
+        let row = [cells.to_vec(), numbers.to_vec(), vec![Cell::long("the same within 0.24 %")]].concat();
+        let table = Table::new(["metric", "unit", "baseline", "candidate", "difference", "p", "verdict"], [row]);
+        let mut layout = Layout::of(&table);
+        assert!(layout.fit(80));
+        let drawn = layout.drawn();
+        assert!(drawn.contains("+0.00135 % [-0.233, +0.200] 0.971 the same"), "{drawn}");
+    }
 
     #[test]
     fn words_are_broken_only_where_they_do_not_fit() {

@@ -6,6 +6,9 @@ use linerate_results::figure::Digits;
 /// From here on a figure is no measurement's, and its digits would take the line's room.
 const LONG: f64 = 1e15;
 
+/// Below this nothing is left of it in nine digits behind the point.
+const SHORT: f64 = 1e-9;
+
 /// A count, with its thousands apart.
 pub(super) fn count(value: u64) -> String {
     grouped(&value.to_string())
@@ -33,7 +36,7 @@ pub(super) fn figure(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return if value > 0.0 { "unlimited" } else { "" }.to_owned();
     }
-    if value.abs() >= LONG {
+    if value.abs() >= LONG || value.abs() < SHORT {
         return format!("{value:.*e}", (digits - 1) as usize);
     }
     // Rounded first, for 999.96 is 1,000 and not 1,000.0.
@@ -100,6 +103,7 @@ mod tests {
             (99.9996, 4, "100.0"),
             (0.012_345, 3, "0.0123"),
             (-1234.5, 3, "-1,234"),
+            (-1.06e-13, 3, "-1.06e-13"),
             (1e308, 4, "1.000e308"),
             (f64::INFINITY, 4, "unlimited"),
         ] {

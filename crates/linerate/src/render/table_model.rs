@@ -138,7 +138,7 @@ impl Cell {
             Value::Number(value, digits) => number::written(*value, *digits),
             Value::Spread(values, digits) => {
                 let [middle, low, high] = values.map(|value| number::written(value, *digits));
-                format!("{middle} ({low} to {high})")
+                if low == high { middle } else { format!("{middle} ({low} to {high})") }
             }
             Value::Failed => "failed".to_owned(),
         };
