@@ -60,13 +60,13 @@ fn an_agent_behind_any_command() {
 #[test]
 fn an_agent_of_another_version() {
     let Some(bench) = Bench::new("version") else { return };
-    let later = "exec:echo '{\"linerate\":2,\"program\":\"linerate-agent 9.1.0\"}'; sleep 60";
+    let later = "exec:echo '{\"linerate\":3,\"program\":\"linerate-agent 9.1.0\"}'; sleep 60";
     let mut command = bench.linerate(&["run", "tcp-stream", "--target", later, "--host", &bench.host()]);
     command.args(ONE).args(QUICK);
     let ran = Running::start(command).wait(IN_TIME);
     ran.check_sentence(&[
         "the target (exec:echo",
-        "linerate-agent 9.1.0, which speaks version 2",
+        "linerate-agent 9.1.0, which speaks version 3",
         "install the same version",
     ]);
     bench.check_nothing_runs(Duration::from_millis(500));

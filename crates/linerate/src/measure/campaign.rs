@@ -3,13 +3,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Instant;
 
 use linerate_machine::end::End;
 use linerate_results::join::{self, Conducted, Label};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::search::Purpose;
-use linerate_results::store::{Campaign, Store, StoreError};
+use linerate_results::store::{Campaign, Store, StoreError, is_url};
 use linerate_trial::spec::Spec;
 
 use super::abort_policy::AbortPolicy;
@@ -21,7 +22,7 @@ use super::error::TrialError;
 use super::events::{CampaignEvent, Listener, Narrowing};
 use super::examine::Examined;
 use super::ids::{Ids, now};
-use super::kept_here::kept_here;
+use super::kept_here::keep_here;
 use super::live::Live;
 use super::pair::Pair;
 use super::precision::Repeats;
@@ -60,6 +61,19 @@ pub(crate) enum CampaignError {
     NotPutBack { sentences: Vec<String>, finished: usize },
     #[error("interrupted{}; --resume carries on where it stopped", kept(*.finished))]
     Interrupted { finished: usize },
+}
+
+/// The end of a campaign whose store did not take this record, for this reason.
+fn not_taken(why: StoreError, store: &Path, campaign: &Campaign, record: &Record) -> CampaignError {
+    let (url, id) = (store.display().to_string(), record.id.clone());
+    if !is_url(&url) {
+        return why.into();
+    }
+    let why = Box::new(why);
+    match keep_here(campaign, record) {
+        Ok(path) => CampaignError::KeptHere { why, url, id, path },
+        Err(error) => CampaignError::NotKept { why, id, error: error.to_string() },
+    }
 }
 
 fn kept(finished: usize) -> String {
@@ -306,7 +320,7 @@ fn trials(
             Ok(()) => {}
             // Whoever carried this campaign on while this process stood still may go on, too: that record stays.
             Err(StoreError::Measured { id, .. }) => record = store.record(&id)?,
-            Err(why) => return Err(kept_here(why, store.path(), campaign, &record)),
+            Err(why) => return Err(not_taken(why, store.path(), campaign, &record)),
         }
         let reached = narrowing.heard(&record);
         let ended = CampaignEvent::TrialEnded {
