@@ -416,7 +416,11 @@ mod tests {
             assert!(behind.is_empty() || behind.starts_with('.'), "{}: '{short}' is broken off", option.name);
         }
         let said = |name| find(name).unwrap().in_short();
-        assert!(said("first_rate").ends_with("an overload, say, that the path recovers from"), "{}", said("first_rate"));
+        assert!(
+            said("first_rate").ends_with("an overload, say, that the path recovers from"),
+            "{}",
+            said("first_rate")
+        );
         assert_eq!(said("message_size"), "Payload of each write or datagram");
     }
 
