@@ -295,8 +295,8 @@ impl Trial<'_> {
 /// Holm's p for each trial, among those that could come to a finding at all.
 fn corrected(trials: &[Trial<'_>], shifts: &[Option<Shift>]) -> Vec<f64> {
     let places: Vec<usize> = (0..trials.len()).filter(|&at| trials[at].could_tell() && shifts[at].is_some()).collect();
-    let p: Vec<f64> = places.iter().map(|&at| shifts[at].map_or(1.0, |shift| shift.p)).collect();
-    let mut corrected = vec![1.0; trials.len()];
+    let mut corrected: Vec<f64> = shifts.iter().map(|shift| shift.map_or(1.0, |shift| shift.p)).collect();
+    let p: Vec<f64> = places.iter().map(|&at| corrected[at]).collect();
     for (at, p) in places.into_iter().zip(holm(&p)) {
         corrected[at] = p;
     }
@@ -425,6 +425,8 @@ mod tests {
     #[test]
     fn as_many_more_repeats_as_it_asks_for_come_to_a_finding() {
         let baseline = campaign("A", &[100], noise, |_| {});
+            // Nothing is corrected here: what could be no finding is a family of none.
+            assert_eq!(judged.found.unwrap().p_corrected, judged.found.unwrap().p, "{n} and {m}");
         let candidate = campaign("B", &[100], |r, load| noise(r, load) * 0.9, |_| {});
         let judged = |n: usize| {
             let comparison = compare(&all(&baseline)[..n], &all(&candidate)[..n], &CompareOptions::default());
