@@ -336,6 +336,38 @@ fn comparisons_of_what_is_not_there() {
     assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
 }
 
+/// What tried a suggestion, and what never measured anything, ran no plan.
+#[test]
+fn the_last_plan_is_one_that_measured() {
+    let bench = Bench::bare("last-plan");
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
+    let mut store = Store::open(&bench.store_path()).unwrap();
+    for (number, plan, mbit) in [(1, "tcp", Some(900.0)), (2, "explain --try", Some(700.0)), (3, "rr", None)] {
+        let mut record = sample::tcp(0, Direction::Rx, mbit.unwrap_or_default(), false);
+        (record.id, record.campaign) = (id::id(number * 1_000_000 + 1, [1; 10]), id::id(number * 1_000_000, [2; 10]));
+        record.plan = plan.to_owned();
+        store
+            .campaign_begin(&Campaign {
+                id: record.campaign.clone(),
+                plan: plan.to_owned(),
+                plan_text: String::new(),
+                target: record.target.endpoint.clone(),
+                host: record.host.endpoint.clone(),
+                started_at: record.started_at.clone(),
+                planned: 1,
+                finished_at: None,
+            })
+            .unwrap();
+        if mbit.is_some() {
+            store.insert(&record).unwrap();
+        }
+    }
+    drop(store);
+    let ran = Running::start(bench.linerate(&["history", "throughput"])).wait(SOON);
+    let told = &ran.check_done().stdout;
+    assert!(told.contains("900.0") && !told.contains("700.0"), "{told}");
+}
+
 /// A history is of the last plan that ran; what only another one has is not denied.
 #[test]
 fn a_metric_of_another_plan() {

@@ -193,7 +193,7 @@ pub(super) fn compared(baseline: &Selection, candidate: &Selection) -> Vec<Strin
 /// have in common seldom belongs together.
 pub(super) fn of_last_plan(store: &Store, selection: Selection) -> Result<Selection> {
     let is_named = selection.campaign.is_some() || selection.levels.iter().any(|(name, _)| name == "plan");
-    let Some(last) = store.latest_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
+    let Some(last) = store.last_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
     let mut narrowed = selection.clone();
     narrowed.levels.push(("plan".to_owned(), last.plan));
     // The plan's last campaign mostly has some, and is read at once where all records are not.
