@@ -305,6 +305,10 @@ fn comparisons_of_what_is_not_there() {
     refused(&["last~x", "last"], &["'last~x' picks nothing", "last~1"]);
     refused(&["last:ip=auto,direction=rx,mtu=9", "last"], &["none has a mtu"]);
     refused(&["last", "last"], &["6 records are on both sides", "--null last"]);
+    let (newest, first) = (id::id(2_000_000, [1; 10]), id::id(1_000_000, [1; 10]));
+    refused(&[&newest, &newest], &["one record is on both sides"]);
+    refused(&["--null", &newest], &["one trial of a configuration at most", "--repeat"]);
+    refused(&["tcp", "mine", "--on", "target.krenel"], &["--on target.krenel", "no record of either side"]);
     refused(&["last:direction=tx", "last"], &["none has direction=tx; there are rx"]);
     refused(&["last:mtu=9000", "last"], &["none has a mtu; their factors are direction"]);
     refused(&["last:direction", "last"], &["'direction'", "NAME=VALUE"]);
@@ -328,6 +332,7 @@ fn comparisons_of_what_is_not_there() {
         assert!(ran.stdout.contains(part), "{arguments:?}: {ran:?}");
     };
     ends(&["tcp", "mine"], 0, "the same within 0 %");
+    ends(&["tcp", "mine", "--on", "target.kernel"], 0, "the same within 0 %");
     ends(&["tcp", "mine", "--fail-if", "throughput worse 3%"], 0, "passed");
     ends(&["tcp", "mine", "--bisect"], 0, "the same");
     ends(&["tcp", "mine", "--null"], 0, "the same");

@@ -66,6 +66,12 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         let halves =
             if of_pairs.is_some() { ["side a of its A/A trials", "side b"] } else { ["one half", "the other"] };
         let itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
+        if itself.baseline.records > 0 && itself.candidate.records == 0 {
+            bail!(
+                "'{}' has one trial of a configuration at most, and halves take two; measure it with --repeat",
+                arguments.baseline
+            );
+        }
         check_judged(&itself)?;
         files.write(&of_comparison(asked, &itself, &gates));
         let names = halves.map(|half| format!("{}, {half}", arguments.baseline));
@@ -89,10 +95,15 @@ pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: CompareOptions, n
     let ids: HashSet<&str> = baseline.iter().map(|one| one.id.as_str()).collect();
     let shared = candidate.iter().filter(|one| ids.contains(one.id.as_str())).count();
     if shared > 0 {
-        bail!(
-            "{shared} records are on both sides; pick sides that share none, or compare one with itself by --null {}",
-            words[0]
-        );
+        let them = if shared == 1 { "one record is".to_owned() } else { format!("{shared} records are") };
+        bail!("{them} on both sides; pick sides that share none, or compare one with itself by --null {}", words[0]);
+    }
+    for name in &wish.compared {
+        if !baseline.iter().chain(&candidate).any(|one| compare::is_told(one, name)) {
+            bail!(
+                "--on {name}: no record of either side says what its {name} was; records say it as 'linerate records show' does"
+            );
+        }
     }
     wish.compared.extend(compared(&wanted, &other));
     let mut comparison = compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish);
