@@ -333,6 +333,11 @@ fn comparisons_of_what_is_not_there() {
     };
     ends(&["tcp", "mine"], 0, "the same within 0 %");
     ends(&["tcp", "mine", "--on", "target.kernel"], 0, "the same within 0 %");
+    // Repeats are measured in turns by the campaign that has them; another campaign is no advice to who compares within one.
+    ends(&["tcp", "mine"], 0, "A campaign with both as levels");
+    let within = format!("{first} {}", id::id(1_000_001, [1; 10]));
+    let within: Vec<&str> = within.split(' ').collect();
+    ends(&within, 0, "Repeats of the campaign are measured in turns.");
     ends(&["tcp", "mine", "--fail-if", "throughput worse 3%"], 0, "passed");
     ends(&["tcp", "mine", "--bisect"], 0, "the same");
     ends(&["tcp", "mine", "--null"], 0, "the same");
