@@ -317,6 +317,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&[":since=soon", "last"], &["'soon' is no time"]);
     refused(&["tcp", "mine", "--metric", "thruput"], &["there is no metric 'thruput'", "did you mean 'throughput'"]);
     refused(&["tcp", "mine", "--metric", "loss"], &["none of the metrics in common"]);
+    refused(&["tcp", "mine", "--metric", "THROUGHPUT"], &["did you mean 'throughput'"]);
     refused(&["tcp", "mine", "--margin", "much"], &["--margin", "'much'"]);
     refused(&["tcp", "mine", "--fail-if", "throughput"], &["--fail-if", "METRIC worse 3%"]);
     refused(&["tcp", "mine", "--fail-if", "host_cpu_busy worse"], &["--metric"]);
