@@ -319,6 +319,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&["tcp", "mine", "--metric", "loss"], &["none of the metrics in common"]);
     refused(&["tcp", "mine", "--metric", "THROUGHPUT"], &["did you mean 'throughput'"]);
     refused(&["tcp", "mine", "--margin", "much"], &["--margin", "'much'"]);
+    refused(&["tcp", "mine", "--margin", "200%"], &["--margin", "at most 100"]);
     refused(&["tcp", "mine", "--fail-if", "throughput"], &["--fail-if", "METRIC worse 3%"]);
     refused(&["tcp", "mine", "--fail-if", "host_cpu_busy worse"], &["--metric"]);
     refused(&["tcp", "mine", "--fail-if", "loss worse", "--metric", "throughput"], &["add --metric loss"]);

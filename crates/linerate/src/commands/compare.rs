@@ -214,6 +214,6 @@ fn gates(texts: &[String]) -> Result<Vec<Gate>> {
 pub(crate) fn percentage(flag: &str, text: &str) -> Result<f64> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => bail!("{flag}: '{text}' is not allowed; write a percentage above 0, like 1%"),
+        _ => bail!("{flag}: '{text}' is not allowed; write a percentage above 0 and at most 100, like 1%"),
     }
 }
