@@ -325,6 +325,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&["tcp", "mine", "--fail-if", "loss worse", "--metric", "throughput"], &["add --metric loss"]);
     check(&bench, &["history", "speed"], &["there is no metric 'speed'", "throughput"]);
     check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; there are 1"]);
+    check(&bench, &["history", "loss", "tcp"], &["none of what 'tcp' picks has a loss", ":plan=NAME"]);
     check_usage(&["compare", "last"], &["<CANDIDATE>"]);
     check_usage(&["history", "throughput", "--last", "0"], &["--last"]);
 

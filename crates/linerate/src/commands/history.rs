@@ -47,7 +47,10 @@ pub(crate) fn series(store: &Store, metric: &Metric, words: Option<&str>, last: 
             let plan = other.around.get("plan").unwrap_or_default();
             bail!("no record of the last plan that ran has a {}; others have, like :plan={plan}", metric.short());
         }
-        bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
+        let Some(words) = words else {
+            bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
+        };
+        bail!("none of what '{words}' picks has a {}; :plan=NAME picks all campaigns of a plan", metric.short());
     }
     Ok(history::history(&points, last))
 }
