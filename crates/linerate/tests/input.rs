@@ -326,6 +326,9 @@ fn comparisons_of_what_is_not_there() {
     check(&bench, &["history", "speed"], &["there is no metric 'speed'", "throughput"]);
     check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; there are 1"]);
     check(&bench, &["history", "loss", "tcp"], &["none of what 'tcp' picks has a loss", ":plan=NAME"]);
+    for list in ["list", "campaigns"] {
+        check_usage(&["records", list, "--limit", "0"], &["--limit", "0 is not in 1.."]);
+    }
     let ran = Running::start(bench.linerate(&["records", "export", "--kcidb"])).wait(SOON);
     assert!(ran.stderr.contains("--origin <NAME>") && !ran.stderr.contains("boards"), "{ran:?}");
     check_usage(&["compare", "last"], &["<CANDIDATE>"]);
