@@ -354,6 +354,19 @@ fn comparisons_of_what_is_not_there() {
     ends(&["--null", "mine", "--json"], 0, "linerate.comparison/1");
     let ran = Running::start(bench.linerate(&["history", "throughput", "--csv"])).wait(SOON);
     assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
+
+    // What could not be read when the figures were made is in no comparison, which says so.
+    let lose = |records: &str| {
+        let lost = format!("DELETE FROM figures WHERE record {records}");
+        rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(&lost).unwrap();
+    };
+    lose(&format!("= '{first}'"));
+    ends(&["tcp", "mine"], 0, "Left out: one record of 'tcp' cannot be read");
+    ends(&["--null", "tcp"], 0, "Left out: one record of 'tcp' cannot be read");
+    let ran = Running::start(bench.linerate(&["history", "throughput", "tcp"])).wait(SOON);
+    assert!(ran.check_done().stderr.contains("left out: one record of 'tcp' cannot be read"), "{ran:?}");
+    lose(&format!("< '{newest}'"));
+    refused(&["tcp", "mine"], &["6 records of 'tcp' cannot be read", &first]);
 }
 
 /// What tried a suggestion, and what never measured anything, ran no plan.

@@ -13,7 +13,7 @@ use linerate_results::observation::Observation;
 use linerate_results::store::Store;
 
 use super::case_files::CaseFiles;
-use super::selection::{compared, observations, of_last_plan, selection};
+use super::selection::{compared, observations, of_last_plan, selection, unread};
 use super::{open_store, width};
 use crate::cli::{CompareArgs, SharedArgs, TableArgs};
 use crate::output::{beside, data, out, say};
@@ -62,10 +62,12 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         let wanted = of_last_plan(&store, selection(&store, &arguments.baseline)?)?;
         let baseline = observations(&store, &arguments.baseline, &wanted)?;
         let baseline: Vec<&Observation> = baseline.iter().collect();
+        let left_out = unread(&store, &arguments.baseline, &wanted)?;
         let of_pairs = pairs(&baseline, &wish);
         let halves =
             if of_pairs.is_some() { ["side a of its A/A trials", "side b"] } else { ["one half", "the other"] };
-        let itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
+        let mut itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
+        itself.notes.extend(left_out.map(|what| format!("Left out: {what}.")));
         if itself.baseline.records > 0 && itself.candidate.records == 0 {
             bail!(
                 "'{}' has one trial of a configuration at most, and halves take two; measure it with --repeat",
@@ -108,6 +110,9 @@ pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: CompareOptions, n
     wish.compared.extend(compared(&wanted, &other));
     let mut comparison = compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish);
     check_judged(&comparison)?;
+    for (words, side) in words.iter().zip([&wanted, &other]) {
+        comparison.notes.extend(unread(store, words, side)?.map(|what| format!("Left out: {what}.")));
+    }
     for (whose, side) in [("baseline", &baseline), ("candidate", &candidate)] {
         match pairs(side, &wish) {
             Some(itself) => comparison.doubt_by_pairs(whose, &itself),

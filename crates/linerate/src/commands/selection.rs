@@ -73,9 +73,20 @@ pub(crate) fn unix_ms(text: &str) -> Result<u64> {
 pub(super) fn observations(store: &Store, words: &str, selection: &Selection) -> Result<Vec<Observation>> {
     let found = store.observations(selection)?;
     if found.is_empty() {
+        if let Some(why) = unread(store, words, selection)? {
+            bail!("{why}");
+        }
         why_none(store, words, selection)?;
     }
     Ok(found)
+}
+
+/// What is missing of what these words pick, because it cannot be read.
+pub(super) fn unread(store: &Store, words: &str, selection: &Selection) -> Result<Option<String>> {
+    let unread = store.unread(selection)?;
+    let Some(first) = unread.first() else { return Ok(None) };
+    let them = if unread.len() == 1 { "one record".to_owned() } else { format!("{} records", unread.len()) };
+    Ok(Some(format!("{them} of '{words}' cannot be read: 'linerate records show {first}' says why")))
 }
 
 /// The same as a filter of lists.
