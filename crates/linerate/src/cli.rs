@@ -252,7 +252,10 @@ const MISSING: [(&str, Tip); 6] = [
 fn with_next_step(mut complaint: clap::Error) -> clap::Error {
     let tips: Vec<String> = match (complaint.kind(), complaint.get(ContextKind::InvalidArg)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
-            let is_missing = |argument: &str| missing.iter().any(|one| one.ends_with(argument));
+            // A machine is an option's value too; another option's value may be called like a board.
+            let is_missing = |argument: &str| {
+                missing.iter().any(|one| one == argument || argument == MISSING[0].0 && one.ends_with(argument))
+            };
             MISSING.iter().filter(|(argument, _)| is_missing(argument)).map(|(_, tip)| tip()).collect()
         }
         (ErrorKind::InvalidValue, Some(ContextValue::String(argument))) if argument.ends_with("<ENDPOINT>") => {

@@ -126,6 +126,8 @@ fn check_usage(arguments: &[&str], parts: &[&str]) {
 
 #[test]
 fn command_lines_that_make_no_sense() {
+    check_usage(&["predict", "--machine", "any", "--set", "rat=1M"], &["no axis 'rat'", "rate and message_size"]);
+    check_usage(&["web", "--listen", "localhost:4780"], &["--listen", "an IP address and a port, like 127.0.0.1:4780"]);
     check_usage(&["run", "tcp"], &["--target"]);
     check_usage(&["run", "tcp", "--target", "board:../imx6"], &["no name of a board"]);
     check_usage(&["run", "tcp", "--target", "a b"], &["no endpoint", "netns:NAME"]);
@@ -305,6 +307,10 @@ fn comparisons_of_what_is_not_there() {
     refused(&["last~x", "last"], &["'last~x' picks nothing", "last~1"]);
     refused(&["last:ip=auto,direction=rx,mtu=9", "last"], &["none has a mtu"]);
     refused(&["last", "last"], &["6 records are on both sides", "--null last"]);
+    let (newest, first) = (id::id(2_000_000, [1; 10]), id::id(1_000_000, [1; 10]));
+    refused(&[&newest, &newest], &["one record is on both sides"]);
+    refused(&["--null", &newest], &["one trial of a configuration at most", "--repeat"]);
+    refused(&["tcp", "mine", "--on", "target.krenel"], &["--on target.krenel", "no record of either side"]);
     refused(&["last:direction=tx", "last"], &["none has direction=tx; there are rx"]);
     refused(&["last:mtu=9000", "last"], &["none has a mtu; their factors are direction"]);
     refused(&["last:direction", "last"], &["'direction'", "NAME=VALUE"]);
@@ -313,12 +319,20 @@ fn comparisons_of_what_is_not_there() {
     refused(&[":since=soon", "last"], &["'soon' is no time"]);
     refused(&["tcp", "mine", "--metric", "thruput"], &["there is no metric 'thruput'", "did you mean 'throughput'"]);
     refused(&["tcp", "mine", "--metric", "loss"], &["none of the metrics in common"]);
+    refused(&["tcp", "mine", "--metric", "THROUGHPUT"], &["did you mean 'throughput'"]);
     refused(&["tcp", "mine", "--margin", "much"], &["--margin", "'much'"]);
+    refused(&["tcp", "mine", "--margin", "200%"], &["--margin", "at most 100"]);
     refused(&["tcp", "mine", "--fail-if", "throughput"], &["--fail-if", "METRIC worse 3%"]);
     refused(&["tcp", "mine", "--fail-if", "host_cpu_busy worse"], &["--metric"]);
     refused(&["tcp", "mine", "--fail-if", "loss worse", "--metric", "throughput"], &["add --metric loss"]);
     check(&bench, &["history", "speed"], &["there is no metric 'speed'", "throughput"]);
     check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; there are 1"]);
+    check(&bench, &["history", "loss", "tcp"], &["none of what 'tcp' picks has a loss", ":plan=NAME"]);
+    for list in ["list", "campaigns"] {
+        check_usage(&["records", list, "--limit", "0"], &["--limit", "0 is not in 1.."]);
+    }
+    let ran = Running::start(bench.linerate(&["records", "export", "--kcidb"])).wait(SOON);
+    assert!(ran.stderr.contains("--origin <NAME>") && !ran.stderr.contains("boards"), "{ran:?}");
     check_usage(&["compare", "last"], &["<CANDIDATE>"]);
     check_usage(&["history", "throughput", "--last", "0"], &["--last"]);
 
@@ -328,12 +342,63 @@ fn comparisons_of_what_is_not_there() {
         assert!(ran.stdout.contains(part), "{arguments:?}: {ran:?}");
     };
     ends(&["tcp", "mine"], 0, "the same within 0 %");
+    ends(&["tcp", "mine", "--on", "target.kernel"], 0, "the same within 0 %");
+    // Repeats are measured in turns by the campaign that has them; another campaign is no advice to who compares within one.
+    ends(&["tcp", "mine"], 0, "A campaign with both as levels");
+    let within = format!("{first} {}", id::id(1_000_001, [1; 10]));
+    let within: Vec<&str> = within.split(' ').collect();
+    ends(&within, 0, "Repeats of the campaign are measured in turns.");
     ends(&["tcp", "mine", "--fail-if", "throughput worse 3%"], 0, "passed");
     ends(&["tcp", "mine", "--bisect"], 0, "the same");
     ends(&["tcp", "mine", "--null"], 0, "the same");
     ends(&["--null", "mine", "--json"], 0, "linerate.comparison/1");
     let ran = Running::start(bench.linerate(&["history", "throughput", "--csv"])).wait(SOON);
     assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
+
+    // What could not be read when the figures were made is in no comparison, which says so.
+    let lose = |records: &str| {
+        let lost = format!("DELETE FROM figures WHERE record {records}");
+        rusqlite::Connection::open(bench.store_path()).unwrap().execute_batch(&lost).unwrap();
+    };
+    lose(&format!("= '{first}'"));
+    ends(&["tcp", "mine"], 0, "Left out: one record of 'tcp' cannot be read");
+    ends(&["--null", "tcp"], 0, "Left out: one record of 'tcp' cannot be read");
+    let ran = Running::start(bench.linerate(&["history", "throughput", "tcp"])).wait(SOON);
+    assert!(ran.check_done().stderr.contains("left out: one record of 'tcp' cannot be read"), "{ran:?}");
+    lose(&format!("< '{newest}'"));
+    refused(&["tcp", "mine"], &["6 records of 'tcp' cannot be read", &first]);
+}
+
+/// What tried a suggestion, and what never measured anything, ran no plan.
+#[test]
+fn the_last_plan_is_one_that_measured() {
+    let bench = Bench::bare("last-plan");
+    fs::create_dir_all(bench.store_path().parent().unwrap()).unwrap();
+    let mut store = Store::open(&bench.store_path()).unwrap();
+    for (number, plan, mbit) in [(1, "tcp", Some(900.0)), (2, "explain --try", Some(700.0)), (3, "rr", None)] {
+        let mut record = sample::tcp(0, Direction::Rx, mbit.unwrap_or_default(), false);
+        (record.id, record.campaign) = (id::id(number * 1_000_000 + 1, [1; 10]), id::id(number * 1_000_000, [2; 10]));
+        record.plan = plan.to_owned();
+        store
+            .campaign_begin(&Campaign {
+                id: record.campaign.clone(),
+                plan: plan.to_owned(),
+                plan_text: String::new(),
+                target: record.target.endpoint.clone(),
+                host: record.host.endpoint.clone(),
+                started_at: record.started_at.clone(),
+                planned: 1,
+                finished_at: None,
+            })
+            .unwrap();
+        if mbit.is_some() {
+            store.insert(&record).unwrap();
+        }
+    }
+    drop(store);
+    let ran = Running::start(bench.linerate(&["history", "throughput"])).wait(SOON);
+    let told = &ran.check_done().stdout;
+    assert!(told.contains("900.0") && !told.contains("700.0"), "{told}");
 }
 
 /// A history is of the last plan that ran; what only another one has is not denied.

@@ -42,7 +42,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, y) in b.bytes().enumerate() {
-            let substitute = diagonal + usize::from(x != y);
+            let substitute = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
             diagonal = row[j + 1];
             row[j + 1] = substitute.min(diagonal + 1).min(row[j] + 1);
         }

@@ -189,8 +189,9 @@ pub fn named(name: &str) -> Result<Plan, PlanError> {
         let hint = match nearest(name, builtin_names()) {
             Some(near) => format!("did you mean '{near}'? `linerate plans` lists them all"),
             None => format!(
-                "the built-in plans are {}; a plan of your own is given as a path, like ./{name}.toml",
-                builtin_names().collect::<Vec<_>>().join(", ")
+                "the built-in plans are {}; a plan of your own is given as a path, like ./{}.toml",
+                builtin_names().collect::<Vec<_>>().join(", "),
+                if name.is_empty() { "mine" } else { name }
             ),
         };
         Err(PlanError::Unknown { name: name.to_owned(), hint })
@@ -221,6 +222,8 @@ mod tests {
     fn a_plan_that_is_not_there() {
         check_refused("udp-swep", &["there is no plan 'udp-swep'", "did you mean 'udp-sweep'?", "linerate plans"]);
         check_refused("nonsense", &["the built-in plans are tcp, udp-sweep", "./nonsense.toml"]);
+        check_refused("", &["./mine.toml"]);
+        check_refused("TCP", &["did you mean 'tcp'?"]);
         check_refused("./missing.toml", &["plan file ./missing.toml: it is not there"]);
     }
 

@@ -131,6 +131,12 @@ pub struct Found {
     pub detectable: Option<f64>,
 }
 
+/// Whether this trial says anything of what is called so, as [`CompareOptions::compared`] calls it.
+pub fn is_told(trial: &Observation, name: &str) -> bool {
+    let compared = [name.to_owned()];
+    trial.around.facts().any(|(fact, _)| around::is_on_purpose(fact, &compared))
+}
+
 /// Holds two sides against each other.
 pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &CompareOptions) -> Comparison {
     let matched = matching::matched(baseline, candidate, &wish.compared);
@@ -292,11 +298,11 @@ impl Trial<'_> {
     }
 }
 
-/// Holm's p for each trial, among those that could come to a finding at all.
+/// Holm's p for each trial, among those that could come to a finding at all; the others keep their own, which is above any level.
 fn corrected(trials: &[Trial<'_>], shifts: &[Option<Shift>]) -> Vec<f64> {
     let places: Vec<usize> = (0..trials.len()).filter(|&at| trials[at].could_tell() && shifts[at].is_some()).collect();
-    let p: Vec<f64> = places.iter().map(|&at| shifts[at].map_or(1.0, |shift| shift.p)).collect();
-    let mut corrected = vec![1.0; trials.len()];
+    let mut corrected: Vec<f64> = shifts.iter().map(|shift| shift.map_or(1.0, |shift| shift.p)).collect();
+    let p: Vec<f64> = places.iter().map(|&at| corrected[at]).collect();
     for (at, p) in places.into_iter().zip(holm(&p)) {
         corrected[at] = p;
     }
@@ -419,6 +425,8 @@ mod tests {
             assert!(judged.verdict.words(judged.metric).starts_with(words), "{n} and {m}: {judged:?}");
             assert_eq!(comparison.family, usize::from(words == "slower"), "{n} and {m}");
             assert_eq!(judged.found.unwrap().detectable.is_some(), words == "slower", "{n} and {m}");
+            // Nothing is corrected here: what could be no finding is a family of none.
+            assert_eq!(judged.found.unwrap().p_corrected, judged.found.unwrap().p, "{n} and {m}");
         }
     }
 

@@ -258,6 +258,14 @@ impl Store {
         self.one_campaign("ORDER BY id DESC LIMIT 1", &[])
     }
 
+    /// The campaign that is called `last`: the newest with records that does not only try a suggestion.
+    pub fn last_campaign(&self) -> Result<Option<Campaign>, StoreError> {
+        self.one_campaign(
+            "WHERE plan != ?1 AND EXISTS (SELECT 1 FROM records WHERE campaign = campaigns.id) ORDER BY id DESC LIMIT 1",
+            &[TRIES],
+        )
+    }
+
     /// The numbers of the campaign's trials that have figures. A failed trial is not among them, so that it is
     /// tried again when the campaign is carried on.
     pub fn finished_trials(&self, campaign: &str) -> Result<BTreeSet<u32>, StoreError> {

@@ -33,7 +33,7 @@ pub(crate) enum RecordsCommand {
         #[arg(long, add = ArgValueCompleter::new(complete::plans))]
         plan: Option<String>,
         /// The newest, at most this many
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
         /// Print a JSON object for each
         #[arg(long)]
@@ -274,7 +274,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// The newest, at most this many
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
 }
 

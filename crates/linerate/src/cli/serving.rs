@@ -10,10 +10,15 @@ use linerate_control::Endpoint;
 use super::endpoint;
 use crate::complete;
 
+/// Where to listen.
+pub(super) fn place(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an IP address and a port, like 127.0.0.1:4780 or [::1]:4780".to_owned())
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct WebArgs {
     /// Where to listen; port 0 is any that is free
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4780", conflicts_with = "socket")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4780", conflicts_with = "socket", value_parser = place)]
     pub(crate) listen: SocketAddr,
     /// Listen on a Unix socket instead, that only you can reach: ssh -L 4780:PATH leads a browser there
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

@@ -162,7 +162,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) metrics: Option<PathBuf>,
     /// Where a scraper finds it: an address of the loopback
     #[cfg(feature = "web")]
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4781", requires = "metrics")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4781", requires = "metrics", value_parser = super::serving::place)]
     pub(crate) metrics_listen: std::net::SocketAddr,
     #[command(flatten)]
     pub(crate) queue: QueueArgs,

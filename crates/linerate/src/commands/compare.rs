@@ -13,7 +13,7 @@ use linerate_results::observation::Observation;
 use linerate_results::store::Store;
 
 use super::case_files::CaseFiles;
-use super::selection::{compared, observations, of_last_plan, selection};
+use super::selection::{compared, observations, of_last_plan, selection, unread};
 use super::{open_store, width};
 use crate::cli::{CompareArgs, SharedArgs, TableArgs};
 use crate::output::{beside, data, out, say};
@@ -62,10 +62,18 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         let wanted = of_last_plan(&store, selection(&store, &arguments.baseline)?)?;
         let baseline = observations(&store, &arguments.baseline, &wanted)?;
         let baseline: Vec<&Observation> = baseline.iter().collect();
+        let left_out = unread(&store, &arguments.baseline, &wanted)?;
         let of_pairs = pairs(&baseline, &wish);
         let halves =
             if of_pairs.is_some() { ["side a of its A/A trials", "side b"] } else { ["one half", "the other"] };
-        let itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
+        let mut itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
+        itself.notes.extend(left_out.map(|what| format!("Left out: {what}.")));
+        if itself.baseline.records > 0 && itself.candidate.records == 0 {
+            bail!(
+                "'{}' has one trial of a configuration at most, and halves take two; measure it with --repeat",
+                arguments.baseline
+            );
+        }
         check_judged(&itself)?;
         files.write(&of_comparison(asked, &itself, &gates));
         let names = halves.map(|half| format!("{}, {half}", arguments.baseline));
@@ -89,14 +97,22 @@ pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: CompareOptions, n
     let ids: HashSet<&str> = baseline.iter().map(|one| one.id.as_str()).collect();
     let shared = candidate.iter().filter(|one| ids.contains(one.id.as_str())).count();
     if shared > 0 {
-        bail!(
-            "{shared} records are on both sides; pick sides that share none, or compare one with itself by --null {}",
-            words[0]
-        );
+        let them = if shared == 1 { "one record is".to_owned() } else { format!("{shared} records are") };
+        bail!("{them} on both sides; pick sides that share none, or compare one with itself by --null {}", words[0]);
+    }
+    for name in &wish.compared {
+        if !baseline.iter().chain(&candidate).any(|one| compare::is_told(one, name)) {
+            bail!(
+                "--on {name}: no record of either side says what its {name} was; records say it as 'linerate records show' does"
+            );
+        }
     }
     wish.compared.extend(compared(&wanted, &other));
     let mut comparison = compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish);
     check_judged(&comparison)?;
+    for (words, side) in words.iter().zip([&wanted, &other]) {
+        comparison.notes.extend(unread(store, words, side)?.map(|what| format!("Left out: {what}.")));
+    }
     for (whose, side) in [("baseline", &baseline), ("candidate", &candidate)] {
         match pairs(side, &wish) {
             Some(itself) => comparison.doubt_by_pairs(whose, &itself),
@@ -203,6 +219,6 @@ fn gates(texts: &[String]) -> Result<Vec<Gate>> {
 pub(crate) fn percentage(flag: &str, text: &str) -> Result<f64> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => bail!("{flag}: '{text}' is not allowed; write a percentage above 0, like 1%"),
+        _ => bail!("{flag}: '{text}' is not allowed; write a percentage above 0 and at most 100, like 1%"),
     }
 }

@@ -10,10 +10,10 @@ use linerate_results::select::Selection;
 use linerate_results::store::Store;
 
 use super::compare::metric;
-use super::selection::{of_last_plan, selection, why_none};
+use super::selection::{of_last_plan, selection, unread, why_none};
 use super::{open_store, width};
 use crate::cli::{HistoryArgs, SharedArgs, TableArgs};
-use crate::output::{data, out};
+use crate::output::{data, out, say};
 use crate::render;
 
 /// Shows the history.
@@ -21,6 +21,12 @@ pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<Ex
     let metric = metric(&arguments.metric)?;
     let store = open_store(shared)?;
     let series = series(&store, metric, arguments.selection.as_deref(), arguments.last.into())?;
+    let of_all = Selection::default();
+    let wanted = arguments.selection.as_deref().map(|words| selection(&store, words)).transpose()?.unwrap_or(of_all);
+    let words = arguments.selection.as_deref().unwrap_or("the last plan");
+    if let Some(what) = unread(&store, words, &of_last_plan(&store, wanted)?)? {
+        say(format_args!("linerate: left out: {what}"));
+    }
     match arguments.output {
         TableArgs { json: true, .. } => out!("{}", render::history::json(metric, &series)),
         TableArgs { csv: true, .. } => data!("{}", render::history::csv(metric, &series)),
@@ -47,7 +53,10 @@ pub(crate) fn series(store: &Store, metric: &Metric, words: Option<&str>, last: 
             let plan = other.around.get("plan").unwrap_or_default();
             bail!("no record of the last plan that ran has a {}; others have, like :plan={plan}", metric.short());
         }
-        bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
+        let Some(words) = words else {
+            bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
+        };
+        bail!("none of what '{words}' picks has a {}; :plan=NAME picks all campaigns of a plan", metric.short());
     }
     Ok(history::history(&points, last))
 }

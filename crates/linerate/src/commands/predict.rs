@@ -8,7 +8,7 @@ use linerate_model::cost::{Load, Workload};
 use linerate_model::fit::{Effort, fit, unfitted};
 use linerate_model::machine::Machine;
 use linerate_model::predict::{Prediction, predict as predicted};
-use linerate_model::setting::Set;
+use linerate_model::setting::{BadSet, Set};
 use linerate_model::table::{Row, Table};
 use linerate_results::store::StoreError;
 
@@ -127,7 +127,11 @@ fn axes(option: &str, words: &[String]) -> Result<Vec<Set>> {
 }
 
 fn check_sets(machine: &Machine, asked: &[Row]) -> Result<()> {
-    asked.iter().try_for_each(|row| row.resolve(&machine.settings).map(drop).map_err(Into::into))
+    let why = |error: BadSet| match error {
+        BadSet::NoAxis(_) => anyhow!("{error}; of records also rate and message_size"),
+        error => error.into(),
+    };
+    asked.iter().try_for_each(|row| row.resolve(&machine.settings).map(drop).map_err(why))
 }
 
 /// Each configuration of the records is a row that was measured; the newest is what changes.

@@ -73,9 +73,20 @@ pub(crate) fn unix_ms(text: &str) -> Result<u64> {
 pub(super) fn observations(store: &Store, words: &str, selection: &Selection) -> Result<Vec<Observation>> {
     let found = store.observations(selection)?;
     if found.is_empty() {
+        if let Some(why) = unread(store, words, selection)? {
+            bail!("{why}");
+        }
         why_none(store, words, selection)?;
     }
     Ok(found)
+}
+
+/// What is missing of what these words pick, because it cannot be read.
+pub(super) fn unread(store: &Store, words: &str, selection: &Selection) -> Result<Option<String>> {
+    let unread = store.unread(selection)?;
+    let Some(first) = unread.first() else { return Ok(None) };
+    let them = if unread.len() == 1 { "one record".to_owned() } else { format!("{} records", unread.len()) };
+    Ok(Some(format!("{them} of '{words}' cannot be read: 'linerate records show {first}' says why")))
 }
 
 /// The same as a filter of lists.
@@ -193,7 +204,7 @@ pub(super) fn compared(baseline: &Selection, candidate: &Selection) -> Vec<Strin
 /// have in common seldom belongs together.
 pub(super) fn of_last_plan(store: &Store, selection: Selection) -> Result<Selection> {
     let is_named = selection.campaign.is_some() || selection.levels.iter().any(|(name, _)| name == "plan");
-    let Some(last) = store.latest_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
+    let Some(last) = store.last_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
     let mut narrowed = selection.clone();
     narrowed.levels.push(("plan".to_owned(), last.plan));
     // The plan's last campaign mostly has some, and is read at once where all records are not.

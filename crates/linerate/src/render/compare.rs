@@ -23,7 +23,15 @@ pub(crate) struct Shown<'a> {
 
 /// For a terminal of this width.
 pub(crate) fn text(shown: &Shown<'_>, width: Option<u16>) -> String {
-    forms::text(&pieces(shown), width)
+    let mut pieces = pieces(shown);
+    for piece in &mut pieces {
+        if let Piece::Table(table) = piece
+            && table.headings[0].name == CONFIGURATION
+        {
+            table.title_by_first();
+        }
+    }
+    forms::text(&pieces, width)
 }
 
 /// Ready to paste.
@@ -61,6 +69,9 @@ pub(crate) fn around(shown: &Shown<'_>, width: Option<u16>) -> String {
     pieces.push(Piece::Lines(notes(shown)));
     forms::text(&pieces, width)
 }
+
+/// The column of what the rows of several metrics are about.
+const CONFIGURATION: &str = "configuration";
 
 type Column = (&'static str, fn(&Judged) -> Option<String>);
 
@@ -150,7 +161,7 @@ fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {
         [vec![configuration], cells(judged), vec![Cell::long(verdict).marked(marks)]].concat()
     });
     let titles = [
-        "configuration",
+        CONFIGURATION,
         "metric",
         "unit",
         "runs",

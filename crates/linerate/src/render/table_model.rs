@@ -291,6 +291,16 @@ impl Table {
         self.headings.remove(at)
     }
 
+    /// Where the first column tells several rows what they are about, it stands above them instead of beside them.
+    pub(super) fn title_by_first(&mut self) {
+        if self.rows.iter().all(|row| !row[0].is_empty()) {
+            return;
+        }
+        let firsts = self.rows.iter().enumerate().filter(|(_, row)| !row[0].is_empty());
+        self.titles = firsts.map(|(at, row)| (at, row[0].shown())).collect();
+        self.remove(0);
+    }
+
     /// Words to the left; what is all numbers to the right.
     pub(super) fn is_number(&self, at: usize) -> bool {
         let mut filled = self.rows.iter().map(|row| &row[at]).filter(|cell| !cell.is_empty()).peekable();
@@ -334,5 +344,23 @@ impl Table {
             text += &line(row.iter().map(|cell| escaped(cell.shown().trim())));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_rows_are_about_stands_above_them() {
+        let row = |texts: [&str; 2]| texts.map(Cell::text).to_vec();
+        let mut table = Table::new(["configuration", "metric"], [row(["tx", "a"]), row(["", "b"]), row(["rx", "a"])]);
+        table.title_by_first();
+        assert_eq!(table.titles, [(0, "tx".to_owned()), (2, "rx".to_owned())]);
+        assert_eq!(table.headings.len(), 1);
+        let mut table = Table::new(["configuration", "metric"], [row(["tx", "a"]), row(["rx", "a"])]);
+        table.title_by_first();
+        assert!(table.titles.is_empty(), "a title for each row is a line more for each");
+        assert_eq!(table.headings.len(), 2);
     }
 }

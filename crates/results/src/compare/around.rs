@@ -139,7 +139,7 @@ fn facts(matched: &Matched<'_>, which: Which) -> BTreeMap<String, BTreeSet<Strin
 }
 
 /// A factor like `target.mtu` shows in the facts as `target.nic.mtu`.
-fn is_on_purpose(name: &str, compared: &[String]) -> bool {
+pub(super) fn is_on_purpose(name: &str, compared: &[String]) -> bool {
     compared.iter().any(|factor| {
         let (whose, what) = match factor.split_once('.') {
             Some((whose @ ("target" | "host" | "middle"), what)) => (whose, what),

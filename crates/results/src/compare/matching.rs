@@ -159,19 +159,31 @@ pub fn null_sides<'a>(side: &[&'a Observation]) -> Option<(Vec<&'a Observation>,
 /// What a reader should know of the comparison as a whole.
 pub(super) fn notes(matched: &Matched<'_>, judged: &[Judged]) -> Vec<String> {
     let mut notes = Vec::new();
+    let all = |which| matched.both.iter().flat_map(move |one| one.side(which));
     let ends = |which| {
-        let ids = || matched.both.iter().flat_map(move |one| one.side(which)).map(|one| one.id.as_str());
+        let ids = || all(which).map(|one| one.id.as_str());
         Some((ids().min()?, ids().max()?))
     };
     let (baseline, candidate) = (ends(Which::Baseline), ends(Which::Candidate));
     if let (Some(a), Some(b)) = (baseline, candidate)
         && (a.1 < b.0 || b.1 < a.0)
     {
-        notes.push(
+        let campaigns: BTreeSet<&str> =
+            all(Which::Baseline).chain(all(Which::Candidate)).map(|one| &*one.campaign).collect();
+        let is_once = matched
+            .both
+            .iter()
+            .all(|one| [Which::Baseline, Which::Candidate].iter().all(|which| one.side(*which).len() < 2));
+        // Of one campaign with repeats, levels that are dear to change come one after the other all the same.
+        let what_would = match campaigns.len() {
+            1 if is_once => " Repeats of the campaign are measured in turns.",
+            1 => "",
+            _ => " A campaign with both as levels of a factor measures in turns.",
+        };
+        notes.push(format!(
             "One side was measured after the other, not in turns: whatever changed between them is in the \
-             difference. A campaign with both as levels of a factor measures in turns."
-                .to_owned(),
-        );
+             difference.{what_would}"
+        ));
     }
     let paired = judged.iter().filter(|judged| judged.found.is_some_and(|found| found.paired)).count();
     if paired > 0 {

@@ -192,6 +192,19 @@ impl Store {
         Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
+    /// The identifiers of the records among these that have no figures here because they could not be read when these were
+    /// made, in order. What stands around such a record nobody knows, but for its plan.
+    pub fn unread(&self, wanted: &Selection) -> Result<Vec<String>, StoreError> {
+        let (clauses, values) = wanted.clauses();
+        let sql = format!(
+            "SELECT record, plan FROM (SELECT id AS record, campaign, plan FROM records
+                 WHERE NOT EXISTS (SELECT 1 FROM figures WHERE figures.record = records.id)) AS unread{clauses} ORDER BY record"
+        );
+        let found: Vec<(String, String)> = self.rows(&sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let is_of_plan = |plan: &str| wanted.levels.iter().all(|(name, level)| name != "plan" || level == plan);
+        Ok(found.into_iter().filter(|(_, plan)| is_of_plan(plan)).map(|(id, _)| id).collect())
+    }
+
     /// The identifiers of the records that are wanted, the newest first; of many, the first `most`, and no more is read than those take.
     pub fn wanted(&self, wanted: &Selection, most: usize) -> Result<Vec<String>, StoreError> {
         let mut arounds = Arounds::of(self);

@@ -186,6 +186,13 @@ pub(super) fn latencies(material: &Material) -> Vec<Chart> {
     charts
 }
 
+/// Medians of parts, which add up to something else than the median of the wholes, as the parts of that.
+fn adding_up(parts: Vec<Option<f64>>, whole: Option<f64>) -> Vec<Option<f64>> {
+    let sum: f64 = parts.iter().flatten().sum();
+    let Some(whole) = whole.filter(|whole| (sum - whole).abs() > 1e-9 * whole) else { return parts };
+    parts.into_iter().map(|part| Some(part? * whole / sum).filter(|part| part.is_finite())).collect()
+}
+
 /// CPU time a packet or a transaction, by kind of work, both ends on one scale.
 pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
     const KINDS: [&str; 5] = ["user", "system", "irq", "softirq", "other"];
@@ -233,7 +240,7 @@ pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
             let from = trace(runs);
             let all = middle(runs, |record| demand(record, end));
             let part = |kind: usize| middle(runs, |record| Some(demand(record, end)? * shares(record, end)?[kind]));
-            let parts: Vec<Option<f64>> = (0..KINDS.len()).map(part).collect();
+            let parts = adding_up((0..KINDS.len()).map(part).collect(), all);
             bars.iter_mut().zip(&parts).for_each(|(bar, part)| bar.push((at as f64, *part)));
             let cells = parts.iter().map(|part| cell(*part, 3, &from)).collect::<Vec<_>>();
             let names = [Cell::from(name.clone()), Cell::from(end.name())];
@@ -486,4 +493,19 @@ fn configuration(record: &Record, apart: &Apart, comparison: &Comparison) -> Str
     let on_purpose: Vec<&str> =
         comparison.differs.iter().filter(|one| one.on_purpose).map(|one| one.name.as_str()).collect();
     apart.configuration(record, &on_purpose)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::adding_up;
+
+    #[test]
+    fn parts_add_up_to_the_median_of_the_wholes() {
+        // Of three runs, 10 + 2, 11 + 9 and 20 + 1: the medians are 11 and 2, and of the wholes 20.
+        let parts = adding_up(vec![Some(11.0), Some(2.0), None], Some(20.0));
+        assert!((parts.iter().flatten().sum::<f64>() - 20.0).abs() < 1e-12, "{parts:?}");
+        assert_eq!(adding_up(vec![Some(1.0), Some(2.0)], Some(3.0)), [Some(1.0), Some(2.0)]);
+        assert_eq!(adding_up(vec![Some(0.0), None], Some(3.0)), [None, None]);
+        assert_eq!(adding_up(vec![None], None), [None]);
+    }
 }
