@@ -17,7 +17,8 @@ const COLUMNS: [&str; 4] = ["stage", "passed", "lost", "evidence"];
 
 /// The path of each direction with its losses; nothing of a record that has neither.
 pub(super) fn table(record: &Record) -> Table {
-    Table::new(COLUMNS, rows(record))
+    let (rows, titles) = rows(record);
+    Table { titles, ..Table::new(COLUMNS, rows) }
 }
 
 /// The same, and what belongs beside it, as a part of an answer.
@@ -32,11 +33,9 @@ pub(super) fn pieces(record: &Record) -> Vec<Piece> {
     pieces
 }
 
-fn rows(record: &Record) -> Vec<Vec<Cell>> {
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let mut row = |stage: &str, passed: Cell, lost: Cell, evidence: &str| {
-        rows.push(vec![Cell::text(stage), passed, lost, Cell::long(evidence)]);
-    };
+/// The rows, and before which of them a direction begins.
+fn rows(record: &Record) -> (Vec<Vec<Cell>>, Vec<(usize, String)>) {
+    let (mut rows, mut titles): (Vec<Vec<Cell>>, Vec<(usize, String)>) = Default::default();
     let both = record.direction == Direction::Both || record.losses.len() > 1;
     for direction in [Direction::Tx, Direction::Rx] {
         let path: Vec<&PathLine> = record.path.iter().filter(|line| line.direction == direction).collect();
@@ -46,39 +45,47 @@ fn rows(record: &Record) -> Vec<Vec<Cell>> {
         // Of requests that all came back nothing is to be said.
         let losses = losses.filter(|losses| !path.is_empty() || !lost.is_empty() || losses.lost() > 0);
         if both && !(path.is_empty() && lost.is_empty() && losses.is_none()) {
-            let title = format!("{direction}, {}", who_sends(direction));
-            row(&title, Cell::default(), Cell::default(), "");
+            titles.push((rows.len(), format!("{direction}, {}", who_sends(direction))));
         }
         for (leg, stage) in Leg::stages(record.middle.is_some()) {
             let (place, title) = ((leg, stage), leg.title(stage));
             for passage in path.iter().map(|line| &line.passage).filter(|passage| passage.place() == place) {
                 let passed = Cell::numbers(format!("{} {}", count(passage.packets), passage.unit.name()));
-                row(&title, passed, Cell::default(), &passage.evidence());
+                rows.push(row(&title, passed, Cell::default(), &passage.evidence()));
             }
             for line in lost.iter().filter(|line| line.place() == place) {
-                row(&title, Cell::default(), Cell::count(line.packets), &line.evidence());
+                rows.push(row(&title, Cell::default(), Cell::count(line.packets), &line.evidence()));
             }
         }
         if let Some(losses) = losses {
             let said = format!("of {} {} that were sent", count(losses.sent), losses.of);
-            row("unaccounted", Cell::default(), Cell::numbers(signed(losses.unaccounted)), why(losses.unaccounted));
-            row("lost in all", Cell::default(), Cell::numbers(count(losses.lost())), &said);
+            rows.push(row(
+                "unaccounted",
+                Cell::default(),
+                Cell::numbers(signed(losses.unaccounted)),
+                why(losses.unaccounted),
+            ));
+            rows.push(row("lost in all", Cell::default(), Cell::numbers(count(losses.lost())), &said));
         }
     }
     if !record.losses.is_empty() {
-        return named_once(rows);
+        return named_once(rows, titles);
     }
     // A record of an earlier version, or counters of drops alone.
     let known = record.loss_budget.iter().flatten().map(|line| line.packets).total();
     let nothing = record.path.is_empty() && record.loss_budget.iter().flatten().next().is_none();
     if let Some(rest) = record.unaccounted.filter(|rest| !(nothing && *rest == 0)) {
-        row("unaccounted", Cell::default(), Cell::numbers(signed(rest)), why(rest));
-        row("lost in all", Cell::default(), Cell::count(known.saturating_add_signed(rest)), "");
+        rows.push(row("unaccounted", Cell::default(), Cell::numbers(signed(rest)), why(rest)));
+        rows.push(row("lost in all", Cell::default(), Cell::count(known.saturating_add_signed(rest)), ""));
     } else if let Some(tcp) = record.result.as_ref().and_then(|result| result.flow.tcp.as_ref()) {
         let said = "segments that TCP retransmitted; not each of them had been lost";
-        row("retransmitted", Cell::default(), Cell::count(tcp.retransmissions), said);
+        rows.push(row("retransmitted", Cell::default(), Cell::count(tcp.retransmissions), said));
     }
-    named_once(rows)
+    named_once(rows, titles)
+}
+
+fn row(stage: &str, passed: Cell, lost: Cell, evidence: &str) -> Vec<Cell> {
+    vec![Cell::text(stage), passed, lost, Cell::long(evidence)]
 }
 
 fn why(unaccounted: i64) -> &'static str {
@@ -89,14 +96,14 @@ fn why(unaccounted: i64) -> &'static str {
     }
 }
 
-/// A stage's name stands in the first of its rows.
-fn named_once(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
+/// A stage's name stands in the first of its rows, of each direction.
+fn named_once(mut rows: Vec<Vec<Cell>>, titles: Vec<(usize, String)>) -> (Vec<Vec<Cell>>, Vec<(usize, String)>) {
     for at in (1..rows.len()).rev() {
-        if rows[at][0] == rows[at - 1][0] {
+        if rows[at][0] == rows[at - 1][0] && titles.iter().all(|(begin, _)| *begin != at) {
             rows[at][0] = Cell::default();
         }
     }
-    rows
+    (rows, titles)
 }
 
 fn who_sends(direction: Direction) -> &'static str {
@@ -145,4 +152,27 @@ pub(super) fn drop_reasons(record: &Record) -> Table {
         })
     });
     Table::new(["end", "reason", "in the kernel's", "packets"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_results::sample;
+
+    use super::*;
+
+    #[test]
+    fn each_direction_has_a_title_and_names_its_stages() {
+        let mut record = sample::full();
+        let table = table(&record);
+        let titles: Vec<&str> = table.titles.iter().map(|(_, title)| title.as_str()).collect();
+        assert_eq!(titles, ["tx, from the target to the host", "rx, from the host to the target"]);
+        assert_eq!(table.rows[table.titles[1].0 - 1][0], Cell::text("lost in all"));
+        // Of drops alone, both at one stage.
+        (record.path, record.losses, record.unaccounted) = (Vec::new(), Vec::new(), None);
+        let table = super::table(&record);
+        assert_eq!(table.titles.len(), 2);
+        for (at, title) in &table.titles {
+            assert!(!table.rows[*at][0].is_empty(), "{title}: the first row has no stage");
+        }
+    }
 }
