@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use linerate_machine::cpu::CpuUse;
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::units::OfferedLoad;
 use linerate_stats::cost::{Cost, Estimate};
 use linerate_stats::median;
-use linerate_trial::doubt::DoubtKind;
+use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::spec::Workload;
 use serde::Serialize;
 
@@ -24,12 +24,15 @@ pub struct PacketCost {
     /// Workload, direction, and the levels of other factors.
     pub configuration: String,
     /// Whose CPUs; absent where both ends share them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
     /// What this end does with the packets.
     pub role: Role,
     /// The fit; absent where it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Cost>,
     /// Why there is no fit: a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// What was measured at each size, and what the fit says of it, by rising size.
     pub sizes: Vec<Size>,
@@ -78,12 +81,16 @@ pub struct Size {
     /// CPU time of a packet, the median of the trials.
     pub us_per_packet: f64,
     /// What of it went into copies, the median of the trials that were profiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub copy_us_per_packet: Option<f64>,
     /// What the fit says, with the interval in which 95 % of trials of this size would lie.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted_us_per_packet: Option<Estimate>,
     /// Payload at which such packets take all the time of one CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saturates_at_bps: Option<f64>,
     /// The same, if nothing were copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saturates_without_copy_at_bps: Option<f64>,
 }
 
@@ -139,6 +146,7 @@ impl Group {
         let sizes = by_size(self.told).into_iter().filter_map(|told| size(&told, fit.as_ref().ok())).collect();
         let (fit, refused) = match fit {
             Ok(fit) => (Some(fit), None),
+            Err(_) if points.is_empty() => (None, Some("every trial was left out; do as left_out says".to_owned())),
             Err(why) => (None, Some(why.to_string())),
         };
         PacketCost { configuration, end, role, fit, refused, sizes, left_out: self.left_out, doubts: self.doubts }
@@ -216,6 +224,8 @@ fn doubts(record: &Record, end: Option<End>) -> impl Iterator<Item = &'static st
         Some(End::Host) => record.host.profile.is_some(),
         _ => record.target.profile.is_some(),
     };
+    let is_here = |doubt: &Doubt| end.is_none() || doubt.end.is_none() || doubt.end == end.map(Party::from);
+    let is_busy = record.doubts.iter().any(|doubt| doubt.kind() == DoubtKind::BusyMachine && is_here(doubt));
     let told = [
         (
             end.is_none(),
@@ -224,7 +234,12 @@ fn doubts(record: &Record, end: Option<End>) -> impl Iterator<Item = &'static st
         ),
         (
             record.has_doubt(DoubtKind::IrqTimeByTicks),
-            "This kernel accounts interrupts by ticks, so that CPU time may be far off; compare with --cpu-method soak.",
+            "This kernel accounts interrupts by ticks, so that CPU time may be far off; compare with \
+             cpu_method=soak.",
+        ),
+        (
+            is_busy,
+            "Other programs used the CPUs too, and their time is in the cost (busy-machine); end them and measure again.",
         ),
         (profiled, "These trials were profiled, and the profile's own time is in the cost."),
     ];
@@ -280,7 +295,7 @@ mod tests {
         assert!((bps - 1472.0 * 8.0 / 5.4248e-6).abs() < 1e6, "{bps}");
         assert_eq!(largest.saturates_without_copy_at_bps, None, "nothing was profiled");
         assert_eq!((host.role, host.sizes.len(), host.left_out.values().sum::<usize>()), (Role::Sends, 0, 12));
-        assert!(host.refused.is_some());
+        assert!(host.refused.as_ref().is_some_and(|why| why.contains("left_out")), "{host:?}");
     }
 
     #[test]
@@ -321,6 +336,25 @@ mod tests {
         let [both] = &costs[..] else { panic!("{costs:?}") };
         assert_eq!((both.end, both.role), (None, Role::SendsAndReceives));
         assert!(both.fit.is_some() && both.doubts[0].starts_with("Both ends"));
+    }
+
+    #[test]
+    fn other_programs_time_is_doubted_at_the_end_that_had_them() {
+        let mut records = campaign(&SIZES, "unlimited");
+        let busy = Doubted::BusyMachine { share: 0.4, real_time: None, most: "compiler".to_owned() };
+        records[0].doubts.push(Doubt { end: Some(Party::Target), what: busy });
+        let costs = costs(&records);
+        let [target, host] = &costs[..] else { panic!("{costs:?}") };
+        assert!(target.doubts.len() == 1 && target.doubts[0].contains("busy-machine"), "{target:?}");
+        assert_eq!(host.doubts, [""; 0]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_absent_from_json() {
+        let mut records = campaign(&SIZES, "unlimited");
+        records.iter_mut().for_each(|record| record.doubts.push(Doubted::SharedMachine.into()));
+        let json = serde_json::to_string(&costs(&records)).unwrap();
+        assert!(!json.contains("null") && !json.contains("\"end\""), "{json}");
     }
 
     #[test]

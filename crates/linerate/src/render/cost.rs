@@ -110,7 +110,7 @@ fn fitted(fit: &Cost, sizes: &[Size]) -> Vec<String> {
     };
     let (packet, byte) = (between(fit.per_packet, 1.0), between(fit.per_byte, 1e3));
     let mut lines =
-        vec![format!("{packet} µs a packet + {byte} ns a byte, by {} trials; intervals of 95 %.", fit.trials)];
+        vec![format!("{packet} µs a packet and {byte} ns a byte, by {} trials; intervals of 95 %.", fit.trials)];
     if fit.per_byte.low <= 0.0 {
         lines.push("What a byte costs cannot be told from nothing; measure longer, or more repeats.".to_owned());
     }
@@ -210,7 +210,7 @@ mod tests {
         let paced = PacketCost {
             end: Some(End::Host),
             role: Role::Sends,
-            refused: Some("there are 0 sizes".to_owned()),
+            refused: Some("every trial was left out".to_owned()),
             sizes: Vec::new(),
             left_out: BTreeMap::from([("kept their sender to a schedule; measure it with rate=unlimited", 9)]),
             ..bent.clone()

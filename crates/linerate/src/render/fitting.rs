@@ -4,27 +4,71 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::layout::Layout;
-use super::table_model::{Cell, Table};
+use super::table_model::{Cell, Heading, Table};
+
+/// Which columns of the tables of an answer a terminal shows, and which it has no room for.
+#[derive(Default)]
+pub(super) struct Columns {
+    shown: BTreeSet<String>,
+    left_out: Vec<String>,
+}
+
+impl Columns {
+    fn leave_out(&mut self, heading: &Heading) {
+        let name = heading.full_name();
+        if !self.left_out.contains(&name) {
+            self.left_out.push(name);
+        }
+    }
+
+    fn show(&mut self, table: &Table) {
+        if !table.rows.is_empty() {
+            self.shown.extend(table.headings.iter().map(Heading::full_name));
+        }
+    }
+
+    /// The names of what was left out, for a sentence; nothing where nothing was.
+    pub(super) fn left_out(&self) -> Option<String> {
+        // One table may have room for a column that another one has none for.
+        let said =
+            |name: &String| if self.shown.contains(name) { format!("{name} (in some tables)") } else { name.clone() };
+        (!self.left_out.is_empty()).then(|| self.left_out.iter().map(said).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Heading {
+    /// The name, and whose it is.
+    fn full_name(&self) -> String {
+        match self.layer.as_str() {
+            layer @ ("target" | "host") => format!("{} ({layer})", self.name),
+            _ => self.name.clone(),
+        }
+    }
+}
 
 impl Table {
     /// For a terminal, without lines between rows; nothing without rows. With a width, headings become narrower, columns
-    /// are left out, and then words wrapped, until it fits; `left_out` is told which.
-    pub(super) fn text(&self, width: Option<u16>, left_out: &mut Vec<String>) -> String {
+    /// are left out, and then words wrapped, until it fits; `columns` is told which.
+    pub(super) fn text(&self, width: Option<u16>, columns: &mut Columns) -> String {
         let Some(width) = width.map(usize::from) else { return Layout::of(self).drawn() };
         let mut table = Cow::Borrowed(self);
         loop {
             let mut layout = Layout::of(&table);
             if layout.narrow(width) {
+                columns.show(&table);
                 return layout.drawn();
             }
             let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
             match turns.min() {
-                Some((_, at)) => table.to_mut().leave_out(at, left_out),
+                Some((_, at)) => columns.leave_out(&table.to_mut().remove(at)),
                 // What no wrapping makes narrow enough goes from the right; the first columns say what a row is.
-                None if layout.squeeze(width) || table.headings.len() < 3 => return layout.drawn(),
+                None if layout.squeeze(width) || table.headings.len() < 3 => {
+                    columns.show(&table);
+                    return layout.drawn();
+                }
                 None => {
                     let last = table.headings.len() - 1;
-                    table.to_mut().leave_out(last, left_out);
+                    columns.leave_out(&table.to_mut().remove(last));
                 }
             }
         }
@@ -90,17 +134,6 @@ impl Table {
         layout.fit(width);
         layout.drawn()
     }
-
-    fn leave_out(&mut self, at: usize, left_out: &mut Vec<String>) {
-        let heading = self.remove(at);
-        let name = match heading.layer.as_str() {
-            layer @ ("target" | "host") => format!("{} ({layer})", heading.name),
-            _ => heading.name,
-        };
-        if !left_out.contains(&name) {
-            left_out.push(name);
-        }
-    }
 }
 
 /// Whether it can be read at this width.
@@ -115,6 +148,25 @@ pub(super) fn grid<T: AsRef<str>>(
     rows: impl IntoIterator<Item = Vec<Cell>>,
     width: Option<u16>,
 ) -> String {
-    let text = Table::new(names, rows).text(width, &mut Vec::new());
+    let text = Table::new(names, rows).text(width, &mut Columns::default());
     if text.is_empty() { text } else { text + "\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_that_one_of_two_tables_has_no_room_for_is_not_said_to_be_left_out_of_both() {
+        let table = |names: &[&str]| {
+            let mut table = Table::new(names, [names.iter().map(|name| Cell::long(*name)).collect()]);
+            table.headings.iter_mut().skip(1).for_each(|heading| heading.left_out = Some(1));
+            table
+        };
+        let mut columns = Columns::default();
+        table(&["direction", "latency", "throughput"]).text(Some(19), &mut columns);
+        assert_eq!(columns.left_out().unwrap(), "latency, throughput");
+        table(&["direction", "latency"]).text(Some(19), &mut columns);
+        assert_eq!(columns.left_out().unwrap(), "latency (in some tables), throughput");
+    }
 }

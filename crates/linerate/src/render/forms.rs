@@ -3,6 +3,7 @@
 
 use linerate_chart::Chart;
 
+use super::fitting::Columns;
 use super::markdown::escaped;
 use super::table_model::{Cell, Table, Trace};
 use super::{sentence, wrapped};
@@ -68,10 +69,10 @@ pub(super) fn unfolded(pieces: &[Piece]) -> Vec<&Piece> {
 
 /// For a terminal of this width.
 pub(super) fn text(pieces: &[Piece], width: Option<u16>) -> String {
-    let mut left_out = Vec::new();
-    let mut text = drawn(pieces, width, is_ascii_only(), |table| table.text(width, &mut left_out) + "\n");
-    if !left_out.is_empty() {
-        let said = format!("Left out at this width: {} (COLUMNS=200 or --csv shows all).", left_out.join(", "));
+    let mut columns = Columns::default();
+    let mut text = drawn(pieces, width, is_ascii_only(), |table| table.text(width, &mut columns) + "\n");
+    if let Some(names) = columns.left_out() {
+        let said = format!("Left out at this width: {names} (COLUMNS=200 or --csv shows all).");
         text += &wrapped(&format!("{}\n", sentence(&said)), width);
     }
     text

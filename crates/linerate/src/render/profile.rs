@@ -10,7 +10,7 @@ use linerate_results::record::Record;
 use linerate_results::total::Total;
 use linerate_trial::doubt::DoubtKind;
 
-use super::fitting::grid;
+use super::fitting::{Columns, grid};
 use super::number::{count, figure, percent};
 use super::table_model::{Cell, Table};
 use super::{sentence, wrapped};
@@ -103,7 +103,7 @@ fn filled<T: AsRef<str>>(
     rows: impl IntoIterator<Item = Vec<Cell>>,
     width: Option<u16>,
 ) -> String {
-    Table::new(titles, rows).filled().text(width, &mut Vec::new())
+    Table::new(titles, rows).filled().text(width, &mut Columns::default())
 }
 
 fn categories(profiles: &[(&str, &MachineProfile)], packet: &str, width: Option<u16>) -> String {

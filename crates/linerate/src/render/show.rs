@@ -15,6 +15,7 @@ use linerate_trial::spec::Workload;
 use super::apis;
 use super::budget;
 use super::check;
+use super::fitting::Columns;
 use super::forms::{self, Piece};
 use super::number::figure;
 use super::records::{is_shown, layer};
@@ -26,7 +27,11 @@ const SLICES: usize = 60;
 
 /// What the record says; of what both machines have alike, options of the kernel and of interfaces only with `all`.
 pub(crate) fn show(record: &Record, width: Option<u16>, all: bool) -> String {
-    format!("{}\n\n{}", head(record).text(width, &mut Vec::new()), forms::text(&pieces(record, width, all), width))
+    format!(
+        "{}\n\n{}",
+        head(record).text(width, &mut Columns::default()),
+        forms::text(&pieces(record, width, all), width)
+    )
 }
 
 pub(super) fn pieces(record: &Record, width: Option<u16>, all: bool) -> Vec<Piece> {
@@ -418,7 +423,7 @@ mod tests {
                 ..Interval::default()
             })
             .collect();
-        let text = intervals(&record).text(None, &mut Vec::new());
+        let text = intervals(&record).text(None, &mut Columns::default());
         assert!(text.contains("… 3540 more …") && text.contains("3,599 to 3,600"), "{text}");
         assert!(text.lines().count() < 70);
     }

@@ -127,6 +127,12 @@ pub(super) fn load(record: &Record) -> f64 {
     offered(record).unwrap_or(f64::INFINITY)
 }
 
+/// The trials of the highest load: of its repeats a slow one says less than the others.
+fn of_highest_load<'a>(group: &[&'a Record]) -> Vec<&'a Record> {
+    let highest = group.iter().map(|record| load(record)).fold(0.0, f64::max);
+    group.iter().copied().filter(|record| load(record) == highest).collect()
+}
+
 fn lost(record: &Record) -> Option<u64> {
     flow(record)?.packets_lost
 }
@@ -154,7 +160,7 @@ fn best(who: &str, group: &[&Record]) -> Option<String> {
         by(best),
         at(best, group)
     );
-    if let Some((last, less)) = by_load(group).last().and_then(|last| Some((*last, through(last)?)))
+    if let Some((last, less)) = most_arrived(&of_highest_load(group))
         && less < 0.95 * mbit
     {
         text += &format!("; {} it was {}", at(last, group), figure(less, 4));
@@ -185,11 +191,12 @@ fn sweep(who: &str, group: &[&Record]) -> Option<String> {
 fn numbered(who: &str, group: &[&Record]) -> Vec<String> {
     let mut sentences: Vec<String> = best(who, group).into_iter().collect();
     let by_load = by_load(group);
-    if let Some(last) = by_load.last()
-        && let (Some(asked), Some(sent)) = (offered(last), flow(last).and_then(|flow| flow.achieved_load_bps))
-        && sent / 1e6 < 0.98 * asked
+    let sent = |record| flow(record).and_then(|flow| flow.achieved_load_bps).map(|bps| bps / 1e6);
+    let most = first_of_most(of_highest_load(group).into_iter().filter_map(|record| Some((record, sent(record)?))));
+    if let Some((record, sent)) = most
+        && offered(record).is_some_and(|asked| sent < 0.98 * asked)
     {
-        sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(last, group), figure(sent / 1e6, 4)));
+        sentences.push(format!("{who} {}: the sender sent only {} Mbit/s.", at(record, group), figure(sent, 4)));
     }
     match most_lost(group) {
         None => {}
@@ -380,6 +387,23 @@ mod tests {
     #[test]
     fn one_of_everything() {
         insta::assert_snapshot!(summary(&sample::everything()));
+    }
+
+    #[test]
+    fn one_slow_repeat_is_not_what_the_highest_load_gave() {
+        use linerate_results::sample::udp;
+        let trial = |index, mbit: u32, sent: f64| {
+            let mut record = udp(index, Direction::Rx, mbit, 1000.0);
+            let flow = &mut record.result.as_mut().unwrap().flow;
+            (flow.achieved_load_bps, flow.throughput_bps) = (Some(sent * 1e6), Some(sent * 1e6));
+            record
+        };
+        let said = |records: &[Record]| {
+            let text = summary(records);
+            (text.contains(" it was "), text.contains("the sender sent only"))
+        };
+        assert_eq!(said(&[trial(0, 100, 99.0), trial(1, 100, 80.0)]), (false, false));
+        assert_eq!(said(&[trial(0, 50, 49.9), trial(1, 100, 30.0), trial(2, 100, 40.0)]), (true, true));
     }
 
     #[test]
