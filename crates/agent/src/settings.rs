@@ -44,9 +44,8 @@ const CONFIRM_TIME: std::ops::RangeInclusive<f64> = 0.05..=8.0;
 impl SettingsOf {
     /// `program` is how the user called this program, such as `linerate agent`.
     pub(crate) fn new(program: &str, commands: Commands) -> SettingsOf {
-        let first: Vec<&str> = program.split_whitespace().skip(1).collect();
         SettingsOf {
-            guard: Arc::new(Mutex::new(Guard::new(&first))),
+            guard: Arc::new(Mutex::new(Guard::new(&first_arguments(program)))),
             commands,
             receivers: Arc::default(),
             silenced: Vec::new(),
@@ -245,6 +244,11 @@ impl SettingsOf {
     fn lock(&self) -> MutexGuard<'_, Guard> {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What this program is called with before its own arguments, such as `agent` in `linerate agent`.
+pub(crate) fn first_arguments(program: &str) -> Vec<&str> {
+    program.split_whitespace().skip(1).collect()
 }
 
 fn refusal(error: GuardError) -> Refusal {

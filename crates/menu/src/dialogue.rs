@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::io::{self, Read};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linerate_machine::channel::{Receiver, channel};
 use linerate_machine::printable::in_line;
@@ -19,6 +19,7 @@ const LONGEST_LINE: usize = 1024;
 const LINES_AHEAD: usize = 256;
 /// How often it is looked whether the dialogue shall end: a person waits no longer after Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
+const LOOKS_A_SECOND: u32 = 5;
 
 /// A dialogue with a person, or a script.
 pub struct Dialogue<'a> {
@@ -90,17 +91,14 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Waits, unless somebody presses Enter: whether somebody did.
-    pub fn pause(&self, time: Duration) -> Result<bool, Gone> {
-        Ok(self.line_until(Some(Instant::now() + time))?.is_some())
+    /// Waits so many seconds, unless somebody presses Enter: whether somebody did.
+    pub fn pause(&self, seconds: u32) -> Result<bool, Gone> {
+        Ok(self.line_within(LOOKS_A_SECOND * seconds)?.is_some())
     }
 
-    /// Waits, and takes nothing of what is typed meanwhile.
+    /// Waits for a moment, less than a second, and takes nothing of what is typed meanwhile.
     pub fn rest(&self, time: Duration) -> Result<(), Gone> {
-        let until = Instant::now() + time;
-        while Instant::now() < until && !(self.ended)() {
-            std::thread::sleep(until.saturating_duration_since(Instant::now()).min(LOOK));
-        }
+        std::thread::sleep(time);
         if (self.ended)() { Err(Gone) } else { Ok(()) }
     }
 
@@ -120,23 +118,23 @@ impl<'a> Dialogue<'a> {
     }
 
     fn line(&self) -> Result<String, Gone> {
-        self.line_until(None).map(Option::unwrap_or_default)
+        // So many looks take 27 years.
+        self.line_within(u32::MAX).map(Option::unwrap_or_default)
     }
 
-    /// The next line; `None`: none came until then.
-    fn line_until(&self, until: Option<Instant>) -> Result<Option<String>, Gone> {
-        loop {
+    /// The next line; `None`: none came in so many looks.
+    fn line_within(&self, looks: u32) -> Result<Option<String>, Gone> {
+        for _ in 0..looks {
             if (self.ended)() {
                 return Err(Gone);
             }
-            let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()));
-            match self.lines.next_within(left.min(LOOK)) {
+            match self.lines.next_within(LOOK) {
                 Ok(line) => return Ok(Some(line)),
                 Err(RecvTimeoutError::Disconnected) => return Err(Gone),
-                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
+        Ok(None)
     }
 }
 
@@ -150,14 +148,9 @@ impl Lines {
         let (sent, lines) = channel(ahead);
         let read = move || {
             let (mut line, mut octets) = (Vec::new(), [0; 256]);
-            loop {
-                let read = match input.read(&mut octets) {
-                    Ok(0) => return,
-                    Ok(read) => read,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(_) => return,
-                };
-                for &octet in &octets[..read] {
+            // No signal interrupts it: handlers are installed with SA_RESTART.
+            while let Ok(read @ 1..) = input.read(&mut octets) {
+                for &octet in octets.iter().take(read) {
                     // A terminal that translates nothing ends a line with CR alone.
                     if octet == b'\n' || octet == b'\r' {
                         if !sent.send_octets(std::mem::take(&mut line)) {
@@ -231,16 +224,16 @@ mod tests {
     #[test]
     fn a_pause_ends_with_enter() {
         held("\n", |dialogue| {
-            assert_eq!(dialogue.pause(Duration::from_secs(60)), Ok(true));
-            assert_eq!(dialogue.pause(Duration::from_secs(60)), Err(Gone));
+            assert_eq!(dialogue.pause(60), Ok(true));
+            assert_eq!(dialogue.pause(60), Err(Gone));
         });
         let say = |_: &str| {};
         let (input, _open) = std::os::unix::net::UnixStream::pair().unwrap();
         let dialogue = Dialogue::new(Box::new(input), &say, &|| false, 60).unwrap();
-        assert_eq!(dialogue.pause(Duration::from_millis(5)), Ok(false));
+        assert_eq!(dialogue.pause(1), Ok(false));
         let (input, _open) = std::os::unix::net::UnixStream::pair().unwrap();
         let dialogue = Dialogue::new(Box::new(input), &say, &|| true, 60).unwrap();
-        assert_eq!(dialogue.pause(Duration::from_secs(60)), Err(Gone));
+        assert_eq!(dialogue.pause(60), Err(Gone));
         assert_eq!(dialogue.choose(&menu()), Err(Gone));
     }
 

@@ -69,9 +69,9 @@ impl Shown {
             "" => Choice::Again,
             "0" | "q" | "quit" | "exit" => Choice::Out,
             "?" | "h" | "help" => Choice::Help,
-            word => match word.parse::<u64>() {
-                Ok(number @ 1..) if number <= self.items.len() as u64 => Choice::Item(number as usize - 1),
-                _ => Choice::Unknown,
+            word => match (0..self.items.len()).find(|at| (at + 1).to_string() == word) {
+                Some(at) => Choice::Item(at),
+                None => Choice::Unknown,
             },
         }
     }

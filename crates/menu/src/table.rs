@@ -2,11 +2,9 @@
 //! Knows columns and characters.
 
 use std::fmt::Write;
-use std::iter;
-use std::ops::Range;
 
 use linerate_machine::printable::in_line;
-use linerate_machine::screen::{Column, Value, View};
+use linerate_machine::screen::{Value, View};
 
 use crate::text::{NARROWEST, split_at_char, write_text};
 
@@ -40,81 +38,66 @@ pub fn page(view: &View, before: Option<(&View, f64)>, width: usize) -> String {
 fn write_rows(page: &mut String, view: &View, before: Option<(&View, f64)>, width: usize) {
     let mut columns = Vec::new();
     for (at, column) in view.columns.iter().enumerate() {
-        columns.push(Shown { column, at, rates: None, width: 0 });
-        if before.is_some() && column.kind.rate().is_some() {
-            columns.push(Shown { column, at, rates: before, width: 0 });
+        let looks = if before.is_some() && column.kind.rate().is_some() { &[None, before][..] } else { &[None] };
+        for look in looks {
+            let heading = look.and(column.kind.rate()).unwrap_or(&column.name);
+            let mut cells = vec![heading.to_owned()];
+            for row in &view.rows {
+                cells.push(match look {
+                    None => row.get(at).map_or_else(String::new, Value::text),
+                    Some((before, seconds)) => before.rate(row, at, column.kind, *seconds).text(),
+                });
+            }
+            columns.push(Shown { cells, is_number: column.kind.is_number(), width: 0, indent: "" });
         }
     }
-    // The heading first, which is no row.
-    let rows = || iter::once(None).chain(view.rows.iter().map(Some));
-    for row in rows() {
-        for column in &mut columns {
-            let long = column.cell(row).chars().count();
-            column.width = column.width.max(long.min(width - INDENT.len()));
+    // As many columns beside each other as fit.
+    let mut used = 0;
+    for column in &mut columns {
+        for cell in &mut column.cells {
+            *cell = in_line(cell, LONGEST).into_owned();
+            column.width = column.width.max(cell.chars().count().min(width - INDENT.len()));
         }
+        // No first column is as wide as that.
+        used += column.width;
+        if used > width {
+            column.indent = INDENT;
+            used = INDENT.len() + column.width;
+        }
+        used += GAP.len();
     }
-    let groups = groups(&columns, width);
-    for row in rows() {
-        for group in &groups {
-            let columns = &columns[group.clone()];
-            let mut cells: Vec<String> = columns.iter().map(|column| column.cell(row)).collect();
-            loop {
-                page.push_str(if group.start == 0 { "" } else { INDENT });
-                for (cell, column) in cells.iter_mut().zip(columns) {
-                    // One that is longer than its column goes on in the next line.
-                    let width = column.width;
+    for row in 0..=view.rows.len() {
+        for group in columns.chunk_by_mut(|_, next| next.indent.is_empty()) {
+            let mut is_done = false;
+            while !is_done {
+                is_done = true;
+                page.push_str(group[0].indent);
+                for column in &mut *group {
+                    // A cell that is longer than its column goes on in the next line.
+                    let (width, cell) = (column.width, &mut column.cells[row]);
                     let (part, rest) = split_at_char(cell, width);
-                    let _ = match column.column.kind.is_number() {
+                    let _ = match column.is_number {
                         true => write!(page, "{part:>width$}{GAP}"),
                         false => write!(page, "{part:<width$}{GAP}"),
                     };
+                    is_done &= rest.is_empty();
                     *cell = rest.to_owned();
                 }
                 page.truncate(page.trim_end_matches(' ').len());
-                page.push('\n');
-                if cells.iter().all(String::is_empty) {
-                    break;
-                }
+                page.push_str("\n");
             }
         }
     }
 }
 
 /// A column of the page: one of the view, or what its values grew by.
-struct Shown<'a> {
-    column: &'a Column,
-    at: usize,
-    rates: Option<(&'a View, f64)>,
+struct Shown {
+    /// What is not yet written of its cells, the heading first.
+    cells: Vec<String>,
+    is_number: bool,
     width: usize,
-}
-
-impl Shown<'_> {
-    /// A row's cell as it is shown; of no row, the column's name.
-    fn cell(&self, row: Option<&Vec<Value>>) -> String {
-        let text = match (row, self.rates) {
-            (None, None) => self.column.name.clone(),
-            (None, Some(_)) => self.column.kind.rate().unwrap_or_default().to_owned(),
-            (Some(row), None) => row.get(self.at).map_or_else(String::new, Value::text),
-            (Some(row), Some((before, seconds))) => before.rate(row, self.at, self.column.kind, seconds).text(),
-        };
-        in_line(&text, if row.is_none() { 40 } else { LONGEST }).into_owned()
-    }
-}
-
-/// Which columns stand beside each other: as many as fit.
-fn groups(columns: &[Shown<'_>], width: usize) -> Vec<Range<usize>> {
-    let (mut groups, mut first, mut used) = (Vec::new(), 0, 0);
-    for (at, column) in columns.iter().enumerate() {
-        used += column.width;
-        if at > first && used > width {
-            groups.push(first..at);
-            first = at;
-            used = INDENT.len() + column.width;
-        }
-        used += GAP.len();
-    }
-    groups.push(first..columns.len());
-    groups
+    /// Of the first column of a line, what stands before it.
+    indent: &'static str,
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use crate::menu::Shown;
 
 /// Values longer than that are told in short; a menu is no place for them.
 const LONGEST: usize = 200;
+/// Sentences have an end too: another machine may have said them.
+const LONGEST_SENTENCE: usize = 4000;
 /// The narrowest terminal that is written for.
 pub(crate) const NARROWEST: usize = 20;
 
@@ -53,7 +55,7 @@ pub fn help(menu: &Shown, width: usize) -> String {
 /// A sentence as a page.
 pub fn sentence(sentence: &str, width: usize) -> String {
     let mut page = String::new();
-    write_text(&mut page, "", sentence, width);
+    write_text(&mut page, "", &in_line(sentence, LONGEST_SENTENCE), width);
     page
 }
 
@@ -78,18 +80,11 @@ fn write_notes(page: &mut String, menu: &Shown, width: usize) {
 fn write_item(page: &mut String, menu: &Shown, at: usize, width: usize) {
     let Some(item) = menu.items.get(at) else { return write_text(page, &number(0), menu.way_out, width) };
     let longest = menu.items.iter().map(|item| item.label.chars().count()).max().unwrap_or(0);
-    let label = in_line(&item.label, LONGEST);
-    let line = match &item.value {
-        Some(value) => format!("{label:<longest$}  [{}]", in_line(value, LONGEST)),
-        None => label.into_owned(),
-    };
-    let number = number(at + 1);
-    // As it is where it fits, blanks and all.
-    if number.len() + line.chars().count() <= width {
-        page.extend([&number, &line, "\n"]);
-    } else {
-        write_text(page, &number, &line, width);
+    let mut line = in_line(&item.label, LONGEST).into_owned();
+    if let Some(value) = &item.value {
+        line = format!("{line:<longest$}  [{}]", in_line(value, LONGEST));
     }
+    write_text(page, &number(at + 1), &line, width);
 }
 
 fn number(at: usize) -> String {
@@ -101,38 +96,32 @@ pub(crate) fn write_text(page: &mut String, first: &str, text: &str, width: usiz
     broken(page, first, text, width.max(NARROWEST));
 }
 
-/// Appends a text to a page: behind `first`, which is ASCII, and broken between words; its further lines stand below the first.
+/// Appends a text of one line to a page: behind `first`, which is ASCII, and broken at blanks; its further lines stand below the first.
 fn broken(page: &mut String, first: &str, text: &str, width: usize) {
     let begin = first.len();
-    let (room, mut used) = (width - begin, 0);
     page.push_str(first);
-    for mut word in text.split_whitespace() {
-        loop {
-            let (gap, long) = (usize::from(used > 0), word.chars().count());
-            if used + gap + long <= room {
-                if used > 0 {
-                    page.push(' ');
-                }
-                page.push_str(word);
-                used += gap + long;
-                break;
-            }
-            if used == 0 {
-                // It is longer than a line.
-                let (part, rest) = split_at_char(word, room);
-                page.push_str(part);
-                word = rest;
-            }
-            let _ = write!(page, "\n{:begin$}", "");
-            used = 0;
+    let mut rest = text.trim();
+    loop {
+        let (line, more) = split_at_char(rest, width - begin);
+        // Behind the last word that fits, or within one that is longer than a line.
+        let end = match line.rfind(' ') {
+            Some(blank) if !more.is_empty() && !more.starts_with(' ') => blank,
+            _ => line.len(),
+        };
+        let (line, more) = rest.split_at(end);
+        page.push_str(line.trim());
+        page.push_str("\n");
+        rest = more.trim();
+        if rest.is_empty() {
+            return;
         }
+        let _ = write!(page, "{:begin$}", "");
     }
-    page.push('\n');
 }
 
 /// The first so many characters, and the rest.
 pub(crate) fn split_at_char(text: &str, most: usize) -> (&str, &str) {
-    text.split_at(text.chars().take(most).map(char::len_utf8).sum())
+    text.split_at(text.char_indices().nth(most).map_or(text.len(), |(at, _)| at))
 }
 
 #[cfg(test)]

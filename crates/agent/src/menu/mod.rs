@@ -10,12 +10,13 @@ mod test;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use linerate_control::{Lease, LeaseError, Psk};
 use linerate_host::sys::{child, local, signals};
 use linerate_machine::end::Direction;
 use linerate_machine::screen::{self, Screen, View};
+use linerate_machine::units::parse_size;
 use linerate_menu::dialogue::{Dialogue, Gone};
 use linerate_menu::groups::GROUPS;
 use linerate_menu::menu::{Question, Shown};
@@ -24,12 +25,13 @@ use linerate_menu::table;
 use crate::arguments::address_and_port;
 use crate::output;
 use crate::screens;
+use crate::settings::first_arguments;
 use remote::Remote;
 use settings::MenuSettings;
 use test::{Over, Tests};
 
 /// Between two looks at a screen, and between two lines of statistics.
-const EVERY: Duration = Duration::from_secs(5);
+const EVERY_S: u32 = 5;
 /// A serial console tells nobody its size.
 const COLUMNS: usize = 80;
 
@@ -91,8 +93,8 @@ pub(crate) fn run(program: &str) -> Result<(), String> {
 
 /// Of the terminal, as the shell says; wide enough for a word and narrow enough for a line.
 fn columns() -> usize {
-    let asked = std::env::var_os("COLUMNS").and_then(|text| text.to_str()?.parse().ok());
-    asked.map_or(COLUMNS, |columns: u64| columns.clamp(40, 200) as usize)
+    let asked = std::env::var_os("COLUMNS").and_then(|text| parse_size(text.to_str()?).ok());
+    asked.map_or(COLUMNS, |columns| columns.clamp(40, 200) as usize)
 }
 
 /// Who measures here, as a sentence; `None`: nobody.
@@ -104,7 +106,7 @@ fn holder() -> Option<String> {
 /// This very program once more, which ends with this one; `program` is how the user called it.
 fn another(program: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.args(program.split_whitespace().skip(1));
+    command.args(first_arguments(program));
     child::end_with_us(&mut command);
     command
 }
@@ -183,6 +185,8 @@ impl Console<'_> {
         menu
     }
 
+    // Within the loop, what every action begins with would be done ahead of it, which takes a kilobyte.
+    #[inline(never)]
     fn act(&mut self, action: Action) -> Result<(), Gone> {
         match action {
             Action::Interface => self.choose_interface(),
@@ -239,7 +243,7 @@ impl Console<'_> {
                 self.dialogue.sentence("Again every 5 s; Enter goes back.");
             }
             before = Some((now, at));
-            if self.dialogue.pause(EVERY)? {
+            if self.dialogue.pause(EVERY_S)? {
                 return Ok(());
             }
         }

@@ -29,24 +29,30 @@ const REACH: Duration = Duration::from_secs(8);
 /// An agent at one end of the test.
 pub(super) struct Peer {
     name: &'static str,
-    lines: Lines,
+    /// Closed before the carrier ends: the end of its input is the end of the agent, of its traffic and its settings. `None`: it is
+    /// broken.
     writer: Option<Box<dyn Write + Send>>,
-    asked: u64,
+    lines: Lines,
+    asked: u32,
     spoke: Instant,
-    carrier: Carrier,
+    /// The line that answered last, or told the end of the trial.
+    pub(super) said: String,
+    has_finished: bool,
+    _carrier: Carrier,
 }
 
 /// What is ended with the conversation.
 enum Carrier {
     Child(Child),
-    Socket(Guard),
+    Socket { _guard: Guard },
 }
 
 impl Peer {
     /// An agent of this machine: a child, which ends with this. `program` is how the user called this one, and `lease` the
     /// first request.
-    pub(super) fn here(program: &str, lease: &str) -> Result<Box<Peer>, String> {
-        let cannot = |why: &dyn Display| format!("An agent could not be started here: {why}; try again.");
+    pub(super) fn here(program: &str, lease: &str) -> Result<Box<Peer>, Box<str>> {
+        let cannot =
+            |why: &dyn Display| -> Box<str> { format!("An agent could not be started here: {why}; try again.").into() };
         let mut command = another(program);
         command.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| cannot(&error))?;
@@ -59,9 +65,10 @@ impl Peer {
     }
 
     /// The agent that listens there, and the two addresses of the way to it: this machine's first.
-    pub(super) fn at(address: &str, key: &str, lease: &str) -> Result<(Box<Peer>, [IpAddr; 2]), String> {
-        let cannot = |why: &dyn Display| {
+    pub(super) fn at(address: &str, key: &str, lease: &str) -> Result<(Box<Peer>, [IpAddr; 2]), Box<str>> {
+        let cannot = |why: &dyn Display| -> Box<str> {
             format!("{address} cannot be reached: {why}; see that linerate agent --listen runs there, with this key.")
+                .into()
         };
         let (psk, to) = (read_key(key)?, address_and_port(address)?);
         let connect = || {
@@ -72,8 +79,8 @@ impl Peer {
         };
         let (local, socket) = connect().map_err(|error: std::io::Error| cannot(&error))?;
         let link = noise::initiate(socket, &psk).map_err(|error| cannot(&error))?;
-        let peer = Peer::greet("the host", link.reader, link.writer, Carrier::Socket(link.guard), lease)?;
-        Ok((peer, [local, to.ip()]))
+        let carrier = Carrier::Socket { _guard: link.guard };
+        Ok((Peer::greet("the host", link.reader, link.writer, carrier, lease)?, [local, to.ip()]))
     }
 
     fn greet(
@@ -82,121 +89,117 @@ impl Peer {
         writer: Box<dyn Write + Send>,
         carrier: Carrier,
         lease: &str,
-    ) -> Result<Box<Peer>, String> {
+    ) -> Result<Box<Peer>, Box<str>> {
         let lines = Lines::new(reader, LONGEST_FROM_AGENT, 64)
             .map_err(|error| format!("No thread could be started: {error}; try again."))?;
-        let peer = Peer { name, lines, writer: Some(writer), asked: 0, spoke: Instant::now(), carrier };
+        let (spoke, said) = (Instant::now(), String::new());
+        let peer =
+            Peer { name, writer: Some(writer), lines, asked: 0, spoke, said, has_finished: false, _carrier: carrier };
         let mut peer = Box::new(peer);
-        peer.write(&format!("{{\"linerate\":{PROTOCOL},\"program\":\"linerate-agent --menu\"}}\n"))?;
-        if json::number(&peer.wait()?, &["linerate"]) != Some(PROTOCOL.into()) {
-            return Err(format!("On {name} another version answers; install the same one on both machines."));
+        peer.write(&format!("{{\"linerate\":{PROTOCOL},\"program\":\"linerate-agent --menu\"}}\n"));
+        peer.wait()?;
+        if json::number(&peer.said, &["linerate"]) != Some(PROTOCOL.into()) {
+            return Err(format!("On {name} another version answers; install the same one on both machines.").into());
         }
-        peer.ask(lease)?;
+        peer.ask(lease);
         peer.answer()?;
         Ok(peer)
     }
 
     /// Asks, without waiting.
-    pub(super) fn ask(&mut self, request: &str) -> Result<(), String> {
+    pub(super) fn ask(&mut self, request: &str) {
         self.asked += 1;
-        self.write(&format!("{{\"id\":{},\"request\":{request}}}\n", self.asked))
+        self.write(&format!("{{\"id\":{},\"request\":{request}}}\n", self.asked));
     }
 
-    /// The line that answers what was asked last.
-    pub(super) fn answer(&mut self) -> Result<String, String> {
+    /// Waits until what was asked last is answered.
+    pub(super) fn answer(&mut self) -> Result<(), Box<str>> {
         loop {
-            let said = self.wait()?;
-            if json::number(&said, &["reply", "re"]) == Some(self.asked) {
-                return Ok(said);
+            self.wait()?;
+            if json::number(&self.said, &["reply", "re"]) == Some(self.asked.into()) {
+                return Ok(());
             }
         }
     }
 
-    /// Whether the end of the trial has been told within this time: the line that does.
-    pub(super) fn finished(&mut self, within: Duration) -> Result<Option<String>, String> {
+    /// Whether the end of the trial has been told, perhaps within this time. What is said after it is of no interest.
+    pub(super) fn has_finished(&mut self, within: Duration) -> Result<bool, Box<str>> {
         if self.spoke.elapsed() >= HEARTBEAT {
-            self.ask("\"ping\"")?;
+            self.ask("\"ping\"");
         }
-        let said = self.said(within)?;
-        Ok(said.filter(|said| json::at(said, &["event", "finished"]).is_some()))
+        if !self.has_finished && self.hear(within)? {
+            self.has_finished = json::at(&self.said, &["event", "finished"]).is_some();
+        }
+        Ok(self.has_finished)
     }
 
-    /// The next that is said, which is overdue in a while.
-    fn wait(&mut self) -> Result<String, String> {
+    /// Hears what is said next, which is overdue in a while.
+    fn wait(&mut self) -> Result<(), Box<str>> {
+        if self.hear(ANSWER)? {
+            return Ok(());
+        }
         let (name, seconds) = (self.name, ANSWER.as_secs());
-        self.said(ANSWER)?.ok_or_else(|| {
-            format!("From {name} nothing came within {seconds} s; see whether it is busy, and try again.")
-        })
+        Err(format!("From {name} nothing came within {seconds} s; see whether it is busy, and try again.").into())
     }
 
-    /// The next that is said; `None`: nothing in this time. A refusal is an error, and a trial that failed.
-    fn said(&mut self, within: Duration) -> Result<Option<String>, String> {
-        let said = match self.lines.next_within(within) {
+    /// Hears what is said next; false: nothing in this time. A refusal is an error, and a trial that failed.
+    fn hear(&mut self, within: Duration) -> Result<bool, Box<str>> {
+        self.said = match self.lines.next_within(within) {
             Ok(said) => said,
-            Err(RecvTimeoutError::Timeout) => return Ok(None),
-            Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+            Err(RecvTimeoutError::Timeout) if self.writer.is_some() => return Ok(false),
+            Err(_) => {
+                return Err(format!("The conversation with {} has ended; see that its agent runs.", self.name).into());
+            }
         };
-        let complaint = json::at(&said, &["refusal"]).or_else(|| json::at(&said, &["event", "trial-failed"]));
-        let Some(complaint) = complaint else {
-            return Ok(Some(said));
-        };
-        let message = json::at(complaint, &["message"]).and_then(|text| serde_json::from_str(text).ok());
-        let message = message.unwrap_or_else(|| "it could not go on".to_owned());
-        Err(format!("On {}: {message}.", self.name))
+        let complaint = json::at(&self.said, &["refusal"]).or_else(|| json::at(&self.said, &["event", "trial-failed"]));
+        let Some(complaint) = complaint else { return Ok(true) };
+        let message = json::at(complaint, &["message"]).map_or("it could not go on", json::unquoted);
+        Err(format!("On {}: {message}.", self.name).into())
     }
 
-    fn write(&mut self, line: &str) -> Result<(), String> {
+    fn write(&mut self, line: &str) {
         self.spoke = Instant::now();
-        let Some(writer) = &mut self.writer else { return Err(self.ended()) };
-        writer.write_all(line.as_bytes()).and_then(|()| writer.flush()).map_err(|_| self.ended())
-    }
-
-    fn ended(&self) -> String {
-        format!("The conversation with {} has ended; see that its agent runs.", self.name)
+        let Some(writer) = &mut self.writer else { return };
+        // Whoever waits for an answer hears of it.
+        if writer.write_all(line.as_bytes()).and_then(|()| writer.flush()).is_err() {
+            self.writer = None;
+        }
     }
 }
 
-impl Drop for Peer {
+impl Drop for Carrier {
     fn drop(&mut self) {
-        // The end of its input is the end of the agent, of its traffic and its settings.
-        self.writer = None;
-        match &mut self.carrier {
-            Carrier::Child(child) => drop(child.wait()),
-            Carrier::Socket(guard) => guard.end(),
+        if let Carrier::Child(child) = self {
+            let _ = child.wait();
         }
     }
 }
 
 /// What a test gave, in a sentence, by the lines in which the ends told its end: what the receiver got, and of datagrams what was
 /// lost. `None`: they cannot be read.
-pub(super) fn told(ends: &[String]) -> Option<String> {
-    let (mut mbps, mut sent, mut arrived) = (0.0, 0_u64, Some(0_u64));
+pub(super) fn told(ends: &[&str]) -> Option<String> {
+    let (mut mbps, mut sent, mut arrived) = (0.0, 0.0, Some(0.0));
     for end in ends {
         for flow in json::elements(json::at(end, &["event", "finished", "flows"])?)? {
             let number = |name| json::number(flow, &[name]);
-            match json::at(flow, &["role"])? {
-                "\"sender\"" => sent = sent.saturating_add(number("messages")?),
-                "\"receiver\"" => {
-                    let (octets, elapsed_ns) = (number("octets")? as f64, number("elapsed_ns")?);
-                    mbps += if elapsed_ns == 0 { 0.0 } else { octets * 8e3 / elapsed_ns as f64 };
-                    let of_flow = json::number(flow, &["arrivals", "received"]);
-                    arrived = arrived.zip(of_flow).map(|(all, one)| all.saturating_add(one));
-                }
-                _ => {}
+            if json::unquoted(json::at(flow, &["role"])?) == "sender" {
+                sent += number("messages")?;
+                continue;
             }
+            let (octets, elapsed_ns) = (number("octets")?, number("elapsed_ns")?);
+            if elapsed_ns > 0.0 {
+                mbps += octets * 8e3 / elapsed_ns;
+            }
+            arrived = arrived.zip(json::number(flow, &["arrivals", "received"])).map(|(all, one)| all + one);
         }
     }
     let mut sentence = format!("{mbps:.1} Mbit/s of payload at the receiver");
     if let Some(arrived) = arrived {
-        match sent.checked_sub(arrived) {
-            Some(lost) if sent > 0 => {
-                let percent = lost as f64 / sent as f64 * 100.0;
-                let _ = write!(sentence, ", {lost} of {sent} datagrams lost ({percent:.2} %)");
-            }
-            _ => {
-                let _ = write!(sentence, ", {arrived} datagrams arrived");
-            }
-        }
+        let lost: f64 = sent - arrived;
+        let _ = match sent > 0.0 && lost >= 0.0 {
+            true => write!(sentence, ", {lost} of {sent} datagrams lost ({:.2} %)", lost / sent * 100.0),
+            false => write!(sentence, ", {arrived} datagrams arrived"),
+        };
     }
     Some(sentence + ".")
 }
@@ -226,20 +229,21 @@ mod tests {
     fn a_test_in_a_sentence() {
         let receiver = || flow(Role::Receiver, 25_000_000, 1, None);
         let tcp = [finished(vec![flow(Role::Sender, 9, 1, None)]), finished(vec![receiver(), receiver()])];
-        assert_eq!(told(&tcp).unwrap(), "200.0 Mbit/s of payload at the receiver.");
+        assert_eq!(told(&[&tcp[0], &tcp[1]]).unwrap(), "200.0 Mbit/s of payload at the receiver.");
         let udp = [flow(Role::Sender, 9, 1000, None), flow(Role::Receiver, 2_500_000, 990, Some(990))];
         let sentence = "10.0 Mbit/s of payload at the receiver, 10 of 1000 datagrams lost (1.00 %).";
-        assert_eq!(told(&udp.map(|flow| finished(vec![flow]))).unwrap(), sentence);
+        let udp = udp.map(|flow| finished(vec![flow]));
+        assert_eq!(told(&[&udp[0], &udp[1]]).unwrap(), sentence);
         let at_once = FlowOutcome { elapsed_ns: 0, ..receiver() };
-        assert_eq!(told(&[finished(vec![at_once])]).unwrap(), "0.0 Mbit/s of payload at the receiver.");
+        assert_eq!(told(&[&finished(vec![at_once])]).unwrap(), "0.0 Mbit/s of payload at the receiver.");
         for nonsense in [
             json!(7),
             json!({"event": {"finished": {"flows": [7]}}}),
             json!({"event": {"finished": {"flows": [{"role": "receiver"}]}}}),
         ] {
-            assert_eq!(told(&[nonsense.to_string()]), None);
+            assert_eq!(told(&[&nonsense.to_string()]), None);
         }
         let most = [flow(Role::Receiver, u64::MAX, 1, Some(u64::MAX)), flow(Role::Receiver, 1, 1, Some(1))];
-        assert!(told(&[finished(most.to_vec())]).is_some());
+        assert!(told(&[&finished(most.to_vec())]).is_some());
     }
 }

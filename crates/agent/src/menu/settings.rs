@@ -5,7 +5,7 @@ use linerate_control::Lease;
 use linerate_control::message::Holder;
 use linerate_host::sys::local;
 use linerate_machine::change::{Change, Changed, PutBack, Reading};
-use linerate_machine::setting;
+use linerate_machine::setting::{self, SettingInfo};
 use linerate_menu::dialogue::{Dialogue, Gone};
 use linerate_menu::groups::Group;
 use linerate_menu::menu::{Question, Shown};
@@ -38,7 +38,7 @@ impl MenuSettings {
             let readings = self.settings.get(interface, &names, &[], &[]).unwrap_or_default();
             let mut menu = Shown::new(group.title.to_owned(), "Back");
             for ((name, label), reading) in group.rows.iter().zip(&readings) {
-                let about = setting::find(name).map_or("", |info| info.about);
+                let about = info(name).map_or("", |info| info.about);
                 menu.item(label, Some(reading.value.as_deref().unwrap_or("not here").to_owned()), about);
             }
             let Some(reading) = dialogue.choose_item(&menu)?.and_then(|at| readings.get(at)) else { return Ok(()) };
@@ -51,7 +51,7 @@ impl MenuSettings {
             dialogue.sentence(reading.error.as_deref().unwrap_or("It cannot be read here."));
             return Ok(());
         };
-        let allowed = setting::find(name).map_or("", |info| info.allowed);
+        let allowed = info(name).map_or("", |info| info.allowed);
         let check = |text: &str| setting::canonical(name, text).map(|_| ()).map_err(|error| error.to_string());
         let answer = dialogue.ask(Question { prompt: name, last: value, allowed }, &check)?;
         if let Some(new) = answer.filter(|new| new != value) {
@@ -88,6 +88,10 @@ impl MenuSettings {
     }
 }
 
+fn info(name: &str) -> Option<&'static SettingInfo> {
+    setting::find(name).ok()
+}
+
 fn told(changed: &Changed) -> String {
     let Changed { name, asked, read_back, original, .. } = changed;
     let [reads, was] = [read_back, original].map(|value| value.as_deref().unwrap_or("unknown"));
@@ -95,8 +99,7 @@ fn told(changed: &Changed) -> String {
 }
 
 fn lease() -> Result<Lease, String> {
-    let process = std::process::id();
-    let name = format!("the menu at this machine (process {process})");
-    let holder = Holder { controller: format!("menu-{process}"), name, fence: None };
+    let name = format!("the menu at this machine (process {})", std::process::id());
+    let holder = Holder { controller: name.clone(), name, fence: None };
     Lease::take(&holder, local::connect).map_err(|error| format!("Nothing is changed: {error}."))
 }

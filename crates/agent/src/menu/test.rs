@@ -1,7 +1,6 @@
 //! A test that is started at the board: one stream between this machine, the target, and an agent that listens on the host.
 //! Knows what is asked of a person, and the order of a trial; the agents at both ends do the rest.
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use linerate_control::noise;
@@ -45,6 +44,13 @@ pub(super) enum Over {
     Udp,
 }
 
+/// What both ends are asked at the same time, before either answers.
+enum Step {
+    Prepare,
+    Connect,
+    Start,
+}
+
 /// The tests: what was asked for last.
 pub(super) struct Tests([String; ASKED.len()]);
 
@@ -81,56 +87,62 @@ impl Tests {
         dialogue.rest(Duration::ZERO)
     }
 
-    fn measure(&self, program: &str, over: Over, direction: Direction) -> Result<String, String> {
-        let spec = self.spec(over, direction)?;
-        let (controller, process) = (secret()?, std::process::id());
-        let name = format!("the menu of a board (process {process})");
-        let lease = format!("{{\"lease\":{{\"holder\":{{\"controller\":\"{controller}\",\"name\":\"{name}\"}}}}}}");
+    fn measure(&self, program: &str, over: Over, direction: Direction) -> Result<Box<str>, Box<str>> {
+        let spec = self.spec(over, direction);
+        let lease = format!(
+            "{{\"lease\":{{\"holder\":{{\"controller\":\"{}\",\"name\":\"the menu of a board (process {})\"}}}}}}",
+            secret()?,
+            std::process::id()
+        );
         // This machine's lease first: who measures here already is to be disturbed by nothing.
         let here = Peer::here(program, &lease)?;
-        let (host, [local, remote]) = Peer::at(&self.0[HOST], &self.0[KEY], &lease)?;
-
+        let (host, addresses) = Peer::at(&self.0[HOST], &self.0[KEY], &lease)?;
         let mut ends = [here, host];
         let secrets = format!("\"hello\":\"{}\",\"answer\":\"{}\"", secret()?, secret()?);
-        let prepare = |end: &str, local: IpAddr| {
-            format!("{{\"prepare\":{{\"spec\":{spec},\"end\":\"{end}\",{secrets},\"local\":\"{local}\"}}}}")
-        };
-        let [ours, theirs] = both(&mut ends, [&prepare("target", local), &prepare("host", remote)])?;
-        // To each the other's ports, as that one told them.
-        let connect = |peer: IpAddr, prepared: &str| {
-            let ports = json::at(prepared, &["reply", "reply", "prepared", "ports"]).ok_or(UNREADABLE)?;
-            Ok::<_, &str>(format!("{{\"connect\":{{\"peer\":\"{peer}\",\"ports\":{ports}}}}}"))
-        };
-        both(&mut ends, [&connect(remote, &theirs)?, &connect(local, &ours)?])?;
-        both(&mut ends, ["\"start\""; 2])?;
-
-        let until = Instant::now() + parse_duration(&self.0[TIME]).unwrap_or_default() + GRACE;
-        let mut finished = [String::new(), String::new()];
-        while finished.iter().any(String::is_empty) {
-            if signals::came().is_some() {
-                return Err("The test was ended.".to_owned());
+        for step in [Step::Prepare, Step::Connect, Step::Start] {
+            for at in 0..2 {
+                let request = match step {
+                    Step::Prepare => {
+                        let (end, local) = (["target", "host"][at], &addresses[at]);
+                        format!("{{\"prepare\":{{\"spec\":{spec},\"end\":\"{end}\",{secrets},\"local\":\"{local}\"}}}}")
+                    }
+                    // To each the other's ports, as that one told them.
+                    Step::Connect => {
+                        let (other, peer) = (&ends[1 - at].said, &addresses[1 - at]);
+                        let ports = json::at(other, &["reply", "reply", "prepared", "ports"]).ok_or(UNREADABLE)?;
+                        format!("{{\"connect\":{{\"peer\":\"{peer}\",\"ports\":{ports}}}}}")
+                    }
+                    Step::Start => "\"start\"".to_owned(),
+                };
+                ends[at].ask(&request);
             }
-            if Instant::now() > until {
-                return Err("The test did not end in time; see what else keeps the two machines busy.".to_owned());
-            }
-            for (end, finished) in ends.iter_mut().zip(&mut finished) {
-                // What is said after the end is of no interest.
-                if let Some(line) = end.finished(TURN)?.filter(|_| finished.is_empty()) {
-                    *finished = line;
-                }
+            // Where one refuses, that is the news; the other is waited for in vain.
+            for end in &mut ends {
+                end.answer()?;
             }
         }
-        told(&finished).ok_or_else(|| UNREADABLE.to_owned())
+        let [here, host] = &mut ends;
+        let (begin, most) = (Instant::now(), parse_duration(&self.0[TIME]).unwrap_or_default() + GRACE);
+        while !(here.has_finished(TURN)? & host.has_finished(TURN)?) {
+            if signals::came().is_some() {
+                return Err("The test was ended.".into());
+            }
+            if begin.elapsed() > most {
+                return Err("The test did not end in time; see what else keeps the two machines busy.".into());
+            }
+        }
+        Ok(told(&[&here.said, &host.said]).ok_or(UNREADABLE)?.into())
     }
 
     /// The trial as the agents read it; what it does not say is as usual.
-    fn spec(&self, over: Over, direction: Direction) -> Result<String, String> {
+    fn spec(&self, over: Over, direction: Direction) -> String {
         let workload = if over == Over::Tcp { "tcp-stream" } else { "udp-stream" };
         let mut spec = format!("{{\"workload\":\"{workload}\",\"direction\":\"{}\"", direction.name());
         for (at, text) in self.0.iter().enumerate().skip(TIME) {
-            spec += &member(at, text)?;
+            // It was read when it was answered.
+            spec += &member(at, text).unwrap_or_default();
         }
-        Ok(spec + "}")
+        spec + "}"
     }
 }
 
@@ -152,8 +164,8 @@ fn member(at: usize, text: &str) -> Result<String, String> {
             }
             format!(",\"{}\":{size}", if at == MESSAGE { "message_size" } else { "socket_buffer" })
         }
-        STREAMS => match text.parse() {
-            Ok(streams @ 1..=128_u64) => format!(",\"streams\":{streams}"),
+        STREAMS => match parse_size(text) {
+            Ok(streams @ 1..=128) => format!(",\"streams\":{streams}"),
             _ => return Err(format!("'{text}' is no number of streams; write 1 to 128.")),
         },
         _ => {
@@ -171,19 +183,9 @@ fn member(at: usize, text: &str) -> Result<String, String> {
     })
 }
 
-/// Asks both at the same time, and gives what both answered.
-fn both(ends: &mut [Box<Peer>; 2], requests: [&str; 2]) -> Result<[String; 2], String> {
-    for (end, request) in ends.iter_mut().zip(requests) {
-        end.ask(request)?;
-    }
-    // Where one refuses, that is the news; the other is waited for in vain.
-    let [here, host] = ends;
-    Ok([here.answer()?, host.answer()?])
-}
-
 /// 128 random bits as 32 hexadecimal digits.
-fn secret() -> Result<String, String> {
-    noise::draw(&mut [0; 16]).map_err(|error| error.to_string())
+fn secret() -> Result<String, Box<str>> {
+    noise::draw(&mut [0; 16]).map_err(|error| error.to_string().into())
 }
 
 #[cfg(test)]
@@ -201,7 +203,7 @@ mod tests {
             member(at, answer).unwrap();
             tests.0[at] = answer.to_owned();
         }
-        let spec: Spec = serde_json::from_str(&tests.spec(Over::Udp, Direction::Tx).unwrap()).unwrap();
+        let spec: Spec = serde_json::from_str(&tests.spec(Over::Udp, Direction::Tx)).unwrap();
         let want = Spec {
             direction: Direction::Tx,
             extent: Extent::Time(Duration::from_millis(2500)),
@@ -212,7 +214,7 @@ mod tests {
             ..Spec::new(Workload::UdpStream)
         };
         assert_eq!(spec, want);
-        let usual = Tests::new().spec(Over::Tcp, Direction::Rx).unwrap();
+        let usual = Tests::new().spec(Over::Tcp, Direction::Rx);
         assert_eq!(serde_json::from_str::<Spec>(&usual).unwrap(), Spec::new(Workload::TcpStream));
     }
 

@@ -10,24 +10,27 @@ use std::process::{Child, Command};
 pub fn end_with_us(command: &mut Command) {
     command.process_group(0);
     let parent = std::process::id();
-    let ask = move || {
-        // SAFETY: takes numbers only (PR_SET_PDEATHSIG); the setting is the child's own and survives execve(2).
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: takes nothing, and always succeeds. A parent that has ended already sends no signal any more.
-        if unsafe { libc::getppid() } as u32 != parent {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        // SAFETY: takes numbers only. A shell has what it starts in the background ignore Ctrl-C, and children would inherit it; this one
-        // may be asked to end so.
-        if unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) } == libc::SIG_ERR {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    };
     // SAFETY: between fork and exec it makes three system calls that are async-signal-safe, and allocates nothing.
-    unsafe { command.pre_exec(ask) };
+    unsafe { command.pre_exec(move || end_with(parent)) };
+}
+
+// Otherwise it is in the program twice, once as what a pointer points to.
+#[inline(never)]
+fn end_with(parent: u32) -> io::Result<()> {
+    // SAFETY: takes numbers only (PR_SET_PDEATHSIG); the setting is the child's own and survives execve(2).
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: takes nothing, and always succeeds. A parent that has ended already sends no signal any more.
+    if unsafe { libc::getppid() } as u32 != parent {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    // SAFETY: takes numbers only. A shell has what it starts in the background ignore Ctrl-C, and children would inherit it; this one
+    // may be asked to end so.
+    if unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Asks a child to end: as Ctrl-C does, or as `kill` does.

@@ -22,7 +22,7 @@ use super::state::State;
 use crate::cli::SharedArgs;
 
 /// Between two looks at a screen, and two lines of statistics.
-const EVERY: Duration = Duration::from_secs(5);
+const EVERY_S: u32 = 5;
 
 /// Holds the dialogue until its way out, its input's end, or a signal.
 pub(super) fn run(state: State, machines: Machines, shared: &SharedArgs, width: usize) -> Result<()> {
@@ -144,7 +144,7 @@ impl LineConsole<'_> {
             if std::mem::take(&mut is_first) {
                 self.dialogue.sentence("Again every 5 s; Enter goes back.");
             }
-            if self.dialogue.pause(EVERY)? {
+            if self.dialogue.pause(EVERY_S)? {
                 return Ok(());
             }
         }
@@ -187,7 +187,7 @@ impl LineConsole<'_> {
                     return if signals::came().is_some() { Err(Gone) } else { Ok(()) };
                 }
             }
-            if self.dialogue.pause(EVERY)? {
+            if self.dialogue.pause(EVERY_S)? {
                 return Ok(());
             }
         }
