@@ -13,6 +13,8 @@ use crate::menu::Shown;
 const LONGEST: usize = 200;
 /// Sentences have an end too: another machine may have said them.
 const LONGEST_SENTENCE: usize = 4000;
+/// An item's number, and what stands around its value.
+const BESIDE: usize = 5 + 4;
 /// The narrowest terminal that is written for.
 pub(crate) const NARROWEST: usize = 20;
 
@@ -82,7 +84,11 @@ fn write_item(page: &mut String, menu: &Shown, at: usize, width: usize) {
     let longest = menu.items.iter().map(|item| item.label.chars().count()).max().unwrap_or(0);
     let mut line = in_line(&item.label, LONGEST).into_owned();
     if let Some(value) = &item.value {
-        line = format!("{line:<longest$}  [{}]", in_line(value, LONGEST));
+        let value = in_line(value, LONGEST);
+        // Where a column of values does not fit, each stands behind its label.
+        let fits = BESIDE + longest + value.chars().count() <= width;
+        let column = if fits { longest } else { 0 };
+        line = format!("{line:<column$}  [{value}]");
     }
     write_text(page, &number(at + 1), &line, width);
 }
