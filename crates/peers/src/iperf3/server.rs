@@ -206,6 +206,7 @@ impl Test<'_> {
         let began = control.say(State::TestStart).and_then(|()| control.say(State::TestRunning));
         began.map_err(Error::client("went away"))?;
         trial.start();
+        let started = Instant::now();
         let watched = self.watch(&trial);
         if matches!(watched, Ok(()) | Err(Error::ClientLeft(_))) {
             trial.stopper().finish();
@@ -213,7 +214,10 @@ impl Test<'_> {
         if let Err(Error::ClientLeft(_)) = watched {
             // What passed until then is measured.
             let seen = trial.finish().unwrap_or_else(|failed| *failed.seen);
-            let outcome = Outcome { ended_early: true, ..seen };
+            let mut outcome = Outcome { ended_early: true, ..seen };
+            // A stream that a client closes as it goes ends before this end does: its time is no longer the asked one.
+            let most_ns = started.elapsed().as_nanos() as u64;
+            outcome.flows.iter_mut().for_each(|flow| flow.elapsed_ns = flow.elapsed_ns.min(most_ns));
             let theirs = remote_end(spec, &outcome);
             return Ok(Box::new([outcome, theirs]));
         }
