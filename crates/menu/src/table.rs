@@ -84,7 +84,7 @@ fn write_rows(page: &mut String, view: &View, before: Option<(&View, f64)>, widt
                     *cell = rest.to_owned();
                 }
                 page.truncate(page.trim_end_matches(' ').len());
-                page.push_str("\n");
+                page.push('\n');
             }
         }
     }

@@ -116,7 +116,7 @@ fn broken(page: &mut String, first: &str, text: &str, width: usize) {
         };
         let (line, more) = rest.split_at(end);
         page.push_str(line.trim());
-        page.push_str("\n");
+        page.push('\n');
         rest = more.trim();
         if rest.is_empty() {
             return;
