@@ -153,7 +153,9 @@ impl Peer {
         };
         let complaint = json::at(&self.said, &["refusal"]).or_else(|| json::at(&self.said, &["event", "trial-failed"]));
         let Some(complaint) = complaint else { return Ok(true) };
-        let message = json::at(complaint, &["message"]).map_or("it could not go on", json::unquoted);
+        let message: Option<String> =
+            json::at(complaint, &["message"]).and_then(|text| serde_json::from_str(text).ok());
+        let message = message.unwrap_or_else(|| "it could not go on".to_owned());
         Err(format!("On {}: {message}.", self.name).into())
     }
 

@@ -164,7 +164,7 @@ fn member(at: usize, text: &str) -> Result<String, String> {
             }
             format!(",\"{}\":{size}", if at == MESSAGE { "message_size" } else { "socket_buffer" })
         }
-        STREAMS => match parse_size(text) {
+        STREAMS => match text.parse::<u64>() {
             Ok(streams @ 1..=128) => format!(",\"streams\":{streams}"),
             _ => return Err(format!("'{text}' is no number of streams; write 1 to 128.")),
         },
@@ -220,9 +220,15 @@ mod tests {
 
     #[test]
     fn an_answer_that_an_agent_could_not_read_is_refused() {
-        for (at, answer) in
-            [(HOST, "host"), (HOST, ":1"), (TIME, "long"), (MESSAGE, "5G"), (STREAMS, "0"), (LOAD, "fast")]
-        {
+        for (at, answer) in [
+            (HOST, "host"),
+            (HOST, ":1"),
+            (TIME, "long"),
+            (MESSAGE, "5G"),
+            (STREAMS, "0"),
+            (STREAMS, "1.4"),
+            (LOAD, "fast"),
+        ] {
             assert!(member(at, answer).is_err(), "{answer}");
         }
     }
