@@ -273,18 +273,7 @@ fn comparisons_of_what_is_not_there() {
             store.insert(record).unwrap();
         }
         let record = &records[0];
-        store
-            .campaign_begin(&Campaign {
-                id: record.campaign.clone(),
-                plan: plan.to_owned(),
-                plan_text: String::new(),
-                target: record.target.endpoint.clone(),
-                host: record.host.endpoint.clone(),
-                started_at: record.started_at.clone(),
-                planned: 6,
-                finished_at: None,
-            })
-            .unwrap();
+        store.campaign_begin(&Campaign { plan: plan.to_owned(), ..sample::campaign_of(record, 6) }).unwrap();
     }
     drop(store);
     check(&bench, &["history", "loss"], &["no record has a loss"]);
@@ -379,18 +368,7 @@ fn the_last_plan_is_one_that_measured() {
         let mut record = sample::tcp(0, Direction::Rx, mbit.unwrap_or_default(), false);
         (record.id, record.campaign) = (id::id(number * 1_000_000 + 1, [1; 10]), id::id(number * 1_000_000, [2; 10]));
         record.plan = plan.to_owned();
-        store
-            .campaign_begin(&Campaign {
-                id: record.campaign.clone(),
-                plan: plan.to_owned(),
-                plan_text: String::new(),
-                target: record.target.endpoint.clone(),
-                host: record.host.endpoint.clone(),
-                started_at: record.started_at.clone(),
-                planned: 1,
-                finished_at: None,
-            })
-            .unwrap();
+        store.campaign_begin(&sample::campaign_of(&record, 1)).unwrap();
         if mbit.is_some() {
             store.insert(&record).unwrap();
         }

@@ -153,6 +153,11 @@ pub struct Usage {
     pub of: u64,
 }
 
+/// Of six requests so many answers are enough: where a part is lost by chance, so many are seldom had of each of many flows.
+pub const ENOUGH: u32 = 3;
+/// Ports that datagrams come from at once: of two ways that flows are spread over, each has some of them but once in 30,000 times.
+pub const FLOWS: u16 = 16;
+
 /// What came of the probes that an end sent. Absent: not tried, or the machine does not permit it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -148,8 +148,13 @@ impl Lines {
         let (sent, lines) = channel(ahead);
         let read = move || {
             let (mut line, mut octets) = (Vec::new(), [0; 256]);
-            // No signal interrupts it: handlers are installed with SA_RESTART.
-            while let Ok(read @ 1..) = input.read(&mut octets) {
+            loop {
+                let read = match input.read(&mut octets) {
+                    Ok(read @ 1..) => read,
+                    // A socket with a time-out is interrupted even where handlers have SA_RESTART (signal(7)).
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Ok(_) | Err(_) => return,
+                };
                 for &octet in octets.iter().take(read) {
                     // A terminal that translates nothing ends a line with CR alone.
                     if octet == b'\n' || octet == b'\r' {

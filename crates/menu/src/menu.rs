@@ -69,9 +69,9 @@ impl Shown {
             "" => Choice::Again,
             "0" | "q" | "quit" | "exit" => Choice::Out,
             "?" | "h" | "help" => Choice::Help,
-            word => match (0..self.items.len()).find(|at| (at + 1).to_string() == word) {
-                Some(at) => Choice::Item(at),
-                None => Choice::Unknown,
+            word => match word.parse::<u64>() {
+                Ok(number @ 1..) if number <= self.items.len() as u64 => Choice::Item(number as usize - 1),
+                _ => Choice::Unknown,
             },
         }
     }
@@ -141,6 +141,7 @@ mod tests {
         };
         assert_eq!((action("1"), action(" 2 \r"), action("3"), action("-1")), (Some('a'), Some('b'), None, None));
         assert_eq!((menu.shown.chosen("0"), menu.shown.chosen("q")), (Choice::Out, Choice::Out));
+        assert_eq!(action("02"), Some('b'));
         assert_eq!((menu.shown.chosen(""), menu.shown.chosen("?")), (Choice::Again, Choice::Help));
         assert_eq!(menu.shown.chosen("99999999999999999999999"), Choice::Unknown);
     }

@@ -692,6 +692,20 @@ fn shared_machine() -> Doubt {
     Doubted::SharedMachine.into()
 }
 
+/// The campaign that a record says it is of, with so many trials.
+pub fn campaign_of(record: &Record, planned: u32) -> Campaign {
+    Campaign {
+        id: record.campaign.clone(),
+        plan: record.plan.clone(),
+        plan_text: String::new(),
+        target: record.target.endpoint.clone(),
+        host: record.host.endpoint.clone(),
+        started_at: record.started_at.clone(),
+        planned,
+        finished_at: None,
+    }
+}
+
 /// Fills the store at `path` with `campaigns` of these loads and repeats, the machine started anew before each, and slower
 /// from the middle on; tells how many records that are. Quickly: a loss of power would leave it broken.
 /// [`Store::lengthen`] makes a long history of a short one.

@@ -16,7 +16,6 @@ use linerate_control::{Lease, LeaseError, Psk};
 use linerate_host::sys::{child, local, signals};
 use linerate_machine::end::Direction;
 use linerate_machine::screen::{self, Screen, View};
-use linerate_machine::units::parse_size;
 use linerate_menu::dialogue::{Dialogue, Gone};
 use linerate_menu::groups::GROUPS;
 use linerate_menu::menu::{Question, Shown};
@@ -93,8 +92,8 @@ pub(crate) fn run(program: &str) -> Result<(), String> {
 
 /// Of the terminal, as the shell says; wide enough for a word and narrow enough for a line.
 fn columns() -> usize {
-    let asked = std::env::var_os("COLUMNS").and_then(|text| parse_size(text.to_str()?).ok());
-    asked.map_or(COLUMNS, |columns| columns.clamp(40, 200) as usize)
+    let asked = std::env::var_os("COLUMNS").and_then(|text| text.to_str()?.parse().ok());
+    asked.map_or(COLUMNS, |columns: u64| columns.clamp(40, 200) as usize)
 }
 
 /// Who measures here, as a sentence; `None`: nobody.

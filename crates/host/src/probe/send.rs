@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{
-    IcmpError, IcmpReport, Neighbour, ProbeReport, Refusal, ReportedMtu, SizeTried, TcpReached, TcpTried, Tried,
+    ENOUGH, FLOWS, IcmpError, IcmpReport, Neighbour, ProbeReport, Refusal, ReportedMtu, SizeTried, TcpReached,
+    TcpTried, Tried,
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -20,11 +21,8 @@ use crate::traffic::socket_options::set_dscp;
 
 /// Sizes that one order tries at most.
 pub const MOST_SIZES: usize = 20;
-/// Ports that datagrams come from at most.
-const MOST_FLOWS: u16 = 16;
 /// When requests are sent, until enough are answered. The first may wait for ARP.
 const SENT_AT_MS: [u64; 6] = [0, 5, 10, 100, 300, 600];
-const ENOUGH: u32 = 3;
 /// How long their answers are waited for.
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// A SYN that is lost is sent again after a second (RFC 6298).
@@ -84,7 +82,7 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
         let from = |port: u16, times: [u64; 6]| datagrams(order, port, times);
         let udp = order.udp.filter(|_| order.sizes.is_empty() && order.flows == 0).map(|port| from(port, SENT_AT_MS));
         let flow = |flow: u16| order.udp.map(|port| scope.spawn(move || from(port, apart(flow))));
-        let flows: Vec<_> = (0..order.flows.min(MOST_FLOWS)).filter_map(flow).collect();
+        let flows: Vec<_> = (0..order.flows.min(FLOWS)).filter_map(flow).collect();
         let sizes = order.udp.filter(|_| !order.sizes.is_empty()).map(|port| sizes(order, port));
         let arp = arp.and_then(|arp| arp.join().ok().flatten());
         let [answer_for_next_hop, answer_for_own] = arp.clone().unwrap_or_default();
@@ -451,6 +449,16 @@ mod tests {
     use super::*;
 
     const SECRET: Secret = [9; 16];
+
+    #[test]
+    fn flows_take_turns_in_being_first() {
+        let first = |round: usize| (0..FLOWS).min_by_key(|flow| apart(*flow)[round]).unwrap();
+        let firsts: std::collections::BTreeSet<u16> = (0..6).map(first).collect();
+        assert!(firsts.len() >= 4, "{firsts:?}");
+        for flow in 0..FLOWS {
+            assert!(apart(flow).is_sorted(), "{flow}");
+        }
+    }
 
     #[test]
     fn a_machine_hears_itself() {

@@ -12,7 +12,7 @@ use linerate_control::message::{PROBE, ProbeOrder, Reply, Request, Secret};
 use linerate_control::{ControlError, Pending};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
-use linerate_machine::probe::{ProbeReport, Protocol, Way, WitnessReport};
+use linerate_machine::probe::{FLOWS, ProbeReport, Protocol, Way, WitnessReport};
 use linerate_path::budget::{Chain, LossLine, Seen as SeenDrops, drops_of_any};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{Examination, Failed, Passed, PerEndMtu, Probe, Step, StepResult, Unknown};
@@ -35,8 +35,6 @@ const PROBE_TIME: Duration = Duration::from_secs(5);
 const SIZES_END: Duration = Duration::from_millis(4200);
 /// How long the answers to packets of one size are waited for: the least, and the most.
 const SIZE_TIME: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(900)];
-/// So many ports datagrams come from: of two ways that flows are spread over, each has some of them but once in 30,000 times.
-const FLOWS: u16 = 16;
 /// The loopback's packets are larger than any that a trial sends.
 const LARGEST: u32 = 65_000;
 /// What a trial needed: of all that does not pass, what explains its failure.

@@ -10,7 +10,7 @@ use linerate_results::history::history;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::sample;
-use linerate_results::store::{Campaign, Listed, Point, Summary};
+use linerate_results::store::{Listed, Point, Summary};
 use linerate_trial::pace::SplitMix64;
 use serde_json::Value;
 
@@ -120,16 +120,7 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         factors: record.trial.factors.clone(),
     };
     let summary = Summary {
-        campaign: Campaign {
-            id: record.campaign.clone(),
-            plan: record.plan.clone(),
-            plan_text: String::new(),
-            target: record.target.endpoint.clone(),
-            host: record.host.endpoint.clone(),
-            started_at: record.started_at.clone(),
-            planned: 1,
-            finished_at: None,
-        },
+        campaign: sample::campaign_of(record, 1),
         done: 1,
         failed: 0,
         levels: record.trial.factors.keys().map(|name| (name.clone(), ["1", "2"].map(str::to_owned).into())).collect(),

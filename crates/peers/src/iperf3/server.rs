@@ -231,7 +231,8 @@ impl Test<'_> {
         let mut theirs = match self.exchange(&outcome) {
             Ok(results) => outcome_of(spec, End::Host, &results),
             // The test is over: what this end saw of it does not go with the client.
-            Err(_) => remote_end(spec, &outcome),
+            Err(Error::ClientLost { .. } | Error::ClientLeft(_)) => remote_end(spec, &outcome),
+            Err(error) => return Err(error),
         };
         reconcile(&mut outcome, &mut theirs);
         Ok(Box::new([outcome, theirs]))

@@ -60,6 +60,7 @@ fn is_lossy(case: &Case<'_>) -> bool {
     case.is(Workload::TcpStream) && case.retransmitted().is_some_and(|share| share >= A_FIFTH)
 }
 
+/// What the silence explains; not what counters of the stack name for sure.
 fn explains(case: &Case<'_>) -> &'static [&'static str] {
     let is_reckoned = |line: &LossLine| matches!(line.cause, Some(DropCause::Undelivered | DropCause::Untransmitted));
     let is_counted = |stage: Stage| {

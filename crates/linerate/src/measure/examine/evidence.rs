@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{
-    IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen, TcpReached,
-    TcpTried, Tried, Way, WitnessReport,
+    ENOUGH, IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen,
+    TcpReached, TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::LossLine;
 use linerate_results::examination::{Exhausted, Failed, Passed, Place, StepResult, Unknown};
@@ -14,8 +14,6 @@ use linerate_results::join::Route;
 
 /// Where answers come within this time, those of ARP would have come too.
 const SOON_NS: u64 = 100_000_000;
-/// Where a part of what is sent is lost by chance, so many of six are seldom answered of each flow that is answered at all.
-const ENOUGH: u32 = 3;
 /// An agent that has fewer descriptors left cannot open what a trial needs.
 const SPARE_DESCRIPTORS: u64 = 12;
 

@@ -18,14 +18,8 @@ fn carried(records: &[Record]) -> Vec<Carried> {
     let first = &records[0];
     let command = format!("linerate run {} --target {}", first.plan, first.target.endpoint);
     let campaign = Campaign {
-        id: first.campaign.clone(),
-        plan: first.plan.clone(),
         plan_text: "workload = \"udp-stream\" # on 192.0.2.9 </textarea>\n".to_owned(),
-        target: first.target.endpoint.clone(),
-        host: first.host.endpoint.clone(),
-        started_at: first.started_at.clone(),
-        planned: records.len() as u32,
-        finished_at: None,
+        ..linerate_results::sample::campaign_of(first, records.len() as u32)
     };
     vec![Carried { campaign, command, expected: Vec::new() }]
 }
