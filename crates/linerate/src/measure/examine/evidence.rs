@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{
-    ENOUGH, IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind, Seen,
-    TcpReached, TcpTried, Tried, Way, WitnessReport,
+    ENOUGH, FLOWS, IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind,
+    Seen, TcpReached, TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::LossLine;
 use linerate_results::examination::{Exhausted, Failed, Passed, Place, StepResult, Unknown};
@@ -45,6 +45,17 @@ fn is_answered(report: &ProbeReport, transport: Protocol) -> bool {
         Protocol::Echo => report.echo.as_ref().is_some_and(|echo| echo.answered > 0),
         Protocol::Udp => report.udp.as_ref().is_some_and(|udp| udp.answered > 0),
         Protocol::Tcp => report.tcp.as_ref().is_some_and(|tcp| tcp.reached >= TcpReached::Answered),
+    }
+}
+
+/// From so many ports, and what came of them, by how many of each one's datagrams were answered: the agent's word, which is hostile.
+fn of_flows(answered: &[u32]) -> Option<(u16, StepResult)> {
+    let flows = || answered.iter().take(FLOWS.into());
+    let (all, pass) = (flows().count() as u16, flows().filter(|one| **one >= ENOUGH).count() as u16);
+    match (pass, flows().filter(|one| **one == 0).count() as u16) {
+        (_, 0) if all > 0 => Some((all, StepResult::Passed(Passed::Flows { flows: all }))),
+        (1.., never) if pass + never == all => Some((all, StepResult::Failed(Failed::Flows { pass }))),
+        _ => None,
     }
 }
 
@@ -440,14 +451,7 @@ impl Evidence {
     /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
     /// Whether what passes goes by the port that it comes from. `None`: nothing passes, or by chance.
     pub(super) fn of_flows(&self, asker: End) -> Option<(u16, StepResult)> {
-        let flows = &self.flows[asker];
-        let count = |is: &dyn Fn(u32) -> bool| flows.iter().filter(|answered| is(**answered)).count() as u16;
-        let (all, pass) = (flows.len() as u16, count(&|answered| answered >= ENOUGH));
-        match (pass, count(&|answered| answered == 0)) {
-            (_, 0) if all > 0 => Some((all, StepResult::Passed(Passed::Flows { flows: all }))),
-            (1.., never) if pass + never == all => Some((all, StepResult::Failed(Failed::Flows { pass }))),
-            _ => None,
-        }
+        of_flows(&self.flows[asker])
     }
 
     pub(super) fn of_hops(&self, from: End, asked: bool) -> Option<StepResult> {
@@ -466,5 +470,25 @@ impl Evidence {
             return Some(StepResult::Failed(Failed::Hops { sent, routers, asked }));
         }
         Some(StepResult::Passed(Passed::Hops { routers }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_pass_all_or_by_their_port_or_by_chance() {
+        let passed = |flows| Some((flows, StepResult::Passed(Passed::Flows { flows })));
+        let failed = |flows, pass| Some((flows, StepResult::Failed(Failed::Flows { pass })));
+        assert_eq!(of_flows(&[3; 16]), passed(16));
+        assert_eq!(of_flows(&[3, 0, 0, 6]), failed(4, 2));
+        // By chance, or nothing at all.
+        for answered in [&[3, 0, 1][..], &[0; 16], &[]] {
+            assert_eq!(of_flows(answered), None, "{answered:?}");
+        }
+        assert_eq!(of_flows(&[3, 1]), passed(2));
+        // No more than were asked for.
+        assert_eq!(of_flows(&[vec![3; 40_000], vec![0; 40_000]].concat()), passed(FLOWS));
     }
 }
