@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use linerate_lab::Shape;
+use linerate_results::examination::{Examination, Probe};
 use machines::{Bench, Ran, Running};
 
 fn bench(name: &str) -> Option<Bench> {
@@ -19,11 +20,15 @@ fn shell(netns: &std::path::Path, lines: &str) {
     assert!(status.unwrap().success(), "{lines}");
 }
 
-fn check(bench: &Bench) -> Ran {
+fn run_check(bench: &Bench, more: &[&str]) -> Ran {
     let (target, host) = (bench.target(), bench.host());
-    let mut command = bench.linerate(&["check", "--target", &target, "--host", &host]);
+    let mut command = bench.linerate(&[&["check", "--target", &target, "--host", &host], more].concat());
     command.env("COLUMNS", "100");
-    let ran = Running::start(command).wait(Duration::from_secs(60));
+    Running::start(command).wait(Duration::from_secs(60))
+}
+
+fn check(bench: &Bench) -> Ran {
+    let ran = run_check(bench, &[]);
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 100), "{}", ran.stdout);
     ran
 }
@@ -66,6 +71,13 @@ fn a_link_that_is_down() {
     shell(&bench.lab().target_netns(), "ip link set eth0 down");
     let ran = check(&bench);
     check_failed(&ran, &["addresses"], &["eth0 (down)", "bring the target's eth0 up there: ip link set eth0 up"]);
+    // The same for programs: an object, and nothing else.
+    let ran = run_check(&bench, &["--json"]);
+    let said = &ran.json()[0];
+    assert_eq!((ran.status.code(), &said["format"]), (Some(1), &"linerate.check/1".into()), "{ran:#?}");
+    assert_eq!(said["target"], bench.target().as_str());
+    let examination: Examination = serde_json::from_value(said["examination"].clone()).unwrap();
+    assert_eq!(examination.cause().map(|step| step.probe), Some(Probe::Addresses), "{said}");
 }
 
 #[test]

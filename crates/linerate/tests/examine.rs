@@ -792,19 +792,26 @@ fn a_member_that_dies_costs_its_flows_alone() {
     }
     let net = Net::new(Kind::Routed);
     let bench = Bench::bare("examine-member");
-    let arguments = ["run", "udp-stream", "--set", "streams=16", "--set", "rate=1M", "--set", "direction=rx"];
-    let mut command = net.command(&bench, &arguments);
-    command.args(["--set", "duration=9s"]);
-    let running = Running::start(command);
-    std::thread::sleep(Duration::from_millis(3500));
-    net.shell(nft!("M", "forward", "iifname p0 udp sport & 2 == 2 drop"));
-    let ran = running.wait(IN_TIME);
-    assert!(ran.status.success(), "{ran:#?}");
-    let record = bench.records().pop().unwrap();
-    let first = findings(&record).into_iter().next();
-    assert_eq!(first.and_then(|first| first.kind), Some("some-flows"), "{record:#?}");
-    let (lost, through) = record.result.map(|result| (result.flow.loss_ratio, result.flow.throughput_bps)).unwrap();
+    let dies = |plan: &str, drops: &str| {
+        let arguments = ["run", plan, "--set", "streams=16", "--set", "rate=1M", "--set", "direction=rx"];
+        let mut command = net.command(&bench, &arguments);
+        command.args(["--set", "duration=9s"]);
+        let running = Running::start(command);
+        std::thread::sleep(Duration::from_millis(3500));
+        net.shell(drops);
+        let ran = running.wait(IN_TIME);
+        net.shell("on $M nft flush ruleset");
+        assert!(ran.status.success(), "{ran:#?}");
+        let record = bench.records().pop().unwrap();
+        let first = findings(&record).into_iter().next();
+        assert_eq!(first.and_then(|first| first.kind), Some("some-flows"), "{record:#?}");
+        record.result.unwrap().flow
+    };
+    let flow = dies("udp-stream", nft!("M", "forward", "iifname p0 udp sport & 2 == 2 drop"));
     // Some of 16 die after a good third of the time.
-    let (lost, through) = (lost.unwrap(), through.unwrap());
+    let (lost, through) = (flow.loss_ratio.unwrap(), flow.throughput_bps.unwrap());
     assert!((0.03..0.75).contains(&lost) && (lost + through / 16e6 - 1.0).abs() < 0.03, "{lost} {through}");
+    let flow = dies("tcp-stream", nft!("M", "forward", "iifname p0 meta l4proto { tcp, udp } th sport & 2 == 2 drop"));
+    let through = flow.throughput_bps.unwrap();
+    assert!((5e6..15.5e6).contains(&through), "{through}");
 }

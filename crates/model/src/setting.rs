@@ -176,7 +176,7 @@ pub const AXES: &[(&str, Axis)] = &[
         Axis::WordsOr(
             &[("copy", |set| set.hand_up = HandUp::Copy), ("zero-copy", |set| set.hand_up = HandUp::ZeroCopy)],
             "copybreak",
-            "OCTETS",
+            "BYTES",
             |set, octets| set.hand_up = HandUp::Copybreak(octets),
         ),
     ),
@@ -286,7 +286,7 @@ pub enum BadSet {
     NoOwn(String),
     /// Datagrams would be cut.
     #[error(
-        "a datagram of {payload} octets does not fit an MTU of {mtu}, and fragments are not modelled; give a smaller one"
+        "a datagram of {payload} bytes does not fit an MTU of {mtu}, and fragments are not modelled; give a smaller one"
     )]
     Fragments {
         /// Its payload.

@@ -113,7 +113,7 @@ const MOST_WORD: usize = 80;
 
 /// The least and the most of a number of a row, and its unit.
 type Limits = (f64, f64, &'static str);
-const PAYLOAD: Limits = (1.0, 65_535.0, "octets");
+const PAYLOAD: Limits = (1.0, 65_535.0, "bytes");
 const MBPS: Limits = (1e-3, 1e7, "Mbit/s");
 const NOISE: Limits = (1e-6, 1.0, "shares of the throughput");
 

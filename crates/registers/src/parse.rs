@@ -49,7 +49,7 @@ enum Layout {
 impl Parser {
     fn line(&mut self, line: &str) -> Result<(), String> {
         if line.len() > LONGEST_LINE {
-            return Err(format!("the line is longer than {LONGEST_LINE} octets; make it shorter"));
+            return Err(format!("the line is longer than {LONGEST_LINE} bytes; make it shorter"));
         }
         let indented = line.starts_with([' ', '\t']);
         let line = line.trim();

@@ -62,6 +62,6 @@ mod tests {
             assert!(!is_id(text), "{text:?}");
         }
         assert!(!is_id("01ARZ3NDEKTSV4RRFFQ69G5FAI"), "no letter that looks like a digit");
-        assert!(!is_id("01ARZ3NDEKTSV4RRFFQ69G5Fé"), "26 octets, 25 characters");
+        assert!(!is_id("01ARZ3NDEKTSV4RRFFQ69G5Fé"), "26 bytes, 25 characters");
     }
 }

@@ -228,7 +228,7 @@ impl Observation {
 
 fn machine_facts(whose: &str, machine: &Machine, facts: &mut BTreeMap<String, String>) {
     if let Ok(value) = serde_json::to_value(&machine.environment) {
-        flatten(&mut whose.to_owned(), value, facts);
+        flatten(whose, &value, facts);
     }
     // A counter, and no state.
     facts.remove(&format!("{whose}.nic.carrier_changes"));
@@ -245,7 +245,7 @@ pub const PORTS: &str = "ports";
 fn port_facts(whose: &str, port: &Port, facts: &mut BTreeMap<String, String>) {
     facts.insert(format!("{whose}.interface"), port.interface.clone());
     if let Ok(value) = serde_json::to_value(&port.nic) {
-        flatten(&mut format!("{whose}.nic"), value, facts);
+        flatten(&format!("{whose}.nic"), &value, facts);
     }
     facts.remove(&format!("{whose}.nic.carrier_changes"));
     register_facts(whose, port.registers.as_ref(), facts);
@@ -265,21 +265,32 @@ fn setting_facts(whose: &str, settings: &[Changed], facts: &mut BTreeMap<String,
     }
 }
 
-/// Every leaf by its path: `target.nic.rings.rx.current`.
-fn flatten(path: &mut String, value: Value, facts: &mut BTreeMap<String, String>) {
+/// Every leaf by its path, which begins with `name`, if that has any: `target.nic.rings.rx.current`. Plain values of an array are
+/// one line; what has a name in an array has it in its path: `cpu.idle_states.WAIT.exit_latency_us`.
+pub fn flatten(name: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
+    let inner = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
     match value {
-        Value::Object(fields) => {
-            let length = path.len();
-            for (name, value) in fields {
-                path.extend([".", &name]);
-                flatten(path, value, facts);
-                path.truncate(length);
+        Value::Null => {}
+        Value::Object(fields) => fields.iter().for_each(|(part, value)| flatten(&inner(part), value, facts)),
+        Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
+            for (at, item) in items.iter().enumerate() {
+                let (mut item, at) = (item.clone(), at.to_string());
+                let called = item.as_object_mut().and_then(|fields| fields.remove("name"));
+                flatten(&inner(called.as_ref().and_then(Value::as_str).unwrap_or(&at)), &item, facts);
             }
         }
-        Value::Null => {}
-        Value::String(text) => drop(facts.insert(path.clone(), text)),
-        other => drop(facts.insert(path.clone(), other.to_string())),
+        Value::Array(items) if items.is_empty() => {}
+        Value::Array(items) => {
+            facts.insert(name.to_owned(), items.iter().map(plain_text).collect::<Vec<_>>().join(", "));
+        }
+        value => {
+            facts.insert(name.to_owned(), plain_text(value));
+        }
     }
+}
+
+fn plain_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -297,6 +308,7 @@ mod tests {
             ("target.nic.mtu", "1500"),
             ("target.mtu", "9000 (asked 9001)"),
             ("target.cpu.governor", "performance"),
+            ("target.cpu.idle_states.WAIT.exit_latency_us", "50"),
             ("target.cpu.method", "/proc/stat"),
             ("host.nic.rings.rx.current", "512"),
             ("host.sysctls.net.core.rmem_max", "212992"),
@@ -306,5 +318,19 @@ mod tests {
             assert_eq!(around.get(name), Some(value), "{name}");
         }
         assert_eq!(around.get("target.nic.carrier_changes"), None);
+    }
+
+    #[test]
+    fn an_environment_is_names_and_values() {
+        let value = serde_json::json!({
+            "kernel": "6.1", "nic": {"rings": [{"rx": 512}], "mtu": 1500}, "flags": ["a", "b"], "x": null, "none": [],
+            "states": [{"name": "C1", "us": 2}, {"name": "C6", "us": 90}],
+        });
+        let mut named = BTreeMap::new();
+        flatten("", &value, &mut named);
+        let text: Vec<String> = named.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(text, [
+            "flags=a, b", "kernel=6.1", "nic.mtu=1500", "nic.rings.0.rx=512", "states.C1.us=2", "states.C6.us=90",
+        ]);
     }
 }

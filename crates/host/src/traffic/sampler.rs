@@ -394,9 +394,15 @@ impl Sampler {
         self.patience_ns = self.patience_ns.saturating_add(silence.as_nanos() as u64);
     }
 
-    /// Whether it is a trial whose receivers wait for a mark of its end, over a way that may lose it.
-    fn is_marked(&self) -> bool {
-        matches!(self.spec.workload, Workload::UdpStream | Workload::Frames) && !self.is_served
+    /// Whether each of the trial's flows ends when its time is over, whatever became of it: receivers of datagrams wait for a mark of
+    /// the end over a way that may lose it, and both ends of a stream that has a time know when that is.
+    fn flows_end_alone(&self) -> bool {
+        let ends_alone = match self.spec.workload {
+            Workload::UdpStream | Workload::Frames => true,
+            Workload::TcpStream => self.spec.expected_time().is_some(),
+            Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => false,
+        };
+        ends_alone && !self.is_served
     }
 
     /// Whether nothing has moved for too long, in any flow that must go on; `is_over`: all of the time has been measured.
@@ -408,8 +414,8 @@ impl Sampler {
         // A thread that has ended holds its ledger no more; it cannot stall.
         let still = self.watched.iter().filter(|watched| Arc::strong_count(&watched.ledger) > 1);
         let is_silent = |watched: &&Watched| now.saturating_sub(watched.moved_ns) >= self.patience_ns;
-        // A receiver that waits for a mark ends by itself some time after the trial's time; of many, some may go on till then.
-        if self.is_marked() && (is_over || !still.clone().all(|watched| is_silent(&watched))) {
+        // A flow that ends by itself does so some time after the trial's time; of many, some may go on till then.
+        if self.flows_end_alone() && (is_over || !still.clone().all(|watched| is_silent(&watched))) {
             return false;
         }
         let mut silent = still.filter(is_silent);

@@ -136,8 +136,8 @@ pub(crate) struct ExplainArgs {
     /// Explain, and try, this finding instead of the first
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::findings))]
     pub(crate) finding: Option<String>,
-    /// How often to measure each side
-    #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    /// How often to measure each side: 4 at least, for fewer cannot tell a difference from noise
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub(crate) repeat: u32,
     /// Leave the setting as tried, if it helped; `linerate target ENDPOINT restore` takes it back
     #[arg(long, requires = "try")]

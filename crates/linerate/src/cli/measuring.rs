@@ -58,6 +58,9 @@ pub(crate) struct EndsArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) ends: EndsArgs,
+    /// Print one JSON object, when all has been tried
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What is searched, and for what.

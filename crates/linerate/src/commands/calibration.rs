@@ -187,7 +187,7 @@ impl Key {
     }
 
     pub(super) fn words(&self) -> String {
-        format!("{} of {} octets at {}", self.workload, self.payload, self.rate)
+        format!("{} of {} bytes at {}", self.workload, self.payload, self.rate)
     }
 
     /// Whether it is of this size and rate, as far as they are asked for.

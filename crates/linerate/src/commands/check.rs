@@ -9,12 +9,12 @@ use crate::cli::{CheckArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::check;
 use crate::measure::pair::Pair;
-use crate::output::out;
+use crate::output::{data, out};
 use crate::progress::Progress;
 use crate::render;
 use linerate_results::examination::Step;
 
-/// Tries it from the bottom up, and prints a line each as it goes. The status is 1 where something failed.
+/// Tries it from the bottom up, and prints a line each as it goes, or one object at the end. The status is 1 where something failed.
 pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let options = connect_options(shared)?;
     let ends = machines(&arguments.ends)?;
@@ -28,10 +28,15 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
     }
     let width = usize::from(width().unwrap_or(100));
     let checked = check::check(&pair, &mut |step: &Step| {
-        out!("{}", render::check::text(step, width));
+        if !arguments.json {
+            out!("{}", render::check::text(step, width));
+        }
     });
     pair.end();
     let examination = checked?;
-    out!("{}", render::check::conclusion(&examination));
+    match arguments.json {
+        true => data!("{}", render::check::json(&ends.target, &ends.host, &examination)),
+        false => out!("{}", render::check::conclusion(&examination)),
+    }
     Ok(if examination.cause().is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -74,7 +74,7 @@ impl EventLines {
         object.insert("at".to_owned(), now().to_string().into());
         object.extend(told);
         // Full, or without a reader: the campaign goes on.
-        let _ = writer.lines.try_send(json::line(&Value::Object(object)));
+        let _ = writer.lines.try_send(json::line(Value::Object(object)));
     }
 }
 

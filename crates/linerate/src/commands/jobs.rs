@@ -88,7 +88,7 @@ pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
 
 fn shown<T: Serialize>(all: &[T], json: bool, text: impl FnOnce() -> String) {
     match json {
-        true => all.iter().for_each(|one| data!("{}", render::json::line(&serde_json::json!(one)))),
+        true => all.iter().for_each(|one| data!("{}", render::json::line(serde_json::json!(one)))),
         false => out!("{}", text()),
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn of_machine(arguments: &TargetArgs, profile: &TargetProfileArgs, sh
     }
     if profile.json {
         taken.cpu = cpu;
-        out!("{}", render::json::line(&serde_json::to_string(&told)?));
+        out!("{}", render::json::line_as_it_is(&serde_json::to_string(&told)?));
     } else {
         out!("{}", render::profile::whole("machine", &told, driver.as_deref(), "µs/packet", width()));
     }

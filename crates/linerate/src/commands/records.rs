@@ -103,7 +103,7 @@ fn kcidb(store: &Store, arguments: &FilterArgs, submitter: &Submitter) -> Result
     let mut tests = Tests::default();
     let unreadable = store.each(&filter_of(store, arguments)?, |record, _| tests.add(&record))?;
     let campaigns = carried_out(store, tests.campaigns())?;
-    data!("{}", render::json::line(&tests.report(submitter, &campaigns)));
+    data!("{}", render::json::line(tests.report(submitter, &campaigns)));
     Ok(without(&unreadable))
 }
 

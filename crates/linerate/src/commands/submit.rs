@@ -76,7 +76,7 @@ pub(crate) fn submit(arguments: &SubmitArgs) -> Result<ExitCode> {
         queue_job(&mut queue, job).with_context(|| format!("{done} of {} jobs are queued", jobs.len()))?;
     }
     if arguments.json {
-        jobs.iter().for_each(|job| data!("{}", render::json::line(&serde_json::json!(job))));
+        jobs.iter().for_each(|job| data!("{}", render::json::line(serde_json::json!(job))));
         return Ok(ExitCode::SUCCESS);
     }
     let rows = jobs.iter().map(|job| [job.id.clone(), job.bench.clone()]);

@@ -86,7 +86,7 @@ impl Answer {
             let names = table.headings.iter().map(|heading| heading.in_one_line());
             Json::Object(names.zip(row.iter().map(json_value)).collect::<Map<_, _>>())
         };
-        Some(json::line(&Json::Array(table.rows.iter().map(object).collect())))
+        Some(json::line(Json::Array(table.rows.iter().map(object).collect())))
     }
 
     /// The same, ready to paste.

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use linerate_host::echo::ask::AskCounts;
-use linerate_trial::histogram::Histogram;
-use serde_json::json;
 
+use super::json;
 use super::number::{count, figure};
 
 /// What came back in one span of time.
@@ -63,7 +62,7 @@ fn row(cells: [String; 7]) -> String {
 pub(crate) fn json(span: &Asked<'_>) -> String {
     let times = &span.now.times;
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
-    let mut object = json!({
+    json::line(serde_json::json!({
         "elapsed_s": span.elapsed.as_secs_f64(),
         "interval_s": span.length.as_secs_f64(),
         "sent": span.of(|counts| counts.sent),
@@ -73,25 +72,13 @@ pub(crate) fn json(span: &Asked<'_>) -> String {
         "strays": span.of(|counts| counts.strays),
         "overrun": span.of(|counts| counts.overrun),
         "returned_per_s": span.per_s(),
-    });
-    let known = [
-        ("min_s", seconds(times.min_ns())),
-        ("p50_s", seconds(times.percentile_ns(50.0))),
-        ("p99_s", seconds(times.percentile_ns(99.0))),
-        ("max_s", seconds(times.max_ns())),
-    ];
-    for (name, value) in known.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-        object[name] = value.into();
-    }
-    if span.is_total {
-        object["total"] = true.into();
-        object["histogram"] = histogram(times);
-    }
-    format!("{object}\n")
-}
-
-fn histogram(times: &Histogram) -> serde_json::Value {
-    serde_json::to_value(times).unwrap_or_default()
+        "min_s": seconds(times.min_ns()),
+        "p50_s": seconds(times.percentile_ns(50.0)),
+        "p99_s": seconds(times.percentile_ns(99.0)),
+        "max_s": seconds(times.max_ns()),
+        "total": span.is_total.then_some(true),
+        "histogram": span.is_total.then_some(times),
+    }))
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use linerate_control::Endpoint;
 use linerate_results::examination::{Examination, Probe, Step, StepResult};
 
-use super::{sentence, wrapped};
+use super::{json, sentence, wrapped};
 
 /// How far sentences are indented below the name of what was tried.
 const NAMES: usize = 34;
@@ -46,6 +47,16 @@ pub(crate) fn conclusion(examination: &Examination) -> String {
         None => "All of it passes; linerate run tcp measures how fast.\n".to_owned(),
         Some(step) => format!("Look at what fails first: {}.\n", step.name()),
     }
+}
+
+/// One object: the examination as a record has it.
+pub(crate) fn json(target: &Endpoint, host: &Endpoint, examination: &Examination) -> String {
+    json::line(serde_json::json!({
+        "format": "linerate.check/1",
+        "target": target.to_string(),
+        "host": host.to_string(),
+        "examination": examination,
+    }))
 }
 
 #[cfg(test)]

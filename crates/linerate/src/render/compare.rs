@@ -54,7 +54,7 @@ pub(crate) fn json(shown: &Shown<'_>) -> String {
     for (side, name) in ["baseline", "candidate"].into_iter().zip(&shown.names) {
         value[side]["asked"] = name.as_str().into();
     }
-    json::line(&value)
+    json::line(value)
 }
 
 /// A line for each judgement, figures in the record's units.

@@ -28,7 +28,7 @@ pub(crate) fn markdown(costs: &[PacketCost]) -> String {
 
 /// One object, figures in microseconds, bytes and bits per second.
 pub(crate) fn json(campaign: &str, costs: &[PacketCost]) -> String {
-    json::line(&serde_json::json!({"format": "linerate.cost/1", "campaign": campaign, "costs": costs}))
+    json::line(serde_json::json!({"format": "linerate.cost/1", "campaign": campaign, "costs": costs}))
 }
 
 /// A line for each size of each configuration at each end.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use linerate_host::echo::{EchoCounts, PortCounts};
-use serde_json::json;
 
+use super::json;
 use super::number::{count, percent};
 
 /// What came in one span of time, and what became of it.
@@ -67,7 +67,7 @@ fn row(cells: [String; 7]) -> String {
 /// A span for programs: an object a line. What is not known is absent.
 pub(crate) fn json(span: &Span) -> String {
     let Span { counts, port, .. } = span;
-    let mut object = json!({
+    json::line(serde_json::json!({
         "elapsed_s": span.elapsed.as_secs_f64(),
         "interval_s": span.length.as_secs_f64(),
         "received": counts.received,
@@ -84,15 +84,10 @@ pub(crate) fn json(span: &Span) -> String {
             "tx_dropped": port.tx_dropped,
             "rx_errors": port.rx_errors,
             "tx_errors": port.tx_errors,
+            "xdp_tx_failed": port.xdp_tx_failed,
         },
-    });
-    if let Some(busy) = span.busy {
-        object["cpu_busy"] = busy.into();
-    }
-    if let Some(failed) = port.xdp_tx_failed {
-        object["interface"]["xdp_tx_failed"] = failed.into();
-    }
-    format!("{object}\n")
+        "cpu_busy": span.busy,
+    }))
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl<'a> Explained<'a> {
             "absent": self.absent,
             "predicted": self.guess.as_ref().map(Guess::json),
         });
-        json::line(&value)
+        json::line(value)
     }
 
     pub(super) fn pieces(&self) -> Vec<Piece> {

@@ -93,7 +93,7 @@ pub(crate) fn markdown(metric: &Metric, series: &[Series]) -> String {
 /// One object, figures in the record's units.
 pub(crate) fn json(metric: &Metric, series: &[Series]) -> String {
     let value = serde_json::json!({"format": "linerate.history/1", "metric": metric.name, "series": series});
-    json::line(&value)
+    json::line(value)
 }
 
 /// A line for each campaign of each configuration, figures in the record's unit.

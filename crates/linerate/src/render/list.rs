@@ -145,7 +145,7 @@ fn table_of_campaigns(campaigns: &[Summary], digits: usize) -> Table {
 pub(crate) fn campaigns_json(campaigns: &[Summary]) -> String {
     let line = |one: &Summary| {
         let Campaign { id, plan, target, host, started_at, planned, finished_at, .. } = &one.campaign;
-        super::json::line(&json!({
+        super::json::line(json!({
             "campaign": id, "plan": plan, "target": target, "host": host, "started_at": started_at,
             "finished_at": finished_at, "planned": planned, "done": one.done, "failed": one.failed, "factors": one.levels,
         }))

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use linerate_control::message::Address;
 use linerate_machine::environment::Environment;
 use linerate_path::stage::{Counters, Stage};
+use linerate_results::observation::flatten;
 
 #[cfg(feature = "web")]
 use super::answer::Answer;
@@ -13,7 +14,6 @@ use super::fitting::grid;
 #[cfg(feature = "web")]
 use super::forms::Piece;
 use super::json;
-use super::show::flatten;
 use super::table_model::Cell;
 #[cfg(feature = "web")]
 use super::table_model::Table;
@@ -22,7 +22,7 @@ use super::table_model::Table;
 pub(crate) fn machine(environment: &Environment, addresses: &[Address], json: bool, width: Option<u16>) -> String {
     let value = serde_json::json!({ "environment": environment, "addresses": addresses });
     if json {
-        return json::line(&value);
+        return json::line(value);
     }
     grid(["", ""], facts(environment, addresses), width)
 }
@@ -58,7 +58,7 @@ pub(crate) fn answer_of_list(rows: impl Iterator<Item = (String, [String; 5])>) 
 
 fn facts(environment: &Environment, addresses: &[Address]) -> Vec<Vec<Cell>> {
     let mut named = BTreeMap::new();
-    flatten(String::new(), &serde_json::json!(environment), &mut named);
+    flatten("", &serde_json::json!(environment), &mut named);
     let mut lines: Vec<(String, String)> = named.into_iter().collect();
     for one in addresses {
         let state = if one.up { "" } else { " (down)" };
@@ -70,7 +70,7 @@ fn facts(environment: &Environment, addresses: &[Address]) -> Vec<Vec<Cell>> {
 /// A machine's counters since it started, by stage.
 pub(crate) fn counters(counters: &Counters, json: bool, width: Option<u16>) -> String {
     if json {
-        return json::line(&serde_json::json!({ "counters": counters }));
+        return json::line(serde_json::json!({ "counters": counters }));
     }
     staged(counters, "value", Cell::count, width)
 }
@@ -78,7 +78,7 @@ pub(crate) fn counters(counters: &Counters, json: bool, width: Option<u16>) -> S
 /// What the counters grew by in some seconds, as rates. Those that stood still are left out.
 pub(crate) fn moved(growth: &Counters, seconds: f64, json: bool, width: Option<u16>) -> String {
     if json {
-        return json::line(&serde_json::json!({ "seconds": seconds, "counters": growth }));
+        return json::line(serde_json::json!({ "seconds": seconds, "counters": growth }));
     }
     let text = staged(growth, "per second", |value| Cell::number(value as f64 / seconds, 4), width);
     if text.is_empty() { "Nothing moved.\n".to_owned() } else { text }

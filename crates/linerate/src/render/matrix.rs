@@ -77,7 +77,7 @@ pub(crate) fn csv(matrix: &Matrix<'_>) -> String {
 /// One object; trials and repeats are numbered from 0, as in records.
 pub(crate) fn json(matrix: &Matrix<'_>) -> String {
     let trials = matrix.trials.iter().map(|trial| {
-        let mut object = json!({
+        json!({
             "index": trial.index,
             "repeat": trial.repeat,
             "configuration": trial.configuration,
@@ -87,29 +87,18 @@ pub(crate) fn json(matrix: &Matrix<'_>) -> String {
             "settings": pairs(trial.settings.iter().map(|one| {
                 (format!("{}.{}", one.end, one.change.name), one.change.value.clone())
             })),
-        });
-        let or_absent = [
-            ("null_side", trial.null_side.map(|side| side.name().to_owned())),
-            ("skipped_because", matrix.refusal(trial).map(str::to_owned)),
-        ];
-        for (name, value) in or_absent {
-            if let (Some(value), Some(object)) = (value, object.as_object_mut()) {
-                object.insert(name.to_owned(), value.into());
-            }
-        }
-        object
+            "null_side": trial.null_side.map(|side| side.name()),
+            "skipped_because": matrix.refusal(trial),
+        })
     });
-    let mut object = json!({
+    json::line(json!({
         "format": "linerate.matrix/1",
         "plan": matrix.plan,
         "trials": trials.collect::<Vec<Value>>(),
         "skipped": matrix.refused.len(),
         "estimated_seconds": matrix.time.as_secs_f64(),
-    });
-    if let Some(seed) = matrix.order_seed {
-        object["order_seed"] = seed.into();
-    }
-    json::line(&object)
+        "order_seed": matrix.order_seed,
+    }))
 }
 
 fn pairs(pairs: impl Iterator<Item = (String, String)>) -> Value {

@@ -100,7 +100,7 @@ impl Predicted<'_> {
             })
         });
         let checked: Vec<Value> = checked.collect();
-        json::line(&json!({
+        json::line(json!({
             "format": "linerate.prediction/1", "machine": self.table.machine.name, "rows": self.table.measured.len(),
             "left_out": self.left_out, "sets": found.map_or(0, |found| found.ensemble.sets.len()),
             "fit_error": found.map(|found| found.ensemble.error),
@@ -293,7 +293,7 @@ fn surer(predictions: &[Prediction]) -> Vec<String> {
 
 fn described(load: &Load) -> String {
     let offered = load.offered_mbps.map_or("as much as goes".to_owned(), |mbps| format!("{} Mbit/s", figure(mbps, 3)));
-    format!("{} of {} octets, {offered},", load.workload.name(), load.payload)
+    format!("{} of {} bytes, {offered},", load.workload.name(), load.payload)
 }
 
 fn one_json(prediction: &Prediction) -> Value {
@@ -301,7 +301,7 @@ fn one_json(prediction: &Prediction) -> Value {
     let set: serde_json::Map<String, Value> =
         prediction.row.set.iter().map(|set| (set.axis.clone(), set.value.clone().into())).collect();
     json!({
-        "row": prediction.row.id, "workload": load.workload.name(), "payload_octets": load.payload,
+        "row": prediction.row.id, "workload": load.workload.name(), "payload_bytes": load.payload,
         "offered_bps": load.offered_mbps.map(|mbps| mbps * 1e6), "set": set,
         "median_bps": prediction.refusal.is_none().then_some(prediction.median * 1e6),
         "low_bps": prediction.interval.0 * 1e6, "high_bps": prediction.interval.1 * 1e6,
@@ -309,7 +309,7 @@ fn one_json(prediction: &Prediction) -> Value {
         "limit": prediction.limit.name(), "refused": prediction.refusal.as_ref().map(Refusal::name),
         "widest": prediction.widest.map(|(parameter, share)| json!({"parameter": parameter.name(), "share": share})),
         "trial": prediction.trial.map(|(load, share)| {
-            json!({"workload": load.workload.name(), "payload_octets": load.payload, "share": share})
+            json!({"workload": load.workload.name(), "payload_bytes": load.payload, "share": share})
         }),
     })
 }

@@ -23,7 +23,7 @@ pub(crate) fn registers(
     let spared: Vec<&str> = spared.iter().map(|register| register.name.as_str()).collect();
     if json {
         let value = serde_json::json!({ "device": device, "registers": decoded, "not_read": spared });
-        return json::line(&value);
+        return json::line(value);
     }
     let mut text = String::new();
     for one in decoded {
@@ -93,7 +93,7 @@ fn in_brief(one: &Decoded, text: &mut String) {
 /// What changed since the last look.
 pub(crate) fn watched(changes: &[RegisterChange], seconds: f64, json: bool) -> String {
     if json {
-        return json::line(&serde_json::json!({ "seconds": seconds, "changed": changes }));
+        return json::line(serde_json::json!({ "seconds": seconds, "changed": changes }));
     }
     let mut text = String::new();
     for change in changes {

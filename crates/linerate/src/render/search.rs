@@ -88,7 +88,7 @@ pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> Strin
         })
     };
     let met = |one: &SearchExpectation| serde_json::json!({"expected": one.to_string(), "met": is_met(one, searched)});
-    json::line(&serde_json::json!({
+    json::line(serde_json::json!({
         "format": "linerate.search/1",
         "searches": searched.iter().map(of).collect::<Vec<_>>(),
         "expected": expect.iter().map(met).collect::<Vec<_>>(),

@@ -19,7 +19,7 @@ pub(crate) fn readings(readings: &[Reading], kept: &[(String, String)], json: bo
         let read = readings.iter().filter_map(|one| Some((one.name.clone(), one.value.clone()?.into())));
         let kept = kept.iter().map(|(name, value)| (name.clone(), value.clone().into()));
         let (read, kept): (serde_json::Map<_, _>, serde_json::Map<_, _>) = (read.collect(), kept.collect());
-        return json::line(&serde_json::json!({ "settings": read, "originals": kept }));
+        return json::line(serde_json::json!({ "settings": read, "originals": kept }));
     }
     grid(["", ""], rows(readings, kept), width)
 }
@@ -43,7 +43,7 @@ fn rows(readings: &[Reading], kept: &[(String, String)]) -> Vec<Vec<Cell>> {
 /// Settings that were changed.
 pub(crate) fn changed(changed: &[Changed], json: bool, width: Option<u16>) -> String {
     if json {
-        return json::line(&serde_json::json!({ "settings": changed }));
+        return json::line(serde_json::json!({ "settings": changed }));
     }
     grid(TITLES, changed.iter().map(row), width)
 }
@@ -60,7 +60,7 @@ pub(super) fn row(one: &Changed) -> Vec<Cell> {
 /// Settings that were put back; what could not be is told elsewhere.
 pub(crate) fn put_back(told: &[PutBack], json: bool) -> String {
     if json {
-        return json::line(&serde_json::json!({ "settings": told }));
+        return json::line(serde_json::json!({ "settings": told }));
     }
     if told.is_empty() {
         return "Nothing was changed to stay; there is nothing to put back.\n".to_owned();

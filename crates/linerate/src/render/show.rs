@@ -7,6 +7,7 @@ use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{End, Party};
 use linerate_path::stage::Stage;
 use linerate_results::figure::{FIGURES, Figure, Getter, Layer, Source, Unit};
+use linerate_results::observation::flatten;
 use linerate_results::record::{FlowFigures, Interval, Machine, Record};
 use linerate_trial::api::ApiUse;
 use linerate_trial::outcome::ThreadUse;
@@ -69,7 +70,8 @@ pub(super) fn head(record: &Record) -> Table {
     let place = &record.trial;
     let side = place.null_side.map(|side| format!(", side {} of an A/A pair", side.name())).unwrap_or_default();
     let seed = place.order_seed.map(|seed| format!(", order by seed {seed}")).unwrap_or_default();
-    lines.push(("trial", format!("index {}, repeat {}{side}{seed}: {}", place.index, place.repeat, factors.join(" "))));
+    let levels = if factors.is_empty() { String::new() } else { format!(": {}", factors.join(" ")) };
+    lines.push(("trial", format!("index {}, repeat {}{side}{seed}{levels}", place.index, place.repeat)));
     let time = record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
     lines.push(("traffic", format!("{} {}{time}", record.workload, record.direction)));
     for (party, machine) in record.parties() {
@@ -341,11 +343,11 @@ fn environments(record: &Record, all: bool) -> (Table, usize) {
         .map(|(party, machine)| {
             let mut named = BTreeMap::new();
             let value = serde_json::to_value(&machine.environment).unwrap_or_default();
-            flatten(String::new(), &value, &mut named);
+            flatten("", &value, &mut named);
             for towards in record.middle.iter().filter(|_| party == Party::Middle).flat_map(|_| End::BOTH) {
                 let nic = record.middle.as_ref().map(|middle| &middle.ports[towards].nic);
                 let nic = serde_json::to_value(nic).unwrap_or_default();
-                flatten(format!("nic towards the {towards}"), &nic, &mut named);
+                flatten(&format!("nic towards the {towards}"), &nic, &mut named);
             }
             (party.name(), named)
         })
@@ -360,30 +362,6 @@ fn environments(record: &Record, all: bool) -> (Table, usize) {
     });
     let titles = std::iter::once("").chain(sides.iter().map(|(name, _)| *name));
     (Table::new(titles, rows), folded.len())
-}
-
-/// `a.b` → value, for every value inside; an array of plain values is one line.
-pub(super) fn flatten(name: String, value: &serde_json::Value, into: &mut BTreeMap<String, String>) {
-    use serde_json::Value;
-    let inner = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
-    match value {
-        Value::Null => {}
-        Value::Object(fields) => fields.iter().for_each(|(part, value)| flatten(inner(part), value, into)),
-        Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
-            items.iter().enumerate().for_each(|(at, item)| flatten(inner(&at.to_string()), item, into));
-        }
-        Value::Array(items) if items.is_empty() => {}
-        Value::Array(items) => {
-            into.insert(name, items.iter().map(plain_text).collect::<Vec<_>>().join(", "));
-        }
-        value => {
-            into.insert(name, plain_text(value));
-        }
-    }
-}
-
-fn plain_text(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -426,14 +404,5 @@ mod tests {
         let text = intervals(&record).text(None, &mut Columns::default());
         assert!(text.contains("… 3540 more …") && text.contains("3,599 to 3,600"), "{text}");
         assert!(text.lines().count() < 70);
-    }
-
-    #[test]
-    fn an_environment_is_names_and_values() {
-        let value = serde_json::json!({"kernel": "6.1", "nic": {"rings": [{"rx": 512}], "mtu": 1500}, "flags": ["a", "b"], "x": null});
-        let mut named = BTreeMap::new();
-        flatten(String::new(), &value, &mut named);
-        let text: Vec<String> = named.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(text, ["flags=a, b", "kernel=6.1", "nic.mtu=1500", "nic.rings.0.rx=512"]);
     }
 }

@@ -41,7 +41,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .explains(&["sender-cpu"]);
     let message = case.message_size();
     Some(if message.is_some_and(|octets| octets < 65_536) {
-        finding.because_of(message.map(|octets| format!("message_size is {octets} octets"))).attempt(
+        finding.because_of(message.map(|octets| format!("message_size is {octets} bytes"))).attempt(
             "message_size",
             "128K",
             "throughput",

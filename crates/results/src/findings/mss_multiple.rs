@@ -33,11 +33,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let rounded = (message / mss).max(1) * mss;
-    let sentence = format!("Each message of {message} octets ends in a segment that is not full.");
+    let sentence = format!("Each message of {message} bytes ends in a segment that is not full.");
     Some(
         RULE.finds(case, Some(case.sender.end), Sureness::Likely, 1.0 - filled, sentence)
             .because(format!(
-                "segments carried {} of {} octets on average, {}",
+                "segments carried {} of {} bytes on average, {}",
                 tidy(octets / segments),
                 mss,
                 percent(filled)

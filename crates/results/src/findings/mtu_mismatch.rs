@@ -46,7 +46,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let suggested = case.receiver.setting("mtu");
     Some(
         RULE.finds(case, Some(receiver), sure, ratio, sentence)
-            .because(format!("the {sender} sends packets of {largest} octets, the {receiver} takes {takes}"))
+            .because(format!("the {sender} sends packets of {largest} bytes, the {receiver} takes {takes}"))
             .because(match &case.record.error {
                 Some(_) => "the trial failed, as one would whose data is thrown away".to_owned(),
                 None => format!("{} of the datagrams were lost", percent(ratio)),

@@ -42,7 +42,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(match case.socket_buffer() {
             Some(asked) => format!("socket_buffer was asked to be {}", format_size(asked)),
             _ => match usual {
-                Some(octets) => format!("the buffer is what the system gives: {octets} octets"),
+                Some(octets) => format!("the buffer is what the system gives: {octets} bytes"),
                 None => "the buffer is what the system gives, which is not known".to_owned(),
             },
         })

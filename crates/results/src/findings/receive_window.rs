@@ -49,7 +49,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         );
     if let Some(most) = most.filter(|_| case.socket_buffer().is_none()) {
         let value = format!("4096 131072 {}", most.saturating_mul(4).max(6_291_456));
-        finding = finding.because(format!("net.ipv4.tcp_rmem lets the buffer grow to {most} octets"));
+        finding = finding.because(format!("net.ipv4.tcp_rmem lets the buffer grow to {most} bytes"));
         finding = finding.attempt(side.setting("sysctl.net.ipv4.tcp_rmem"), value, "throughput");
     }
     Some(finding)

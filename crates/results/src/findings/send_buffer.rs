@@ -31,7 +31,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .wrong_if("It is wrong if sending waits as long with a buffer that may grow four times as large.");
     if let Some(most) = most.filter(|_| case.socket_buffer().is_none()) {
         let value = format!("4096 16384 {}", most.saturating_mul(4).max(4_194_304));
-        finding = finding.because(format!("net.ipv4.tcp_wmem lets it grow to {most} octets"));
+        finding = finding.because(format!("net.ipv4.tcp_wmem lets it grow to {most} bytes"));
         finding = finding.attempt(side.setting("sysctl.net.ipv4.tcp_wmem"), value, "throughput");
     }
     Some(finding)

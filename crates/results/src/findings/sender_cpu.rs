@@ -39,7 +39,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some(octets) = case.message_size().filter(|octets| *octets < SMALL)
         && case.is(Workload::TcpStream)
     {
-        finding = finding.because(format!("each call hands over {octets} octets"));
+        finding = finding.because(format!("each call hands over {octets} bytes"));
         finding = finding.attempt("message_size", "128K", "throughput");
     }
     let has_more = case.sender.cpu().is_some_and(|cpu| cpu.cpus > 1);

@@ -65,14 +65,14 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         .finds(case, Some(side.end), Sureness::Likely, (window + buffer).min(1.0), sentence)
         .because(format!("sending waited for {what} {} of the time", percent(window.max(buffer).min(1.0))))
         .because(match asked {
-            Some(_) => format!("socket_buffer is {octets} octets"),
+            Some(_) => format!("socket_buffer is {octets} bytes"),
             None if stays => {
-                format!("net.ipv4.tcp_moderate_rcvbuf is 0, so a buffer keeps to the {octets} octets of {sysctl}")
+                format!("net.ipv4.tcp_moderate_rcvbuf is 0, so a buffer keeps to the {octets} bytes of {sysctl}")
             }
-            None => format!("{sysctl} lets a buffer grow to {octets} octets"),
+            None => format!("{sysctl} lets a buffer grow to {octets} bytes"),
         })
         .because(format!(
-            "{} octets were on their way on average (throughput times the round trip of {} µs)",
+            "{} bytes were on their way on average (throughput times the round trip of {} µs)",
             tidy(product),
             tidy(tcp.rtt_s? * 1e6)
         ))
@@ -107,7 +107,7 @@ fn of_udp(case: &Case<'_>) -> Option<Finding> {
             .because(at.evidence())
             .because(case.of_loss(&at))
             .because(format!(
-                "socket_buffer is {octets} octets: at the load that was sent, at most {} ms of it",
+                "socket_buffer is {octets} bytes: at the load that was sent, at most {} ms of it",
                 tidy(octets as f64 * 8.0 / rate * 1e3)
             ))
             .attempt("socket_buffer", "auto", "loss")

@@ -22,10 +22,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let gathers = case.sender.offload("tx-scatter-gather");
     let sure = if gathers == Some(false) { Sureness::Likely } else { Sureness::Possible };
     let end = case.sender.end;
-    let sentence = format!("The {end}'s buffers are aligned to {alignment} octets only, and it is out of CPU time.");
+    let sentence = format!("The {end}'s buffers are aligned to {alignment} bytes only, and it is out of CPU time.");
     let finding = RULE
         .finds(case, Some(end), sure, 0.9 * most, sentence)
-        .because(format!("alignment is {alignment} octets"))
+        .because(format!("alignment is {alignment} bytes"))
         .because(format!("scatter-gather is {}", gathers.map_or("unknown", |on| if on { "on" } else { "off" })))
         .because_of(clauses)
         .because(short)

@@ -63,7 +63,7 @@ impl Dictionary {
         let mut text = String::new();
         decoder.take(MOST_OCTETS + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MOST_OCTETS {
-            return Err(io::Error::other(format!("it is longer than {MOST_OCTETS} octets")));
+            return Err(io::Error::other(format!("it is longer than {MOST_OCTETS} bytes")));
         }
         Ok(text)
     }

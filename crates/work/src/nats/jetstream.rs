@@ -64,7 +64,7 @@ impl JetStream {
         let message = self.unless_refused(&subject, asked).await?.map_err(|error| match error.kind() {
             RequestErrorKind::MaxPayloadExceeded => Fault::Says(
                 0,
-                format!("a message of {octets} octets is longer than it takes; raise max_payload in its configuration"),
+                format!("a message of {octets} bytes is longer than it takes; raise max_payload in its configuration"),
             ),
             _ => silent(&error),
         })?;

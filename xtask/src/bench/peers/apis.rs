@@ -29,7 +29,7 @@ pub(super) fn works() -> Vec<Work> {
     let udp = |octets| Load::Udp { octets, rate_bps: None };
     vec![
         work("apis-tcp", "one TCP stream", &TCP_SENDERS, &TCP_RECEIVERS, Load::Tcp),
-        work("apis-udp-1470", "UDP, 1470 octets a datagram", &UDP_SENDERS, &UDP_RECEIVERS, udp(1470)),
-        work("apis-udp-64", "UDP, 64 octets a datagram", &UDP_SENDERS, &UDP_RECEIVERS, udp(64)),
+        work("apis-udp-1470", "UDP, 1470 bytes a datagram", &UDP_SENDERS, &UDP_RECEIVERS, udp(1470)),
+        work("apis-udp-64", "UDP, 64 bytes a datagram", &UDP_SENDERS, &UDP_RECEIVERS, udp(64)),
     ]
 }

@@ -63,7 +63,7 @@ fn served_udp() -> Work {
 
 fn work(name: &'static str, peer: &'static Peer, load: Load, direction: Direction) -> Work {
     let what = match load {
-        Load::Udp { octets, .. } => format!("UDP of {octets} octets, unpaced"),
+        Load::Udp { octets, .. } => format!("UDP of {octets} bytes, unpaced"),
         _ => "one TCP stream".to_owned(),
     };
     let contender = |name: String, who: Who| Contender { name, who, load };

@@ -67,7 +67,7 @@ pub(super) fn works() -> Vec<Work> {
             }
             Work {
                 name,
-                title: format!("UDP, {OCTETS} octets a datagram, paced at {rate}"),
+                title: format!("UDP, {OCTETS} bytes a datagram, paced at {rate}"),
                 about: "Departures are taken at the sender's link by tcpdump, which is stopped meanwhile: the kernel stamps \
                         each packet and keeps it, and nobody reads. A run in which one was dropped, or whose count is not \
                         that of the link's own counter, is none. The first and the last twentieth of the packets are left \

@@ -36,7 +36,7 @@ pub(super) fn works() -> Vec<Work> {
                 .to_owned();
             if !udp {
                 contenders.push(named("iperf, 100 B", Contender::peer(&IPERF, requests(iperf::LEAST_REQUEST))));
-                about += " iperf's `--bounceback` does not go on below 100 octets, and tells no median.";
+                about += " iperf's `--bounceback` does not go on below 100 bytes, and tells no median.";
             }
             let target = |text, contender, metric, limit| Target { text, contender, metric, limit };
             Work {

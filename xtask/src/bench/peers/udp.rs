@@ -50,7 +50,7 @@ pub(super) fn works() -> Vec<Work> {
         }
         Work {
             name,
-            title: format!("UDP, {octets} octets a datagram, unpaced"),
+            title: format!("UDP, {octets} bytes a datagram, unpaced"),
             about: format!(
                 "By the receiver's account alone. The first linerate sends and receives one datagram by a system call, as all \
                  peers do by default, and as a target does. The second puts the same packets on the wire by batches, which \

@@ -107,7 +107,7 @@ fn version(of: u64) -> String {
 }
 
 fn lines<'a>(jobs: impl Iterator<Item = &'a JobRecord>) -> String {
-    jobs.map(|one| json::line(&serde_json::json!(one))).collect()
+    jobs.map(|one| json::line(serde_json::json!(one))).collect()
 }
 
 /// What changed since the version that the page has.
@@ -187,7 +187,7 @@ pub(super) fn job(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let view = team(lab)?.look(|known| {
         let record = known.job(&id)?;
         if asked.value("form") == Some("json") {
-            return Some(raw(kind::JSON, json::line(&serde_json::json!(record))));
+            return Some(raw(kind::JSON, json::line(serde_json::json!(record))));
         }
         let title = format!("Job {}", id.get(..10).unwrap_or(&id));
         let is_open = !record.state.has_ended();
