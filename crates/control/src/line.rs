@@ -25,7 +25,7 @@ pub struct LineReader<R> {
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// The line did not end in time.
-    #[error("a line is longer than the limit of {limit} octets")]
+    #[error("a line is longer than the limit of {limit} bytes")]
     TooLong {
         /// The limit.
         limit: usize,
@@ -115,7 +115,7 @@ struct QueueState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The line exceeds what the peer accepts.
-    #[error("the message has {length} octets and the peer accepts {limit}")]
+    #[error("the message has {length} bytes and the peer accepts {limit}")]
     TooLong {
         /// Its length.
         length: usize,
@@ -245,8 +245,8 @@ mod tests {
     fn lines_are_split_and_bounded() {
         check(b"", 4, &[], None);
         check(b"ab\n\ncd\r\n", 4, &["ab", "", "cd"], None);
-        check(b"abcd\nabcde\n", 4, &["abcd"], Some("limit of 4 octets"));
-        check(b"abcdefgh", 4, &[], Some("limit of 4 octets"));
+        check(b"abcd\nabcde\n", 4, &["abcd"], Some("limit of 4 bytes"));
+        check(b"abcdefgh", 4, &[], Some("limit of 4 bytes"));
         check(b"ab\ncd", 4, &["ab"], Some("middle of a line"));
         check(b"ab\n\xff\n", 4, &["ab"], Some("UTF-8"));
     }

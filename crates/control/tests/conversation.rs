@@ -208,7 +208,7 @@ fn agents_that_cannot_be_talked_to_are_told_apart() {
     check(&connect("linerate-no-such-program --stdio", &quick()).unwrap_err(), &["status 127", "not found"]);
     check(&connect(&format!("echo Welcome; {IDLE}"), &quick()).unwrap_err(), &["said nothing within 3 s"]);
     check(&connect("echo Welcome; exec 1>&-; cat >/dev/null", &quick()).unwrap_err(), &["it said \"Welcome\""]);
-    check(&connect("cat /dev/zero", &quick()).unwrap_err(), &["limit of 16777216 octets"]);
+    check(&connect("cat /dev/zero", &quick()).unwrap_err(), &["limit of 16777216 bytes"]);
     check(&connect(":", &quick()).unwrap_err(), &["its agent ended"]);
 
     // Without ssh on this machine, the shell says so.
@@ -316,7 +316,7 @@ fn a_server_refuses_by_name_and_bounds_what_it_reads() {
 
     let long = [hello.as_bytes(), &vec![b'x'; 300_000]].concat();
     let (said, ending) = told(&long, 1, LONG);
-    assert!(said[1].contains("limit of 262144 octets"), "{said:?}");
+    assert!(said[1].contains("limit of 262144 bytes"), "{said:?}");
     assert!(matches!(ending, Ending::Nonsense(_)), "{ending}");
 
     // As deep as a line is long, where either of two forms is taken: the reader's small stack bears it.

@@ -31,9 +31,17 @@ pub struct OthersCpu {
 struct Process {
     name: String,
     parent: u32,
-    /// Its own time, and that of children that it has waited for: of one that ends in between nothing is lost.
-    ticks: u64,
+    /// Its own time.
+    own: u64,
+    /// That of children that it has waited for: of one that ends in between nothing is lost.
+    children: u64,
     is_real_time: bool,
+}
+
+impl Process {
+    fn ticks(&self) -> u64 {
+        self.own.saturating_add(self.children)
+    }
 }
 
 /// What processes have used between two looks.
@@ -79,7 +87,8 @@ fn parse(text: &str) -> Option<Process> {
     let name = start.split_once('(')?.1.to_owned();
     // SCHED_FIFO, SCHED_RR, SCHED_DEADLINE (linux/sched.h).
     let is_real_time = fields.get(37).is_some_and(|policy| matches!(policy, 1 | 2 | 6));
-    Some(Process { name, parent: u32::try_from(parent).ok()?, ticks: times.iter().sum(), is_real_time })
+    let [own, children] = [&times[..2], &times[2..]].map(|times| times.iter().sum());
+    Some(Process { name, parent: u32::try_from(parent).ok()?, own, children, is_real_time })
 }
 
 /// Agents, controllers, and what they have started, such as an emulated board, are part of the trial.
@@ -93,17 +102,32 @@ fn without_ours(all: BTreeMap<u32, Process>) -> BTreeMap<u32, Process> {
 
 /// Ticks that all have used, and who used most.
 fn growth(before: &BTreeMap<u32, Process>, now: &BTreeMap<u32, Process>) -> Growth {
-    let sum = |processes: &BTreeMap<u32, Process>| processes.values().map(|process| process.ticks).sum::<u64>();
+    let sum = |processes: &BTreeMap<u32, Process>| processes.values().map(Process::ticks).sum::<u64>();
     let grown = |number: &u32, process: &Process| {
-        process.ticks.saturating_sub(before.get(number).map_or(0, |before| before.ticks))
+        process.ticks().saturating_sub(before.get(number).map_or(0, Process::ticks))
     };
-    let most = now.iter().max_by_key(|(number, process)| grown(number, process)).map(|(_, most)| most.name.clone());
+    let most = now.iter().max_by_key(|(number, process)| grown(number, process));
     let real_time = now.iter().filter(|(_, process)| process.is_real_time);
     Growth {
         ticks: sum(now).saturating_sub(sum(before)),
         real_time_ticks: real_time.map(|(number, process)| grown(number, process)).sum(),
-        most: most.unwrap_or_default(),
+        most: most.map_or_else(String::new, |(number, most)| who_used(*number, most, before, now)),
     }
+}
+
+/// The name of what used the time that is counted for this process: of one that waited for a program that has ended meanwhile, that
+/// program's, if it was there before.
+fn who_used(number: u32, process: &Process, before: &BTreeMap<u32, Process>, now: &BTreeMap<u32, Process>) -> String {
+    let (own, children) = before.get(&number).map_or((0, 0), |before| (before.own, before.children));
+    let is_of_children = process.children.saturating_sub(children) > process.own.saturating_sub(own);
+    // A child that has ended may have had children that ended before it.
+    let is_below = |one: &Process| {
+        let ended = |parent: &u32| before.get(parent).filter(|_| !now.contains_key(parent)).map(|one| one.parent);
+        std::iter::successors(Some(one.parent), ended).take(before.len()).any(|parent| parent == number)
+    };
+    let ended = before.iter().filter(|(number, one)| !now.contains_key(number) && is_below(one)).map(|(_, one)| one);
+    let who = ended.max_by_key(|one| one.own).filter(|_| is_of_children).unwrap_or(process);
+    who.name.clone()
 }
 
 #[cfg(test)]
@@ -145,8 +169,16 @@ mod tests {
             line(20, "linerate", 1, 0, [900, 900, 0, 0]),
             line(21, "qemu-system-arm", 20, 0, [910, 10, 0, 0]),
         ]);
-        let want = Growth { ticks: 19, real_time_ticks: 5, most: "make".to_owned() };
+        let want = Growth { ticks: 19, real_time_ticks: 5, most: "cc1 (x) 7".to_owned() };
         assert_eq!(growth(&before, &now), want);
+        // A grandchild, whose parent has ended too; and one that had not begun before.
+        let shells = |children| line(30, "sh", 1, 0, [1, 0, children, 0]);
+        let before = read(&[shells(3), line(31, "sh", 30, 0, [1, 0, 0, 0]), line(32, "python3", 31, 0, [40, 0, 0, 0])]);
+        let most = |before: &_, now: &[(u32, String)]| growth(before, &read(now)).most;
+        assert_eq!(most(&before, &[shells(200)]), "python3");
+        assert_eq!(most(&read(&[shells(3)]), &[shells(200)]), "sh");
+        let again = [shells(3), line(31, "sh", 30, 0, [90, 0, 0, 0]), line(33, "other", 31, 0, [2, 0, 0, 0])];
+        assert_eq!(most(&before, &again), "sh", "it used the time itself");
     }
 
     #[test]

@@ -23,6 +23,9 @@ macro_rules! data {
 }
 pub(crate) use data;
 
+/// The status that a shell gives to a program that SIGPIPE ended (signal(7)): whoever judges by the status must not take it for a yes.
+const READER_HAS_GONE: i32 = 128 + 13;
+
 /// The longest sentence, in characters: another machine may have written most of it.
 const LONGEST: usize = 8000;
 
@@ -73,7 +76,7 @@ fn write(text: &str) {
     let mut stdout = stdout().lock();
     match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(READER_HAS_GONE),
         Err(error) => {
             say(format_args!("linerate: standard output cannot be written: {error}; send it somewhere with room"));
             std::process::exit(2)

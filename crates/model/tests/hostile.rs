@@ -43,7 +43,7 @@ fn a_table_with_what_cannot_be() {
         check_changed(
             "payload = 1448",
             &format!("payload = {number}"),
-            "payload must be a number from 1e0 to 6.5535e4, in octets",
+            "payload must be a number from 1e0 to 6.5535e4, in bytes",
         );
         check_changed("payload = 1448", &format!("payload = 1448\noffered = {number}"), "offered must be");
         check_changed("noise = 0.04", &format!("noise = {number}"), "noise must be a number from 1e-6 to 1e0");

@@ -330,6 +330,13 @@ impl Figure {
         }
     }
 
+    /// The same for the middle of several repeats: where everything that was lost is accounted for, nothing was lost at a stage of which
+    /// no counter spoke.
+    pub fn of_several(&self, source: Source<'_>) -> Option<f64> {
+        let is_nothing = || matches!(self.value, Getter::LostAt(_)) && source.record.unaccounted == Some(0);
+        self.of(source).or_else(|| is_nothing().then_some(0.0))
+    }
+
     /// The heading of its column in tables of records.
     pub fn heading(&self) -> &'static str {
         self.column.and_then(|column| column.heading).unwrap_or(self.title)

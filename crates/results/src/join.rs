@@ -34,13 +34,7 @@ use formulas::Joined;
 use pair::pairs;
 
 /// The two addresses of the test traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The target's.
-    pub target: IpAddr,
-    /// The host's.
-    pub host: IpAddr,
-}
+pub type Route = PerEnd<IpAddr>;
 
 /// What both ends saw of a trial.
 #[derive(Debug)]

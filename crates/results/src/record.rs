@@ -305,6 +305,13 @@ pub struct TrialPlace {
     pub search: Option<Box<SearchPlace>>,
 }
 
+impl TrialPlace {
+    /// Whether it is one of its configuration's repeats: the other side of an A/A pair is there to be held against the first alone.
+    pub fn is_repeat(&self) -> bool {
+        self.null_side != Some(NullSide::B)
+    }
+}
+
 /// One side of an A/A pair: a configuration that is measured twice in each round. The two must be alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -357,14 +357,14 @@ impl Display for Doubted {
             ),
             Doubted::Fragmented { octets, fragments } => write!(
                 f,
-                "each datagram of {octets} octets travels in {fragments} fragments, and is lost with any of them; choose a \
+                "each datagram of {octets} bytes travels in {fragments} fragments, and is lost with any of them; choose a \
                  smaller message_size or a larger MTU"
             ),
             Doubted::FragmentsLost(stages) => stages.fmt(f),
             Doubted::Segmented(segmented) => segmented.fmt(f),
             Doubted::SocketBufferClamped { asked, given } => write!(
                 f,
-                "the socket buffer is {given} octets where {asked} were asked; raise net.core.rmem_max and \
+                "the socket buffer is {given} bytes where {asked} were asked; raise net.core.rmem_max and \
                  net.core.wmem_max there"
             ),
             Doubted::SoakNotCalibrated { sign } => sign.fmt(f),

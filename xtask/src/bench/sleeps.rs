@@ -16,7 +16,7 @@ const MEGABITS: [u32; 3] = [10, 50, 100];
 pub fn run() -> Result<String, String> {
     let mut table = format!(
         "{ROUNDS} rounds of {} s; CPU time of the sleeping thread (/proc/thread-self/schedstat), of one core.\n\n\
-         | sleeps, as many as datagrams of 1470 octets at | % of one core, median | least and most | µs a sleep |\n\
+         | sleeps, as many as datagrams of 1470 bytes at | % of one core, median | least and most | µs a sleep |\n\
          |---|--:|--:|--:|\n",
         SPAN.as_secs()
     );

@@ -28,7 +28,7 @@ pub(super) fn words(
     };
     if cfg!(target_endian = "big") && is_pci(interface) {
         say(format!(
-            "{interface} is on the PCI bus, whose registers /dev/mem shows octet-swapped on a big-endian machine; name \
+            "{interface} is on the PCI bus, whose registers /dev/mem shows byte-swapped on a big-endian machine; name \
              registers of its dump"
         ));
         return vec![None; addresses.len()];

@@ -178,7 +178,7 @@ impl Ethtool {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
         if octets > most_words * 4 {
-            return Err(io::Error::other(format!("the driver claims {octets} octets of registers")));
+            return Err(io::Error::other(format!("the driver claims {octets} bytes of registers")));
         }
         // struct ethtool_regs: command, version, length, then the octets. The kernel writes at most what was asked
         // (net/ethtool/ioctl.c, ethtool_get_regs), and a driver may say that it has less; or, in error, more.

@@ -126,7 +126,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Re
             Err(error) => {
                 let what = match error.raw_os_error() {
                     Some(libc::EMSGSIZE) => {
-                        format!("datagrams of {size} octets cannot leave here; choose a smaller message_size")
+                        format!("datagrams of {size} bytes cannot leave here; choose a smaller message_size")
                     }
                     Some(libc::EIO) => format!("sender_api {api} cannot leave here; choose sendmmsg or auto"),
                     _ => "sending datagrams failed".to_owned(),

@@ -7,7 +7,7 @@ pub(super) static ZCU102: Board = Board {
     name: "zcu102",
     about: "Zynq UltraScale+ ZCU102, GEM, 2 CPUs",
     driver: "macb",
-    limits: "octet counters come out shifted left by 32 bits; reception stalls for good once a small receive ring was full; the MAC computes no checksum over IPv6, so that is off",
+    limits: "byte counters come out shifted left by 32 bits; reception stalls for good once a small receive ring was full; the MAC computes no checksum over IPv6, so that is off",
     qemu: Qemu {
         program: "qemu-system-aarch64",
         package: "qemu-system-arm",

@@ -38,8 +38,8 @@ pub(crate) struct Start {
 }
 
 /// Sees that the boards among these endpoints run. Call it before the first thread is started and before Ctrl-C is
-/// listened to: without root, the process enters a user namespace.
-pub(crate) fn start_for(endpoints: &[&Endpoint], progress: &Progress) -> Result<Option<Started>> {
+/// listened to: without root, the process enters a user namespace. `agents`: the folders that may have the board's.
+pub(crate) fn start_for(endpoints: &[&Endpoint], agents: &[PathBuf], progress: &Progress) -> Result<Option<Started>> {
     let mut names: Vec<&str> = endpoints
         .iter()
         .filter_map(|endpoint| match endpoint {
@@ -64,7 +64,7 @@ pub(crate) fn start_for(endpoints: &[&Endpoint], progress: &Progress) -> Result<
     if folders()?.find(name).is_ok() {
         return Ok(None);
     }
-    start(board, &Start::default(), progress).map(Some)
+    start(board, &Start { update: false, agent: Some(find(board.runs(), agents)?) }, progress).map(Some)
 }
 
 /// The two ends of a run. The host, if the user named none, is the other end of a board's cable, or this machine. The
@@ -85,7 +85,7 @@ pub(crate) fn start(board: &'static Board, wanted: &Start, progress: &Progress) 
     let folders = folders()?;
     let on_board = match &wanted.agent {
         Some(path) => path.clone(),
-        None => find(board.runs())?,
+        None => find(board.runs(), &super::agents_folders())?,
     };
     let mut say = |text: &str| progress.doing(&format!("{}: {text}", board.name));
     let ready = board.ready(&folders.cache, wanted.update, &mut say)?;
@@ -110,18 +110,18 @@ pub(crate) fn folders() -> Result<Folders> {
 }
 
 /// What of linerate runs on a board: in a folder that the user names, or where agents are.
-fn find(program: Program) -> Result<PathBuf> {
+pub(super) fn find(program: Program, agents: &[PathBuf]) -> Result<PathBuf> {
     let (name, built_by) = match program {
         Program::Agent(arch) => (format!("linerate-agent-{}", arch.name()), format!("agents {}", arch.name())),
         Program::Firmware(name) => (format!("linerate-firmware-{name}"), format!("firmware {name}")),
     };
     let named = std::env::var_os(AGENTS).map(PathBuf::from);
-    let folders = named.into_iter().chain(super::agents_folders());
-    let found = folders.map(|folder| folder.join(&name)).find(|path| path.is_file());
+    let mut folders = named.iter().chain(agents);
+    let found = folders.by_ref().map(|folder| folder.join(&name)).find(|path| path.is_file());
     found.with_context(|| {
         format!(
             "there is no {name} beside this program; build it with 'cargo xtask {built_by}', and name its folder with \
-             {AGENTS} if it is elsewhere"
+             --agents or {AGENTS} if it is elsewhere"
         )
     })
 }

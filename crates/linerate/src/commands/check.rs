@@ -18,7 +18,7 @@ use linerate_results::examination::Step;
 pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let options = connect_options(shared)?;
     let ends = machines(&arguments.ends)?;
-    let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(shared.quiet))?;
+    let _started = boards::start_for(&[&ends.target, &ends.host], &options.agents, &Progress::new(shared.quiet))?;
     interrupt::listen();
     let given = given_addresses(&arguments.ends);
     let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;

@@ -33,7 +33,7 @@ pub(super) fn dry_run(
     quiet: bool,
     options: &ConnectOptions,
 ) -> Result<ExitCode> {
-    let _started = boards::start_for(&[&ends.target, &ends.host], &Progress::new(quiet))?;
+    let _started = boards::start_for(&[&ends.target, &ends.host], &options.agents, &Progress::new(quiet))?;
     interrupt::listen();
     let given = given_addresses(&arguments.ends);
     let mut pair = Pair::connect(&ends.target, &ends.host, given, options)?;

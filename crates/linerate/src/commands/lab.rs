@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use linerate_lab::boards::{BOARDS, Board};
 use linerate_lab::{Between, Forwards, PORTS};
 
-use super::boards::{Start, folders, start};
+use super::boards::{Start, find, folders, start};
 use crate::cli::{Cable, LabArgs};
 use crate::interrupt;
 use crate::output::{out, say, terminal};
@@ -65,12 +65,14 @@ fn known(name: &str) -> Result<String> {
 
 fn list() -> Result<()> {
     let folders = folders()?;
-    let running = folders.running();
+    let (running, agents) = (folders.running(), super::agents_folders());
     let rows = BOARDS.iter().map(|board| {
         let state = if running.iter().any(|name| name == board.name) {
             "runs".to_owned()
         } else {
-            board.lacks(&folders.cache).unwrap_or_else(|| "ready".to_owned())
+            let lacks = board.lacks(&folders.cache);
+            let agent = || find(board.runs(), &agents).err().map(|_| "its agent is not here; see docs/boards.md".to_owned());
+            lacks.or_else(agent).unwrap_or_else(|| "ready".to_owned())
         };
         [board.name.to_owned(), board.driver.to_owned(), board.about.to_owned(), state]
     });

@@ -22,7 +22,7 @@ use super::{connect_options, open_store, say_notes, width};
 use crate::cli::{PartyArg, RecordsProfileArgs, SharedArgs, TargetArgs, TargetProfileArgs};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
-use crate::output::{out, say};
+use crate::output::{data, out, say};
 use crate::render;
 use crate::render::flame;
 use crate::render::profile::{Profiled, profiled};
@@ -54,7 +54,7 @@ pub(super) fn of_machine(arguments: &TargetArgs, profile: &TargetProfileArgs, sh
     }
     if profile.json {
         taken.cpu = cpu;
-        out!("{}", render::json::line_as_it_is(&serde_json::to_string(&told)?));
+        data!("{}", render::json::line(serde_json::json!(told)));
     } else {
         out!("{}", render::profile::whole("machine", &told, driver.as_deref(), "µs/packet", width()));
     }
@@ -99,10 +99,10 @@ pub(super) fn of_record(arguments: &RecordsProfileArgs, shared: &SharedArgs) -> 
     let store = open_store(shared)?;
     let record = one_record(&store, &arguments.record)?;
     let all = profiled(&record);
-    let wanted = arguments.end.map(PartyArg::party);
-    let wanted: Vec<&Profiled<'_>> = all.iter().filter(|one| wanted.is_none_or(|party| party == one.party)).collect();
+    let end = arguments.end.map(PartyArg::party);
+    let wanted: Vec<&Profiled<'_>> = all.iter().filter(|one| end.is_none_or(|party| party == one.party)).collect();
     let Some(first) = wanted.first() else {
-        bail!("{}", why_none(&record));
+        bail!("{}", why_none(&record, end));
     };
     if let Some(against) = &arguments.against {
         let before = one_record(&store, against)?;
@@ -129,7 +129,7 @@ pub(super) fn of_record(arguments: &RecordsProfileArgs, shared: &SharedArgs) -> 
 fn hold_against(before: &Record, after: &Record, party: Party, svg: Option<&Path>) -> Result<ExitCode> {
     let of = |record| profiled(record).into_iter().find(|one| one.party == party).map(|one| one.profile);
     let (Some(old), Some(new)) = (of(before), of(after)) else {
-        bail!("{}", why_none(before));
+        bail!("{}", why_none(before, Some(party)));
     };
     if let Some(path) = svg {
         let title = format!("{party} CPUs: {} against {}", after.id, before.id);
@@ -148,8 +148,11 @@ fn named(record: &Record) -> String {
     format!("{} {} {}", record.id, record.plan, factors.join(" "))
 }
 
-fn why_none(record: &Record) -> String {
+fn why_none(record: &Record, end: Option<Party>) -> String {
     use linerate_trial::doubt::DoubtKind;
+    if let Some(end) = end.filter(|_| !profiled(record).is_empty()) {
+        return format!("the record {} has no profile of the {end}; leave --end out to see those that it has", record.id);
+    }
     let why = record.doubts.iter().find(|doubt| doubt.kind() == DoubtKind::ProfileReduced);
     match why {
         Some(doubt) => format!("the record {} has no profile: {}", record.id, doubt),

@@ -10,7 +10,7 @@ use linerate_machine::end::{End, PerEnd};
 use linerate_peers::iperf3::authentication::Credentials;
 use linerate_results::compare::{self, CompareOptions};
 use linerate_results::observation::Observation;
-use linerate_results::record::{NullSide, Record, digest};
+use linerate_results::record::{Record, digest};
 use linerate_results::store::Store;
 use linerate_stats::sequential::{LEAST_MAX, MOST_MAX};
 use linerate_trial::pace::SplitMix64;
@@ -140,7 +140,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     let progress = Progress::new(shared.quiet).with_intervals(arguments.live);
     // A board that has to be started for this ends with it.
     let machines = [&ends.target, &ends.host].into_iter().chain(middle.as_ref().map(|middle| &middle.endpoint));
-    let _started = boards::start_for(&machines.collect::<Vec<_>>(), &progress)?;
+    let _started = boards::start_for(&machines.collect::<Vec<_>>(), &options.agents, &progress)?;
     interrupt::listen();
     let given = given_addresses(&arguments.ends);
     let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
@@ -195,7 +195,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
             OutputArgs { csv: true, .. } => data!("{}", render::csv::csv(&records)),
             OutputArgs { markdown: true, .. } => data!("{}", render::records::markdown(&records)),
             _ => {
-                let counted = |record: &&Record| record.trial.null_side != Some(NullSide::B);
+                let counted = |record: &&Record| record.trial.is_repeat();
                 let counted: Vec<Record> = records.iter().filter(counted).cloned().collect();
                 out!("{}", report(&order, &order.parts(), &counted, None, &mut notes));
             }

@@ -170,7 +170,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     let mut store = store_to_keep(shared)?;
     let campaign = wish.resume.map(|named| resumed(&wish, named, &wanted, &ends, &store)).transpose()?;
     let progress = Progress::new(shared.quiet);
-    let _started = boards::start_for(&[&ends.target, &ends.host], &progress)?;
+    let _started = boards::start_for(&[&ends.target, &ends.host], &options.agents, &progress)?;
     interrupt::listen();
     let mut pair = Pair::connect(&ends.target, &ends.host, given_addresses(wish.ends), &options)?;
     pair.reach_middle(middle.as_ref())?;
@@ -188,7 +188,11 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     }
     if wish.dry_run {
         pair.end();
-        out!("{}", render::search::dry_run(&asked));
+        match wish.output {
+            output if output.json => data!("{}", render::search::dry_run_json(&asked)),
+            output if output.csv => data!("{}", render::search::dry_run_csv(&asked)),
+            output => out!("{}", render::search::dry_run(&asked, output.markdown)),
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let mut searching = Searching::new(asked).map_err(|[least, most]| {

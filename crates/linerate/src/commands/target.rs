@@ -56,13 +56,14 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
         Look::Registers(arguments) => Some(Registers::prepare(arguments)?),
         _ => None,
     };
+    let options = connect_options(shared)?;
     let _started = match &arguments.look {
         // What is kept on a board that ends at once is kept for nobody.
         Look::Set { .. } => None,
-        _ => boards::start_for(&[&arguments.endpoint], &Progress::new(false))?,
+        _ => boards::start_for(&[&arguments.endpoint], &options.agents, &Progress::new(false))?,
     };
     interrupt::listen();
-    let client = Client::connect(&arguments.endpoint, "target", &connect_options(shared)?)?;
+    let client = Client::connect(&arguments.endpoint, "target", &options)?;
     say_notes(&client);
     let addresses = addresses(&client)?;
     let interface = interface(&client, look, &addresses)?;

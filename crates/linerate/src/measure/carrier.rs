@@ -27,8 +27,8 @@ pub(crate) struct Down {
 /// The ends whose links are down, as far as they can tell.
 pub(crate) fn down(pair: &Pair, route: Route) -> Vec<Down> {
     let mut found = Vec::new();
-    for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
-        let Some(interface) = pair.interface(end, address) else { continue };
+    for end in End::BOTH {
+        let Some(interface) = pair.interface(end, route) else { continue };
         let request = Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() };
         if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
             && environment.nic.and_then(|nic| nic.link_detected) == Some(false)

@@ -172,8 +172,8 @@ impl Checker<'_> {
     }
 
     fn counters(&self, route: Route) -> PerEnd<Counters> {
-        let asked = [(End::Target, route.target), (End::Host, route.host)].map(|(end, address)| {
-            let interface = self.pair.interface(end, address).unwrap_or_default().to_owned();
+        let asked = End::BOTH.map(|end| {
+            let interface = self.pair.interface(end, route).unwrap_or_default().to_owned();
             self.pair.client(end).send(Request::Counters { interface })
         });
         let [target, host] = asked.map(|pending| match pending.wait(ANSWER_TIME) {

@@ -105,12 +105,12 @@ fn run(
     for end in End::BOTH {
         while pair.client(end).events().try_recv().is_ok() {}
     }
-    let describe = |end, address| {
-        let interface = pair.interface(end, address).map(str::to_owned);
+    let describe = |end| {
+        let interface = pair.interface(end, route).map(str::to_owned);
         let modules = pair.modules[end].clone();
         pair.client(end).send(Request::Describe { interface, modules })
     };
-    let descriptions = [describe(End::Target, route.target), describe(End::Host, route.host)];
+    let descriptions = End::BOTH.map(describe);
     let described = descriptions.map(|pending| match pending.wait(ANSWER_TIME) {
         Ok(Reply::Environment(environment)) => *environment,
         _ => Environment::default(),

@@ -5,7 +5,6 @@
 mod evidence;
 mod sizes;
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{PROBE, ProbeOrder, Reply, Request, Secret};
@@ -199,10 +198,6 @@ impl Examiner<'_> {
         self.steps.push(step);
     }
 
-    fn address(route: Route, end: End) -> IpAddr {
-        if end == End::Target { route.target } else { route.host }
-    }
-
     /// Asks both ends at the same time.
     fn ask(&self, make: impl Fn(End) -> Option<Request>) -> PerEnd<Option<Pending>> {
         PerEnd::of(|end| make(end).map(|request| self.pair.client(end).send(request)))
@@ -220,7 +215,7 @@ impl Examiner<'_> {
 
     fn run(&mut self, route: Route) -> Result<(), TrialError> {
         let able = PerEnd::of(|end| is_able(self.pair, end));
-        let interfaces = PerEnd::of(|end| self.pair.interface(end, Self::address(route, end)).map(str::to_owned));
+        let interfaces = PerEnd::of(|end| self.pair.interface(end, route).map(str::to_owned));
         let described =
             self.ask(|end| Some(Request::Describe { interface: interfaces[end].clone(), modules: Vec::new() }));
         let looked = self.ask(|end| able[end].then(|| self.look(route, end, interfaces[end].clone())));
@@ -248,7 +243,7 @@ impl Examiner<'_> {
         for end in End::BOTH {
             let gone = ways[end].as_ref().is_some_and(|way| way.has_address == Some(false));
             if let (true, Some(interface)) = (gone, interfaces[end].clone()) {
-                let address = Self::address(route, end);
+                let address = route[end];
                 self.say(Probe::Address { end }, StepResult::Failed(Failed::AddressGone { address, interface }));
                 return Ok(());
             }
@@ -270,7 +265,7 @@ impl Examiner<'_> {
     }
 
     fn look(&self, route: Route, end: End, interface: Option<String>) -> Request {
-        let (local, peer) = (Self::address(route, end), Self::address(route, end.other()));
+        let (local, peer) = (route[end], route[end.other()]);
         Request::Way { local, peer, interface }
     }
 
@@ -322,7 +317,7 @@ impl Examiner<'_> {
         let mut listening = false;
         if both {
             let witnesses = self.ask(|end| {
-                let (local, peer) = (Self::address(route, end), Self::address(route, end.other()));
+                let (local, peer) = (route[end], route[end.other()]);
                 Some(Request::Witness { local, peer, interface: interfaces[end].clone(), secret })
             });
             for (end, witness) in [(End::Target, witnesses.target), (End::Host, witnesses.host)] {
@@ -405,7 +400,7 @@ impl Examiner<'_> {
     }
 
     fn order(&self, evidence: &Evidence, end: End, interfaces: &PerEnd<Option<String>>, secret: Secret) -> ProbeOrder {
-        let (local, peer) = (Self::address(evidence.route, end), Self::address(evidence.route, end.other()));
+        let (local, peer) = (evidence.route[end], evidence.route[end.other()]);
         ProbeOrder { interface: interfaces[end].clone(), ..ProbeOrder::between(local, peer, secret) }
     }
 
@@ -543,7 +538,7 @@ impl Examiner<'_> {
         let secret = secret()?;
         // A new secret, so that what is late from before is nobody's.
         let witnesses = self.ask(|end| {
-            let (local, peer) = (Self::address(evidence.route, end), Self::address(evidence.route, end.other()));
+            let (local, peer) = (evidence.route[end], evidence.route[end.other()]);
             Some(Request::Witness { local, peer, interface: interfaces[end].clone(), secret })
         });
         let [target, host] = [witnesses.target, witnesses.host].map(|one| Self::wait(one, LOOK_TIME));

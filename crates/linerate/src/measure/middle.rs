@@ -195,8 +195,8 @@ fn is_whole(found: &PerEnd<Option<String>>) -> bool {
 
 /// An end as the middle can know it.
 fn towards(pair: &Pair, end: End, route: Route) -> Result<Towards, TrialError> {
-    let address = if end == End::Target { route.target } else { route.host };
-    let interface = pair.interface(end, address).map(str::to_owned);
+    let address = route[end];
+    let interface = pair.interface(end, route).map(str::to_owned);
     let described = pair.client(end).request(Request::Describe { interface, modules: Vec::new() }, ANSWER_TIME);
     let mac = match described.map_err(of_control)? {
         Reply::Environment(environment) => environment.nic.and_then(|nic| nic.mac),

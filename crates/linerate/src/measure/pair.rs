@@ -205,15 +205,22 @@ impl Pair {
         self.reach[end].addresses.iter().find(meant).map(|one| one.interface.as_str())
     }
 
-    /// The interface of an end that has this address.
-    pub(crate) fn interface(&self, end: End, address: IpAddr) -> Option<&str> {
+    /// The interface of an end that packets of this route leave by.
+    pub(crate) fn interface(&self, end: End, route: Route) -> Option<&str> {
+        let address = route[end];
+        let (addresses, both) = (&self.reach[end].addresses, [route.target, route.host]);
+        let has_both = |end: End| both.iter().all(|wanted| self.reach[end].addresses.iter().any(|one| one.address == *wanted));
+        // What is for an address of its own, a machine takes the shortest way.
+        if End::BOTH.into_iter().all(has_both) {
+            return addresses.iter().find(|one| one.address.is_loopback()).map(|one| one.interface.as_str());
+        }
         // Several interfaces may have the same link-local address.
         if let Some(interface) = self.link_local_interface(end, address) {
             return Some(interface);
         }
         let at = self.foreign.as_ref().and_then(|foreign| foreign.interface.as_deref()).filter(|_| end == End::Host);
         let has_it = |one: &&Address| one.address == address && at.is_none_or(|at| one.interface == at);
-        self.reach[end].addresses.iter().find(has_it).map(|one| one.interface.as_str())
+        addresses.iter().find(has_it).map(|one| one.interface.as_str())
     }
 }
 

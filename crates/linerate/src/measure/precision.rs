@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use linerate_results::figure::Metric;
-use linerate_results::record::{NullSide, Record};
+use linerate_results::record::Record;
 use linerate_stats::median;
 use linerate_stats::sequential::Sequential;
 use linerate_trial::spec::Workload;
@@ -88,7 +88,7 @@ impl Repeats {
     }
 
     fn add(&mut self, record: &Record) -> Option<u32> {
-        if record.trial.null_side == Some(NullSide::B) {
+        if !record.trial.is_repeat() {
             return None;
         }
         let configuration = record.trial.configuration?;

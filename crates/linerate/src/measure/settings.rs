@@ -143,9 +143,8 @@ impl Settings {
         route: Route,
         wanted: &[WantedSetting],
     ) -> Result<Vec<(Seat, Option<String>)>, TrialError> {
-        let ends = [(End::Target, route.target), (End::Host, route.host)];
-        let interface = |(end, address)| (Seat::of(end), pair.interface(end, address).map(str::to_owned));
-        let mut seats = ends.map(interface).to_vec();
+        let interface = |end| (Seat::of(end), pair.interface(end, route).map(str::to_owned));
+        let mut seats = End::BOTH.map(interface).to_vec();
         let of_middle = [Seat::MiddleTowardsTarget, Seat::MiddleTowardsHost];
         let is_touched = wanted.iter().any(|one| one.end == Party::Middle)
             || of_middle.iter().any(|seat| !self.applied[*seat as usize].is_empty());
@@ -315,8 +314,8 @@ fn request_of(name: &str) -> Option<DriverRequest> {
 
 /// Why these cannot be set where both ends are one machine and use one interface: they set the same thing twice.
 fn set_by_both(pair: &Pair, route: Route, wanted: &[WantedSetting]) -> Option<String> {
-    let interface = pair.interface(End::Target, route.target)?;
-    if !pair.is_one() || pair.interface(End::Host, route.host) != Some(interface) {
+    let interface = pair.interface(End::Target, route)?;
+    if !pair.is_one() || pair.interface(End::Host, route) != Some(interface) {
         return None;
     }
     let of = |end: End| wanted.iter().filter(move |one| one.end == end).map(|one| one.change.name.as_str());
@@ -395,10 +394,7 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
 /// is one sentence.
 pub(crate) fn at(pair: &Pair, party: Party, route: Route) -> Result<(&Client, Option<String>), String> {
     match (party.end(), &pair.middle) {
-        (Some(end), _) => {
-            let address = if end == End::Target { route.target } else { route.host };
-            Ok((pair.client(end), pair.interface(end, address).map(str::to_owned)))
-        }
+        (Some(end), _) => Ok((pair.client(end), pair.interface(end, route).map(str::to_owned))),
         (None, Some(middle)) => {
             let ports = middle.ports(pair, route).map_err(|error| error.to_string())?;
             Ok((&middle.client, Some(ports.target)))
@@ -504,8 +500,8 @@ fn can(client: &Client) -> bool {
 /// Waits until both ends have a carrier and their addresses.
 pub(super) fn wait_for_link(pair: &Pair, route: Route) -> Result<(), TrialError> {
     let deadline = Instant::now() + LINK_TIME;
-    for (end, address) in [(End::Target, route.target), (End::Host, route.host)] {
-        let Some(interface) = pair.interface(end, address).map(str::to_owned) else { continue };
+    for end in End::BOTH {
+        let Some(interface) = pair.interface(end, route).map(str::to_owned) else { continue };
         loop {
             let client = pair.client(end);
             let request = Request::Describe { interface: Some(interface.clone()), modules: Vec::new() };
@@ -515,14 +511,14 @@ pub(super) fn wait_for_link(pair: &Pair, route: Route) -> Result<(), TrialError>
                 _ => true,
             };
             let has_address = match client.request(Request::Addresses, ANSWER_TIME).map_err(of_control)? {
-                Reply::Addresses { addresses, .. } => addresses.iter().any(|one| one.up && one.address == address),
+                Reply::Addresses { addresses, .. } => addresses.iter().any(|one| one.up && one.address == route[end]),
                 _ => true,
             };
             if has_carrier && has_address {
                 break;
             }
             if Instant::now() >= deadline {
-                let missing = if has_carrier { format!("its address {address}") } else { "its carrier".to_owned() };
+                let missing = if has_carrier { format!("its address {}", route[end]) } else { "its carrier".to_owned() };
                 return Err(TrialError::Refused(format!(
                     "the {end}'s interface {interface} did not get {missing} back within {} s after the settings were \
                      changed; choose values that both ends of the cable can have",

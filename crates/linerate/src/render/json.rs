@@ -34,7 +34,7 @@ fn leave_out_nulls(value: &mut Value) {
 
 /// An object of JSON as a line. Within it, only a string can have what is not printable, and says it in the escapes that
 /// a string has (RFC 8259, section 7): nothing is lost, and a terminal is shown no more than in a table.
-pub(crate) fn line_as_it_is(object: &impl Display) -> String {
+fn line_as_it_is(object: &impl Display) -> String {
     // What is shown in ASCII only must not change what is said.
     escaped(object, |c| c.is_ascii() || !is_ascii_only()) + "\n"
 }

@@ -7,7 +7,7 @@ use linerate_machine::environment::Environment;
 use linerate_machine::printable::in_line;
 use linerate_results::expect::Expectation;
 use linerate_results::figure::{METRICS, Metric, Unit};
-use linerate_results::record::{NullSide, Record};
+use linerate_results::record::Record;
 use linerate_stats::median;
 use linerate_stats::sequential::Sequential;
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ pub(crate) struct Tests {
 impl Tests {
     /// One record more; side b of A/A trials is no part of any median.
     pub(crate) fn add(&mut self, record: &Record) {
-        if record.trial.null_side == Some(NullSide::B) {
+        if !record.trial.is_repeat() {
             return;
         }
         // Records of earlier versions have no number of their configuration.

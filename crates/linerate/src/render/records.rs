@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
 use linerate_results::figure::{About, FIGURES, Figure, Layer, Source, Unit};
-use linerate_results::record::{NullSide, Record};
+use linerate_results::record::Record;
 use linerate_stats::median;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
@@ -292,9 +292,7 @@ fn varied_options(records: &[&Record], groups: &[Vec<&Record>]) -> Vec<String> {
 
 /// Records of one configuration together, configurations in the plan's order, whatever the order of the trials was.
 pub(super) fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
-    // The other side of an A/A pair is there to be held against the first, and no more repeats of it.
-    let mut records: Vec<&Record> =
-        records.iter().copied().filter(|record| record.trial.null_side != Some(NullSide::B)).collect();
+    let mut records: Vec<&Record> = records.iter().copied().filter(|record| record.trial.is_repeat()).collect();
     records.sort_by_key(|record| (&record.campaign, &record.plan, record.trial.configuration));
     let mut groups: Vec<Vec<&Record>> = Vec::new();
     let mut places = BTreeMap::new();
@@ -314,7 +312,7 @@ pub(super) fn grouped<'a>(records: &[&'a Record]) -> Vec<Vec<&'a Record>> {
 pub(super) fn traced(figure: &Figure, group: &[&Record], direction: Option<Direction>) -> Option<(Vec<f64>, Trace)> {
     let sources = group.iter().filter_map(|record| Source::of(record, direction));
     let (records, values): (Vec<String>, Vec<f64>) =
-        sources.filter_map(|source| Some((source.record.id.clone(), figure.of(source)?))).unzip();
+        sources.filter_map(|source| Some((source.record.id.clone(), figure.of_several(source)?))).unzip();
     let way = direction.map(|way| format!(".{way}")).unwrap_or_default();
     let trace = Trace { value: median(&values)?, figure: format!("{}{way}", figure.name), records };
     Some((values, trace))

@@ -1,6 +1,8 @@
 //! What a search found: the highest load for each goal, between which bounds, what was tried, and what is to be doubted.
 //! Knows no trials but by what `results::search` makes of them.
 
+use std::collections::BTreeMap;
+
 use linerate_chart::{
     Axis, Cell as Number, Chart, Marks, Panel, Reference, Series, Symbol, Table as Numbers, terminal,
 };
@@ -125,13 +127,42 @@ pub(crate) fn csv(searched: &[Searched]) -> String {
     csv::lines(titles, rows)
 }
 
-/// What would be searched, and between which loads.
-pub(crate) fn dry_run(asked: &[(PlannedTrial, SearchAsked)]) -> String {
+/// What would be searched, and between which loads: one object.
+pub(crate) fn dry_run_json(asked: &[(PlannedTrial, SearchAsked)]) -> String {
+    let one = |(base, asked): &(PlannedTrial, SearchAsked)| {
+        let factors: BTreeMap<&String, &String> = base.factors.iter().map(|(name, level)| (name, level)).collect();
+        let (workload, direction) = (base.spec.workload.name(), base.spec.direction.name());
+        serde_json::json!({"workload": workload, "direction": direction, "factors": factors, "asked": asked})
+    };
+    let searches: Vec<_> = asked.iter().map(one).collect();
+    json::line(serde_json::json!({"format": "linerate.search-plan/1", "searches": searches}))
+}
+
+/// The same, a line for each goal of each configuration.
+pub(crate) fn dry_run_csv(asked: &[(PlannedTrial, SearchAsked)]) -> String {
+    let rows = asked.iter().flat_map(|(base, asked)| {
+        let loads = [asked.least_bps, asked.most_bps].map(|bps| bps.to_string());
+        let row = move |goal: &Goal| {
+            let [least, most] = loads.clone();
+            [configured(base), goal.name.clone(), least, most]
+        };
+        asked.goals.iter().map(row).collect::<Vec<_>>()
+    });
+    csv::lines(["configuration", "goal", "least_bps", "most_bps"], rows)
+}
+
+/// How a configuration that is searched is called.
+fn configured(base: &PlannedTrial) -> String {
+    let has_direction = base.factors.is_empty() || base.factors.iter().any(|(name, _)| name == "direction");
+    let way = if has_direction { String::new() } else { format!(" {}", base.spec.direction) };
+    format!("{}{way}", base.words())
+}
+
+/// The same for people.
+pub(crate) fn dry_run(asked: &[(PlannedTrial, SearchAsked)], is_markdown: bool) -> String {
     let mut pieces = Vec::new();
     for (base, asked) in asked {
-        let has_direction = base.factors.is_empty() || base.factors.iter().any(|(name, _)| name == "direction");
-        let way = if has_direction { String::new() } else { format!(" {}", base.spec.direction) };
-        pieces.push(Piece::Heading(format!("{}{way}", base.words())));
+        pieces.push(Piece::Heading(configured(base)));
         let unit = if asked.is_of_frames { "" } else { " of payload" };
         let (least, most) = (load(asked, asked.least_bps), load(asked, asked.most_bps));
         let between = format!("Between {least} and {most}{unit} in each direction.");
@@ -143,7 +174,7 @@ pub(crate) fn dry_run(asked: &[(PlannedTrial, SearchAsked)]) -> String {
         let confirm = asked.confirm_s.map(|s| format!("What is found is measured once more for {s} s."));
         pieces.push(Piece::Lines(std::iter::once(between).chain(goals).chain(confirm).chain(limit).collect()));
     }
-    forms::text(&pieces, None)
+    if is_markdown { forms::markdown(&pieces) } else { forms::text(&pieces, None) }
 }
 
 /// Whether it came about in every search that has the goal; one that is of none did not.

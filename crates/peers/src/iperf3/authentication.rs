@@ -47,7 +47,7 @@ impl Credentials {
             format!("holds a public key that cannot be used ({error}); make an RSA key of 2048 to 8192 bits")
         })?;
         if user.is_empty() || [user, password].iter().any(|text| text.len() > MOST_NAME || text.contains('\n')) {
-            return Err(format!("is for a user and a password of one line and at most {MOST_NAME} octets"));
+            return Err(format!("is for a user and a password of one line and at most {MOST_NAME} bytes"));
         }
         Ok(Credentials { key, user: user.to_owned(), password: password.to_owned() })
     }

@@ -114,7 +114,7 @@ pub fn read_json<T: DeserializeOwned>(connection: &mut impl Read, most: u32) -> 
     connection.read_exact(&mut len)?;
     let len = u32::from_be_bytes(len);
     if len > most {
-        return Err(invalid(format!("a text of {len} octets was announced, where {most} are the most")));
+        return Err(invalid(format!("a text of {len} bytes was announced, where {most} are the most")));
     }
     let mut text = Vec::new();
     connection.take(len.into()).read_to_end(&mut text)?;

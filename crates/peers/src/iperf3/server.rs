@@ -367,7 +367,7 @@ fn output(spec: &Spec, outcome: &Outcome) -> String {
         let seconds = flow.elapsed_ns as f64 / 1e9;
         let rate = if seconds > 0.0 { flow.octets as f64 * 8.0 / seconds / 1e6 } else { 0.0 };
         let what = if flow.arrivals.is_some() || flow.role == Role::Receiver { "received" } else { "sent" };
-        text += &format!("{} {what} {} octets in {seconds:.3} s, {rate:.1} Mbit/s", spec.workload, flow.octets);
+        text += &format!("{} {what} {} bytes in {seconds:.3} s, {rate:.1} Mbit/s", spec.workload, flow.octets);
         if let Some(arrivals) = &flow.arrivals {
             text += &format!(", {} datagrams", arrivals.received);
         }

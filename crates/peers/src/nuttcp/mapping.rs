@@ -48,7 +48,7 @@ pub fn spec_of(asked: &Request, limits: &Limits) -> Result<Spec, String> {
     spec.streams = asked.nstream.max(1);
     let (least, most) = if asked.udp { (LEAST_DATAGRAM, MAX_DATAGRAM) } else { (1, MAX_MESSAGE) };
     if !(least..=most).contains(&asked.buflen) {
-        return Err(format!("messages of {} octets are not to be had; choose -l{least} to -l{most}", asked.buflen));
+        return Err(format!("messages of {} bytes are not to be had; choose -l{least} to -l{most}", asked.buflen));
     }
     if spec.streams > MAX_STREAMS {
         return Err(format!("{} streams are too many; choose at most -N{MAX_STREAMS}", spec.streams));
@@ -386,7 +386,7 @@ mod tests {
         let usual = Limits::default();
         check(|a| a.besides = Some("a traceroute"), &usual, "a traceroute is not to be had here");
         check(|a| a.buflen = 0, &usual, "-l1");
-        check(|a| a.buflen = u32::MAX, &usual, "messages of 4294967295 octets");
+        check(|a| a.buflen = u32::MAX, &usual, "messages of 4294967295 bytes");
         check(|a| a.nstream = 129, &usual, "-N128");
         check(|a| (a.udp, a.buflen, a.nstream) = (true, 1000, 2), &usual, "leave -N out");
         check(|a| (a.nstream, a.port) = (10, 65_530), &usual, "lower -p");

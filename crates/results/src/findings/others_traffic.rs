@@ -12,7 +12,7 @@ const SHARE: f64 = 0.1;
 pub(super) const RULE: Rule = Rule {
     name: "others-traffic",
     says: "Other traffic passes the same interface, and takes its share of the link, the queues and the CPU.",
-    rests_on: "The event others-traffic for at least 10 % of the trial: octets that an interface counted beyond the trial's own, in a trial \
+    rests_on: "The event others-traffic for at least 10 % of the trial: bytes that an interface counted beyond the trial's own, in a trial \
                that lost something or came short.",
     source: "Linux Documentation/networking/statistics.rst, rx_bytes and tx_bytes.",
     suggests: &[],

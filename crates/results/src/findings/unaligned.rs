@@ -7,7 +7,7 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "unaligned",
     says: "Buffers start at odd addresses, so that copies and bounce buffers of the sender cost more, and it is out of CPU time.",
-    rests_on: "alignment below 64 octets, a sender whose thread or CPU had no time left, and a trial that came short. Likely where \
+    rests_on: "alignment below 64 bytes, a sender whose thread or CPU had no time left, and a trial that came short. Likely where \
                scatter-gather is off too, so that each packet is copied, else possible.",
     source: "Linux Documentation/core-api/unaligned-memory-access.rst; field reports on alignment and bounce buffers (XAPP941; \
              QCA9558, 2013).",

@@ -34,7 +34,7 @@ fn served_udp() -> Work {
     Work {
         name: "served-udp",
         title: "iperf3 -u -b 1G -R: what a paced server's client loses".to_owned(),
-        about: "Datagrams of 1448 octets, by the client's account. Its receive buffer is the system's usual 208 KiB, 92 such \
+        about: "Datagrams of 1448 bytes, by the client's account. Its receive buffer is the system's usual 208 KiB, 92 such \
                 datagrams: what a server sends back to back to make up for a delay may be more."
             .to_owned(),
         contenders: vec![

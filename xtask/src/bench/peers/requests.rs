@@ -31,7 +31,7 @@ pub(super) fn works() -> Vec<Work> {
                 named("sockperf, 14 B", Contender::peer(&SOCKPERF, requests(sockperf::LEAST_REQUEST))),
             ];
             let mut about = "One request under way at a time, request and response of the same size, nobody polling. \
-                             sockperf's smallest message is 14 octets, so linerate does that too. sockperf counts over its \
+                             sockperf's smallest message is 14 bytes, so linerate does that too. sockperf counts over its \
                              whole run and takes its median over the part after its own warm-up (0.4 s)."
                 .to_owned();
             if !udp {

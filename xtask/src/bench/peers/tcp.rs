@@ -37,7 +37,7 @@ pub(super) fn works() -> Vec<Work> {
         name: "tcp",
         title: "One TCP stream".to_owned(),
         about: format!(
-            "Plain, where each octet is copied by a write and by a read, is linerate's default and that of iperf3, iperf and \
+            "Plain, where each byte is copied by a write and by a read, is linerate's default and that of iperf3, iperf and \
              nuttcp, and these are held against each other. The best pair neither copies at the sender nor at the receiver: \
              {note} (`-Z` sends by sendfile(2), `--skip-rx-copy` receives by MSG_TRUNC). Both machines are one, so the CPU \
              time is the busy time of all its CPUs (/proc/stat) from the start of the tool's client (of linerate: of \

@@ -114,7 +114,7 @@ fn can_cut(open: &Open, size: u32) -> Result<(), String> {
     let headers = if open.peer.is_ipv4() { 28 } else { 48 };
     match datagrams::path_mtu(&open.socket, open.peer.is_ipv4()) {
         Ok(mtu) if size + headers > mtu => Err(format!(
-            "datagrams of {size} octets do not fit the MTU of {mtu} whole; choose a message_size of {} or less, or \
+            "datagrams of {size} bytes do not fit the MTU of {mtu} whole; choose a message_size of {} or less, or \
              sendmmsg",
             mtu - headers
         )),

@@ -90,14 +90,14 @@ fn family(pair: &Pair, ip: Option<Ip>) -> Result<Ip> {
 /// What the slower of the two links does, bits per second.
 fn slower_link_bps(pair: &Pair, ip: Option<Ip>) -> Option<f64> {
     let route = pair.route(ip).ok()?;
-    let speed = |end, address| {
-        let interface = pair.interface(end, address).map(str::to_owned);
+    let speed = |end| {
+        let interface = pair.interface(end, route).map(str::to_owned);
         let described =
             pair.client(end).request(Request::Describe { interface, modules: Vec::new() }, ANSWER_TIME).ok()?;
         let Reply::Environment(environment) = described else { return None };
         environment.nic?.speed_mbps
     };
-    let speeds = [speed(End::Target, route.target), speed(End::Host, route.host)];
+    let speeds = End::BOTH.map(speed);
     speeds.into_iter().flatten().min().map(|mbps| f64::from(mbps) * 1e6)
 }
 

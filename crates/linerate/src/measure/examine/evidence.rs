@@ -60,10 +60,6 @@ fn of_flows(answered: &[u32]) -> Option<(u16, StepResult)> {
 }
 
 impl Evidence {
-    fn address(&self, end: End) -> IpAddr {
-        super::Examiner::address(self.route, end)
-    }
-
     fn interface(&self, end: End) -> Option<String> {
         self.ways[end].as_ref()?.interface.as_ref().map(|interface| interface.name.clone())
     }
@@ -95,7 +91,7 @@ impl Evidence {
     }
 
     pub(super) fn of_address(&self, end: End) -> Option<StepResult> {
-        let address = self.address(end);
+        let address = self.route[end];
         let way = self.ways[end].as_ref()?;
         if let Some(detection) = way.detection.filter(|_| !self.arrives(end)) {
             return Some(StepResult::Failed(Failed::Detection { address, detection }));
@@ -123,7 +119,7 @@ impl Evidence {
 
     pub(super) fn of_route(&self, from: End, both: bool) -> StepResult {
         let Some(way) = &self.ways[from] else { return StepResult::Unknown(Unknown::NotTold) };
-        let to = self.address(from.other());
+        let to = self.route[from.other()];
         let passes = both && self.arrives(from.other());
         let fails = |route: &&KernelRoute| match route.protocol {
             _ if route.kind.leads_somewhere() => false,
@@ -162,7 +158,7 @@ impl Evidence {
     pub(super) fn of_neighbour(&self, from: End, knows_other: bool) -> Option<StepResult> {
         let neighbour = self.reports[from].neighbour.as_ref()?;
         let (address, interface) = (neighbour.address, neighbour.interface.clone());
-        let is_router = address != self.address(from.other());
+        let is_router = address != self.route[from.other()];
         let passes = self.arrives(from.other()) || self.is_answered(from, Protocol::Echo);
         let silent =
             || Some(StepResult::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router }));
@@ -297,7 +293,7 @@ impl Evidence {
 
     /// Who sent an ICMP error.
     fn sayer(&self, by: Option<IpAddr>) -> Option<End> {
-        End::BOTH.into_iter().find(|end| Some(self.address(*end)) == by)
+        End::BOTH.into_iter().find(|end| Some(self.route[*end]) == by)
     }
 
     /// An ICMP error that an end saw about its packets of this protocol; or, of what is no matter of protocols, about any of

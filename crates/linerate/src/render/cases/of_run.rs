@@ -107,7 +107,7 @@ impl<'a> Doubts<'a> {
         let words: BTreeMap<u32, &PlannedTrial> = run.trials.iter().map(|trial| (trial.configuration, trial)).collect();
         let mut doubts: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         // Side b of A/A trials is no part of what is judged.
-        for record in run.records.iter().filter(|record| record.trial.null_side != Some(NullSide::B)) {
+        for record in run.records.iter().filter(|record| record.trial.is_repeat()) {
             let trial = record.trial.configuration.and_then(|number| words.get(&number));
             if let Some(trial) = trial.filter(|_| !record.doubts.is_empty()) {
                 doubts.entry(trial.words()).or_default().extend(record.doubts.iter().map(|doubt| doubt.kind().name()));

@@ -472,7 +472,7 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
     let mut rows = Vec::new();
     let apart = Apart::of(&report.material.records);
     for (side, name) in report.origin.sides.iter().zip(["baseline", "candidate"]) {
-        for record in of_side(report, side).iter().take(LISTED) {
+        for record in of_side(report, side).iter().filter(|record| record.trial.is_repeat()).take(LISTED) {
             let observed = report.material.observed(record);
             let cells = usual.iter().map(|metric| {
                 let value = observed.value(metric);

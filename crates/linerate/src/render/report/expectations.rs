@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use linerate_results::expect::Expectation;
-use linerate_results::record::{NullSide, Record};
+use linerate_results::record::Record;
 use linerate_stats::median;
 
 use super::groups::levels;
@@ -66,7 +66,7 @@ pub(super) fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
         return all;
     }
     let mut by_configuration: BTreeMap<(&str, u32), Vec<&Record>> = BTreeMap::new();
-    for record in report.material.records.iter().filter(|record| record.trial.null_side != Some(NullSide::B)) {
+    for record in report.material.records.iter().filter(|record| record.trial.is_repeat()) {
         if let Some(configuration) = record.trial.configuration {
             by_configuration.entry((&record.campaign, configuration)).or_default().push(record);
         }

@@ -12,7 +12,7 @@ pub(super) fn by<'a, K: Ord + Clone>(
 ) -> Vec<(K, Vec<&'a Record>)> {
     let mut groups: Vec<(K, Vec<&Record>)> = Vec::new();
     let mut places: BTreeMap<K, usize> = BTreeMap::new();
-    for record in records {
+    for record in records.into_iter().filter(|record| record.trial.is_repeat()) {
         let its = key(record);
         match places.get(&its) {
             Some(at) => groups[*at].1.push(record),
