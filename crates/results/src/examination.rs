@@ -156,8 +156,13 @@ pub enum Passed {
     Arrivals { filter: Option<u8> },
     /// There is room.
     Room,
-    /// So many were answered, half of them within this time.
-    Answered { answered: u64, median_s: Option<f64> },
+    /// So many were answered, half of them within this time, and so many were not; absent where the last may still have been on their way.
+    Answered {
+        answered: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost: Option<u64>,
+        median_s: Option<f64>,
+    },
     /// A connection opens in this time, and full segments pass.
     Connected { handshake_s: Option<f64> },
     /// Of each of so many flows.
@@ -215,6 +220,9 @@ pub enum Failed {
     Flows { pass: u16 },
     /// So many connections are open at once, and no more are to be had.
     Connections { open: u16 },
+    /// Each connection opens only when its first SYN has been sent again, after this time; half of the datagrams are answered within that
+    /// one.
+    FirstSyn { handshake_s: f64, answer_s: f64 },
     /// Packets up to this size pass, larger ones do not; and nobody says so.
     Size { largest: u32, mtus: PerEndMtu, place: Option<Place>, drops: Vec<LossLine> },
     /// Packets with so many hops to live do not get over so many routers.
@@ -267,7 +275,14 @@ pub enum Place {
     /// They arrived at the interface, and did not come to the open socket.
     NotUp { interface: String, expected: Option<String> },
     /// The connection opened, and what was sent over it did not pass.
-    Stalled { reached: TcpReached },
+    Stalled {
+        reached: TcpReached,
+        /// Somebody reset it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reset: bool,
+    },
+    /// It was lost by chance, as it seems: of datagrams, which came through, so many were lost, too.
+    Lossy { lost: u64, sent: u64 },
     /// The machines let the agents see no packets.
     Unseen,
 }
@@ -293,6 +308,8 @@ pub enum Unknown {
     NotTried,
     /// The kernel does not say.
     NotTold,
+    /// What had passed before was lost, too.
+    Lossy,
 }
 
 impl Examination {

@@ -22,11 +22,13 @@ mod congestion_marks;
 mod contradiction;
 mod cpu_quota;
 mod cpu_wait;
+mod dead_flows;
 mod duplex;
 mod duplicates;
 mod eee;
 mod far_path;
 mod fifo_overrun;
+mod fragments;
 mod governor;
 mod host_limits;
 mod idle_states;
@@ -205,6 +207,8 @@ pub const RULES: &[Rule] = &[
     retransmission_timeout::RULE,
     reordering::RULE,
     duplicates::RULE,
+    dead_flows::RULE,
+    fragments::RULE,
     receive_window::RULE,
     send_buffer::RULE,
     mss_multiple::RULE,
@@ -704,6 +708,12 @@ mod tests {
         // Another value, or the other end's, made no fragments.
         record.events = vec![event(End::Host, set(1400)), event(End::Target, set(1300))];
         assert_eq!(said(&record), by_a_router);
+        // Nobody says in the trial who said it.
+        let sure = |record: &Record| found(&findings(record), "path-mtu").unwrap().sure;
+        assert!(by_a_router.contains("or the host's own route does") && sure(&record) == Sureness::Likely);
+        let mut told = record.clone();
+        told.host.counters.add(Stage::ReceiverStack, "Icmp InDestUnreachs", 1);
+        assert!(said(&told).starts_with("a router on the way said so (ICMP)") && sure(&told) == Sureness::Sure);
         record.events.push(event(End::Host, set(1300)));
         assert!(said(&record).starts_with(&record.events[2].to_string()), "{}", said(&record));
     }

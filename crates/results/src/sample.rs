@@ -387,7 +387,7 @@ fn examined_steps() -> Vec<Step> {
         (Probe::Neighbour { from: target }, Passed::Neighbour { address: router, mac: mac() }),
         (Probe::Arrivals { end: target }, Passed::Arrivals { filter: Some(2) }),
         (Probe::Room { end: target }, Passed::Room),
-        (Probe::Echo { asker: target }, Passed::Answered { answered: 3, median_s: Some(0.000_2) }),
+        (Probe::Echo { asker: target }, Passed::Answered { answered: 3, lost: None, median_s: Some(0.000_2) }),
         (
             Probe::Transport { transport: Protocol::Tcp, asker: target },
             Passed::Connected { handshake_s: Some(0.000_3) },
@@ -438,7 +438,7 @@ fn examined_steps() -> Vec<Step> {
         (udp, lost(Place::Program { interface: eth0() })),
         (udp, lost(Place::ForAnother { interface: eth0() })),
         (udp, lost(Place::NotUp { interface: eth0(), expected: Some("eth1".to_owned()) })),
-        (udp, lost(Place::Stalled { reached: TcpReached::Open })),
+        (udp, lost(Place::Stalled { reached: TcpReached::Open, reset: false })),
         (udp, lost(Place::Unseen)),
         (
             Probe::Size { from: host, octets: 1500 },

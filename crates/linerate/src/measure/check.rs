@@ -109,7 +109,7 @@ impl Checker<'_> {
                 return Ok(false);
             }
             Ok((answered, median_s)) if answered > 0 => {
-                self.tell(probe, StepResult::Passed(Passed::Answered { answered, median_s }));
+                self.tell(probe, StepResult::Passed(Passed::Answered { answered, lost: None, median_s }));
                 return Ok(true);
             }
             Ok(_) => None,

@@ -530,7 +530,7 @@ impl Examiner<'_> {
         let small = if evidence.route.target.is_ipv4() { 68 } else { 88 };
         let mut searches = PerEnd::of(|from| {
             let full = mtu(from).map(|mtu| mtu.min(LARGEST)).filter(|full| passes_small(from) && *full > small)?;
-            Some(Search { full, passes: small, fails: full + 1, told: None, sizes: vec![full] })
+            Some(Search::new(small, full))
         });
         let rtt = evidence.reports.host.udp.iter().chain(&evidence.reports.target.udp);
         let rtt = rtt.filter_map(|udp| udp.median_ns).max().map_or(Duration::ZERO, Duration::from_nanos);
@@ -551,13 +551,12 @@ impl Examiner<'_> {
         let before = self.counters(interfaces)?;
         let mut heard = PerEnd::<WitnessReport>::default();
         while self.began.elapsed() < SIZES_END {
-            let wanted = PerEnd::of(|from| searches[from].as_ref().map(|search| search.sizes.clone()));
-            let is_wanted = |sizes: &Option<Vec<u32>>| sizes.as_ref().is_some_and(|sizes| !sizes.is_empty());
-            if !is_wanted(&wanted.target) && !is_wanted(&wanted.host) {
+            let wanted = PerEnd::of(|from| searches[from].as_ref().and_then(Search::round));
+            if wanted.target.is_none() && wanted.host.is_none() {
                 break;
             }
             let probes = self.ask(|from| {
-                let sizes = wanted[from].clone().filter(|sizes| !sizes.is_empty())?;
+                let sizes = wanted[from].clone()?;
                 let udp = Some(ports[from.other()]);
                 let order = self.order(evidence, from, interfaces, secret);
                 let size_time_s = size_time.as_secs_f64();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use linerate_control::Endpoint;
-use linerate_results::examination::{Examination, Probe, Step, StepResult};
+use linerate_results::examination::{Examination, Passed, Probe, Step, StepResult};
 
 use super::{json, sentence, wrapped};
 
@@ -36,6 +36,11 @@ pub(crate) fn lines(examination: &Examination) -> Vec<String> {
     examination.steps.iter().map(of).collect()
 }
 
+/// Whether it passed at another attempt only.
+fn has_lost(step: &Step) -> bool {
+    matches!(step.came, StepResult::Passed(Passed::Answered { lost: Some(1..), .. }))
+}
+
 /// The closing line.
 pub(crate) fn conclusion(examination: &Examination) -> String {
     let is_traffic = |step: &&Step| matches!(step.probe, Probe::Transport { .. } | Probe::Requests { .. });
@@ -43,6 +48,9 @@ pub(crate) fn conclusion(examination: &Examination) -> String {
     match examination.cause() {
         None if !passes => {
             "Nothing that could be tried fails; whether traffic passes, a trial tells: linerate run tcp.\n".to_owned()
+        }
+        None if examination.steps.iter().any(has_lost) => {
+            "All of it passes, though not always; linerate run udp-stream measures how much is lost.\n".to_owned()
         }
         None => "All of it passes; linerate run tcp measures how fast.\n".to_owned(),
         Some(step) => format!("Look at what fails first: {}.\n", step.name()),
@@ -65,7 +73,7 @@ mod tests {
     use linerate_machine::probe::{IcmpError, IcmpReport, Protocol};
     use linerate_path::budget::LossLine;
     use linerate_path::stage::Stage;
-    use linerate_results::examination::{Failed, Passed, PerEndMtu, Place, Unknown};
+    use linerate_results::examination::{Failed, PerEndMtu, Place, Unknown};
 
     use super::*;
 
@@ -113,7 +121,7 @@ mod tests {
             (Probe::Echo { asker: End::Host }, StepResult::Unknown(Unknown::EchoFiltered)),
             (
                 Probe::Transport { transport: Protocol::Tcp, asker: End::Host },
-                StepResult::Passed(Passed::Answered { answered: 1, median_s: Some(0.000_123) }),
+                StepResult::Passed(Passed::Answered { answered: 1, lost: Some(2), median_s: Some(0.000_123) }),
             ),
             (udp, lost(not_up, vec![drop])),
             (udp, lost(Place::Icmp { said, end: None }, Vec::new())),

@@ -39,13 +39,11 @@ impl Passed {
             Passed::Arrivals { filter: Some(filter @ 1..) } => format!("taken, rp_filter={filter} included"),
             Passed::Arrivals { .. } => "taken".to_owned(),
             Passed::Room => "room for more connections and descriptors".to_owned(),
-            Passed::Answered { answered, median_s } => {
+            Passed::Answered { answered, lost, median_s } => {
+                let requests = if *answered == 1 { "request" } else { "requests" };
                 let median = median_s.map(|median| format!(", half of them within {}", short(median)));
-                format!(
-                    "{answered} {} answered{}",
-                    if *answered == 1 { "request" } else { "requests" },
-                    median.unwrap_or_default()
-                )
+                let lost = lost.filter(|lost| *lost > 0).map(|lost| format!("; {lost} lost"));
+                format!("{answered} {requests} answered{}{}", median.unwrap_or_default(), lost.unwrap_or_default())
             }
             Passed::Connected { handshake_s } => {
                 let within = handshake_s.map(|within| format!(" in {}", short(within))).unwrap_or_default();
@@ -102,6 +100,17 @@ impl Failed {
                     "flows from {pass} of {all} of the {asker}'s ports pass, and the others never do: something on the way spreads \
                      flows over several links or routers (ECMP, link aggregation) and one of them is dead, or a filter goes by \
                      ports or counts flows; look at each member's link, counters and next hop"
+                )
+            }
+            Failed::FirstSyn { handshake_s, answer_s } => {
+                let asker = probe.end().unwrap_or(End::Host);
+                format!(
+                    "a TCP connection from the {asker} to the {} opens in {} only, when its SYN is sent again, where datagrams are \
+                     answered within {}: something on the way drops the first one, by what it alone has, such as ECN \
+                     (net.ipv4.tcp_ecn), or by how many come at once",
+                    asker.other(),
+                    short(*handshake_s),
+                    short(*answer_s)
                 )
             }
             Failed::Connections { open } => {
@@ -366,7 +375,18 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
                 ),
             }
         }
-        Place::Stalled { reached: TcpReached::Open } => format!(
+        Place::Lossy { lost, sent } => format!(
+            "{what} from the {from} to the {to} come to nothing, and so did {lost} of {sent} datagrams: the way loses packets, \
+             whatever they are; linerate run udp-stream says how many"
+        ),
+        Place::Stalled { reached, reset: true } => {
+            let then = if *reached == TcpReached::Open { "and" } else { "small segments pass, and then it" };
+            format!(
+                "a TCP connection from the {from} to the {to} opens, {then} is reset: a filter or a middlebox between the two \
+                 breaks it off"
+            )
+        }
+        Place::Stalled { reached: TcpReached::Open, .. } => format!(
             "a TCP connection from the {from} to the {to} opens, and nothing passes over it: a filter or a middlebox between \
              the two lets the handshake through alone"
         ),
@@ -459,6 +479,7 @@ impl Unknown {
             Unknown::NotAnswered => "not answered: a filter may drop it, or nothing comes through".to_owned(),
             Unknown::NotTried => "not tried: what comes before does not pass".to_owned(),
             Unknown::NotTold => "not known: the kernel does not say".to_owned(),
+            Unknown::Lossy => "not known: packets of a size that had passed before were lost, too".to_owned(),
         }
     }
 }

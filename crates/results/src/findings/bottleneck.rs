@@ -3,7 +3,8 @@
 
 use linerate_trial::spec::Workload;
 
-use super::case::{Case, percent, tidy};
+use super::case::{Case, Side, percent, tidy};
+use super::dead_flows::DeadFlows;
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
@@ -12,6 +13,8 @@ use crate::time_budget::Limit;
 const SHARE: f64 = 0.3;
 /// From this share on a queue was seen at all.
 const SEEN: f64 = 0.1;
+/// Up to this share of its time a receiving thread may work, or wait for a CPU, and still be said to have time left.
+const MOST_BUSY: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
     name: "bottleneck",
@@ -21,7 +24,8 @@ pub(super) const RULE: Rule = Rule {
                rate and held packets back (overlimits) is named. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
-               (rate-changed). The rate is that of the time in which something arrived. What drops each of so many \
+               (rate-changed). Or none is lost, and they were read more than 5 % slower than they were sent, by a receiver that had half of its \
+               time left. The rate is that of the time in which something arrived. What drops each of so many \
                looks the same at one rate, and is named too where the share is one of a whole number.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
     suggests: &["qdisc"],
@@ -30,7 +34,7 @@ pub(super) const RULE: Rule = Rule {
 
 /// Datagrams that vanish between the ends as a limit of rate has it: more is offered than passes.
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
-    let missing = Missing::of(case).filter(Missing::is_between)?;
+    let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
     let pattern = Pattern::of(case, &missing.loss).filter(Pattern::is_of_a_rate)?;
     let from = case.loss_from();
     let mbit = from.as_ref().map(|from| from.bps).or(case.passing_bps())? / 1e6;
@@ -49,9 +53,46 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Datagrams that wait on the way and are not lost: its queue is deep.
+fn find_waiting(case: &Case<'_>) -> Option<Finding> {
+    let late = case.read_late()?;
+    let busy = |side: Side<'_>| side.thread_shares(case).map_or(0.0, |(worked, waited)| worked + waited);
+    // A receiver that reads slowly, and a shaper of the sender's own, are other rules'.
+    if busy(case.receiver) >= MOST_BUSY || case.sender.held_at_egress().is_some_and(|(_, share)| share >= SEEN) {
+        return None;
+    }
+    let mbit = case.passing_bps()? / 1e6;
+    let middle = case.held_in_middle();
+    let sentence = format!(
+        "{} limits: about {} Mbit/s pass it, and what is above waits there and comes late.",
+        place(middle),
+        tidy(mbit)
+    );
+    let finding = RULE
+        .finds(case, None, Sureness::Likely, 0.8, sentence)
+        .because(late)
+        .because(format!("nothing was lost, and the {} had CPU time left", case.receiver.end))
+        .wrong_if("It is wrong if as little arrives in time at half the rate: then it is no limit of rate.");
+    Some(in_middle(case, finding, middle).explains(&["host-limits", "sender-cpu"]))
+}
+
+/// What limits, as far as the machine in the middle tells: its interface, its discipline, and how often that held a packet back.
+fn place(middle: Option<(&str, &str, u64)>) -> String {
+    match middle {
+        Some((interface, kind, _)) => format!("The middle's {kind} at {interface} keeps to a rate and"),
+        None => "A slower link or a shaper between the two ends".to_owned(),
+    }
+}
+
+fn in_middle(case: &Case<'_>, finding: Finding, middle: Option<(&str, &str, u64)>) -> Finding {
+    let Some((.., held)) = middle else { return finding };
+    let held = format!("it held a packet back {held} times");
+    finding.on_middle().because(held).attempt("middle.qdisc", "default", case.metric())
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.is(Workload::TcpStream) {
-        return find_datagrams(case);
+        return find_datagrams(case).or_else(|| find_waiting(case));
     }
     let queued = case.share_of(&[Limit::Path]);
     // BBR empties the queue that it finds, and keeps to the rate that it found.
@@ -67,25 +108,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let slowed = case.slowed();
     let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.passing_bps())? / 1e6;
     let middle = case.held_in_middle();
-    let what = match middle {
-        Some((interface, kind, _)) => format!("The middle's {kind} at {interface} keeps to a rate and"),
-        None => "A slower link or a shaper between the two ends".to_owned(),
-    };
-    let sentence = format!("{what} limits: about {} Mbit/s pass it.", tidy(mbit));
+    let sentence = format!("{} limits: about {} Mbit/s pass it.", place(middle), tidy(mbit));
     let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {
         format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3))
     });
     let finding = RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence);
-    let finding = match middle {
-        Some((.., held)) => finding.on_middle().because(format!("it held a packet back {held} times")).attempt(
-            "middle.qdisc",
-            "default",
-            case.metric(),
-        ),
-        None => finding,
-    };
     Some(
-        finding
+        in_middle(case, finding, middle)
             .because(format!("a queue stood on the way {} of the time", percent(queued)))
             .because_of(slowed.map(|(clause, _)| clause))
             .because_of(trips)

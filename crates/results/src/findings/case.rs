@@ -61,6 +61,8 @@ const HALF_A_CPU: f64 = 0.5;
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
 const LEAST_TIMER_S: f64 = 0.95 * TCP_RTO_MIN_S;
+/// The same of a SYN (RFC 6298, section 2.1: 1 s).
+const LEAST_SYN_S: f64 = 0.95;
 /// Octets of a message that every Ethernet carries in one packet.
 const UNFRAGMENTED: u32 = 1400;
 /// A round trip over a gigabit cable takes a board 40 to 100 µs; twice that is slow.
@@ -694,11 +696,18 @@ impl<'a> Case<'a> {
         (late >= FEW && share >= LOSS).then_some((late, share))
     }
 
+    /// Each connection waited until its SYN was sent again: no transaction took less than that, and as many SYNs were.
+    pub(super) fn waits_for_each_syn(&self) -> bool {
+        let Some(latency) = self.latency().filter(|_| self.is(Workload::TcpCrr)) else { return false };
+        let again = self.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).max().unwrap_or(0);
+        latency.min_s.is_some_and(|least| least >= LEAST_SYN_S) && again >= latency.count.max(2) && latency.count > 0
+    }
+
     /// Round trips over TCP in which something was sent again: how many took as long as that takes at least, and of how many.
     pub(super) fn waited_for_timer(&self) -> Option<(u64, u64)> {
         let latency = self.latency().filter(|_| matches!(self.record.workload, Workload::TcpRr | Workload::TcpCrr))?;
         // Where the way alone takes long, the timer does too (RFC 6298).
-        let least = (latency.min_s? * 3.0).max(LEAST_TIMER_S);
+        let least = if self.waits_for_each_syn() { LEAST_TIMER_S } else { (latency.min_s? * 3.0).max(LEAST_TIMER_S) };
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
         let slow = slow.map(|(_, count)| count).total();
         (slow > 0).then_some((slow, latency.count))

@@ -6,6 +6,7 @@ use linerate_trial::spec::Workload;
 
 use super::acknowledgements::LostBack;
 use super::case::{Case, FEW, percent, tidy};
+use super::dead_flows::DeadFlows;
 use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
@@ -32,7 +33,7 @@ pub(super) const RULE: Rule = Rule {
 
 /// Datagrams, requests or answers that left the sender's link and never reached the receiver's.
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
-    let missing = Missing::of(case).filter(Missing::is_between)?;
+    let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
     let pattern = Pattern::of(case, &missing.loss);
     if pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
         return None;

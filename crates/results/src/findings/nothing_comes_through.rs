@@ -34,6 +34,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         | Failed::Size { .. }
         | Failed::Flows { .. }
         | Failed::Connections { .. }
+        | Failed::FirstSyn { .. }
         | Failed::Hops { .. } => None,
         Failed::Lost { place: Place::Icmp { end, .. } | Place::Reset { end }, .. } => *end,
         Failed::Lost {
@@ -162,11 +163,13 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
             Place::ForAnother { .. } => ("wrong-neighbour", Likely),
             Place::NotUp { .. } => ("lost-in-receiver", Likely),
             Place::Stalled { .. } => ("stalled", Likely),
+            Place::Lossy { .. } => ("lossy", Likely),
             Place::Unseen => ("lost", Likely),
         },
         Failed::Size { .. } => ("packet-size", Likely),
         Failed::Flows { .. } => ("some-flows", Likely),
         Failed::Connections { .. } => ("connections", Likely),
+        Failed::FirstSyn { .. } => ("first-syn", Likely),
         Failed::Hops { .. } => ("hops", Sure),
         Failed::Requests { .. } => ("requests", Likely),
     }

@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     says: "The way carries smaller packets than the sender's link, and each datagram travels as several fragments: one of them \
            lost is all of it lost.",
     rests_on: "The path MTU that the sender's kernel had at the trial's end is smaller than its interface's MTU, and a datagram with its \
-               headers fits the latter and not the former.",
+               headers fits the latter and not the former. Sure where an ICMP error came in the trial, or the MTU was changed in it.",
     source: "RFC 1191, RFC 8201 (path MTU discovery); RFC 8900 (fragmentation considered fragile); ip(7), IP_MTU.",
     suggests: &["message_size"],
     find,
@@ -28,13 +28,20 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let is_set =
         |event: &&Event| event.end == Some(end) && matches!(event.what, Happening::MtuChanged { to, .. } if to == path);
     let set_to = case.events().find(is_set);
-    let said = set_to.map_or_else(|| "a router on the way said so (ICMP)".to_owned(), Event::to_string);
+    let told = ["Icmp InDestUnreachs", "Icmp6 InPktTooBigs"].iter().any(|name| case.sender.counter(name) > Some(0));
+    let said = match set_to {
+        Some(event) => event.to_string(),
+        None if told => "a router on the way said so (ICMP)".to_owned(),
+        None => format!("a router had said so before (ICMP), or the {end}'s own route does (ip route get)"),
+    };
+    // What nobody said in this trial was true when it was said.
+    let sure = if told || set_to.is_some() { Sureness::Sure } else { Sureness::Likely };
     let sentence = format!(
         "The way from the {end} carries packets of at most {path} bytes, though its link carries {link}: each datagram travels as \
          {fragments} fragments."
     );
     Some(
-        RULE.finds(case, None, Sureness::Sure, 0.3, sentence)
+        RULE.finds(case, None, sure, 0.3, sentence)
             .because(format!("{said}, and datagrams of {message} bytes need {}", message + headers))
             .attempt("message_size", path.saturating_sub(headers).to_string(), "loss")
             .wrong_if("It is wrong if ping -M do -s with larger packets is answered."),

@@ -7,13 +7,16 @@ use super::case::{Case, Side, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::total::Total;
 
+/// Whether to ask for ECN (linux Documentation/networking/ip-sysctl.rst): 1, each SYN does.
+const TCP_ECN: &str = "net.ipv4.tcp_ecn";
+
 pub(super) const RULE: Rule = Rule {
     name: "retransmission-timeout",
     says: "Some round trips took as long as TCP waits before it sends a lost segment again, or SYN: a few losses, long waits.",
     rests_on: "Round trips of tcp-rr or tcp-crr of 0.2 s or more, and three times the shortest; likely with segments that were lost or \
-               retransmitted, else possible.",
+               retransmitted, else possible. Or each transaction of tcp-crr took a second or more, and as many SYNs were retransmitted.",
     source: "RFC 6298 (retransmission timer; 1 s for SYN); Linux TCP_RTO_MIN, 200 ms.",
-    suggests: &[],
+    suggests: &["sysctl.net.ipv4.tcp_ecn"],
     find,
 };
 
@@ -46,9 +49,23 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         })
         .collect();
     let where_lost = if is_between(case) { "lost between the two ends" } else { "lost" };
-    let sentence = format!("Packets are {where_lost}, and {slow} of {all} {what} waited until TCP sent them again.");
+    let each = case.waits_for_each_syn();
+    let sentence = match each {
+        true => format!(
+            "The first SYN of each connection is {where_lost}, and the next one passes: something on the way goes by what the first \
+             alone has, such as ECN, or by how many come at once."
+        ),
+        false => format!("Packets are {where_lost}, and {slow} of {all} {what} waited until TCP sent them again."),
+    };
+    let asker = case.sides().into_iter().max_by_key(|side| side.counter("TcpExt TCPSynRetrans"));
+    let asks_for_ecn = asker.filter(|asker| each && asker.sysctl_number(TCP_ECN) == Some(1));
+    let finding = RULE.finds(case, None, sure, 0.8, sentence);
+    let finding = match asks_for_ecn {
+        Some(asker) => finding.attempt(asker.setting(&format!("sysctl.{TCP_ECN}")), "0", "latency_p50"),
+        None => finding,
+    };
     Some(
-        RULE.finds(case, None, sure, 0.8, sentence)
+        finding
             .because(format!(
                 "{slow} round trips took 0.2 s or more, {} of them",
                 percent(slow as f64 / all.max(1) as f64)

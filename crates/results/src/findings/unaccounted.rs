@@ -8,6 +8,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::spec::{Ip, Workload};
 
 use super::case::{Case, FEW, Loss, Side, percent, tidy};
+use super::dead_flows::DeadFlows;
 use super::{Finding, Rule, Sureness};
 use crate::record::{Counted, PathLine};
 use crate::total::Total;
@@ -216,7 +217,7 @@ impl fmt::Display for Besides {
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let missing = Missing::of(case).filter(|missing| !missing.is_between())?;
+    let missing = Missing::of(case).filter(|missing| !missing.is_between() && DeadFlows::of(case).is_none())?;
     let (sender, receiver) = (case.sender.end, case.receiver.end);
     let (machine, sentence) = match missing.between {
         _ if missing.is_before() => (

@@ -59,6 +59,17 @@ fn of_flows(answered: &[u32]) -> Option<(u16, StepResult)> {
     }
 }
 
+/// From here on a handshake has waited for its SYN to be sent again.
+const SYN_AGAIN_NS: u64 = 900_000_000;
+/// Requests leave a tenth of a second apart: what is answered sooner than this was not on its way when the last was counted.
+const APART_NS: u64 = 50_000_000;
+
+/// Of requests some of which were answered, how many were lost, as far as that can be told.
+fn lost_of(tried: &Tried) -> Option<u64> {
+    let is_soon = tried.median_ns.is_some_and(|ns| ns < APART_NS);
+    (tried.answered > 0 && is_soon).then(|| tried.sent.saturating_sub(tried.answered).into())
+}
+
 impl Evidence {
     fn interface(&self, end: End) -> Option<String> {
         self.ways[end].as_ref()?.interface.as_ref().map(|interface| interface.name.clone())
@@ -217,7 +228,7 @@ impl Evidence {
         };
         if echo.answered > 0 {
             let median_s = echo.median_ns.map(|ns| ns as f64 / 1e9);
-            return StepResult::Passed(Passed::Answered { answered: echo.answered.into(), median_s });
+            return StepResult::Passed(Passed::Answered { answered: echo.answered.into(), lost: lost_of(echo), median_s });
         }
         if self.ways[answerer].as_ref().is_some_and(|way| way.ignores_echo == Some(true)) {
             return StepResult::Unknown(Unknown::EchoIgnored { end: answerer });
@@ -251,13 +262,34 @@ impl Evidence {
         };
         match found {
             None => StepResult::Unknown(Unknown::NotTried),
-            Some(Ok((0, ns))) => StepResult::Passed(Passed::Connected { handshake_s: ns.map(|ns| ns as f64 / 1e9) }),
+            Some(Ok((0, ns))) => self.of_handshake(asker, ns),
             Some(Ok((answered, ns))) => StepResult::Passed(Passed::Answered {
                 answered: answered.into(),
+                lost: report.udp.as_ref().and_then(lost_of).filter(|_| transport == Protocol::Udp),
                 median_s: ns.map(|ns| ns as f64 / 1e9),
             }),
             Some(Err((from, is_answer, place))) => self.lost(from, is_answer, place, transport),
         }
+    }
+
+    /// A connection that opened, in this time.
+    fn of_handshake(&self, asker: End, ns: Option<u64>) -> StepResult {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let answer_ns = self.reports[asker].udp.as_ref().and_then(|udp| udp.median_ns);
+        match (ns, answer_ns) {
+            // A SYN is sent again after a second (RFC 6298), and the agent has tried twice.
+            (Some(ns), Some(answer_ns)) if ns >= SYN_AGAIN_NS && ns / 3 > answer_ns => {
+                StepResult::Failed(Failed::FirstSyn { handshake_s: seconds(ns), answer_s: seconds(answer_ns) })
+            }
+            _ => StepResult::Passed(Passed::Connected { handshake_s: ns.map(seconds) }),
+        }
+    }
+
+    /// That packets of this end are lost by chance, where some of its datagrams were, and others came through.
+    fn lossy(&self, asker: End) -> Option<Place> {
+        let udp = self.reports[asker].udp.as_ref()?;
+        let lost = lost_of(udp).filter(|lost| *lost > 0)?;
+        Some(Place::Lossy { lost, sent: udp.sent.into() })
     }
 
     /// Whether both ends' requests over both transports were answered.
@@ -393,7 +425,9 @@ impl Evidence {
         let answerer = asker.other();
         let port = self.ports[answerer].1;
         if tcp.reached > TcpReached::Nothing {
-            return (asker, false, Place::Stalled { reached: tcp.reached });
+            let reset = tcp.refusal == Some(Refusal::Reset);
+            let lossy = self.lossy(asker).filter(|_| !reset);
+            return (asker, false, lossy.unwrap_or(Place::Stalled { reached: tcp.reached, reset }));
         }
         let icmp = self.icmp_about(asker, Protocol::Tcp);
         let refusal = tcp.refusal.clone().filter(|refusal| *refusal != Refusal::TimedOut);
@@ -414,6 +448,9 @@ impl Evidence {
         }
         if let Some(refusal) = refusal {
             return (asker, false, Place::Refused { refusal });
+        }
+        if let Some(lossy) = self.lossy(asker) {
+            return (asker, false, lossy);
         }
         let answers = self.seen(answerer, true, |what| what == Packet::SynAck { port });
         if answers.is_some_and(|answers| !answers.is_empty()) {

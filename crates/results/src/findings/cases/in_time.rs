@@ -4,6 +4,7 @@
 use linerate_machine::end::Direction::{Rx, Tx};
 use linerate_machine::end::End;
 use linerate_machine::environment::IdleState;
+use linerate_machine::probe::Protocol;
 use linerate_path::stage::Stage;
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::spec::Workload;
@@ -12,7 +13,8 @@ use super::{
     FaultCase, acknowledged, arrivals, between_links, case, clean, crowded, lose, nic, of_segments, over_tcp, rr, slow,
     socket_drops, tcp, tcp_of, udp, waited, with_middle,
 };
-use crate::record::{Counted, Losses, Record};
+use crate::examination::{Examination, Passed, Probe, Step, StepResult};
+use crate::record::{Counted, FlowFigures, Losses, Record, StreamFigures};
 use crate::time_budget::{Limit, TimeLine};
 
 /// Every one of them.
@@ -64,6 +66,23 @@ pub(super) fn cases() -> Vec<FaultCase> {
             limited(r, Limit::Path, None, 0.9);
             let what = Happening::RateChanged { direction: Some(Tx), from_bps: 190e6, to_bps: 19.1e6 };
             r.events = vec![event(1.1, None, None, what)];
+        }),
+        case("datagrams that wait in a deep queue on the way", "bottleneck", &[], udp(Rx, 20, 9.75), |r| {
+            between_links(r, 3_400, 1_500);
+        }),
+        case("two streams of eight by a dead member of a bond", "dead-flows", &[], udp(Rx, 80, 60.0), |r| {
+            let sent = lose(r, 3_400) * 4;
+            between_links(r, sent, 3_400);
+            let result = r.result.as_mut().expect("figures");
+            let stream = |id: u16| {
+                let lost = if id < 2 { sent / 8 } else { 0 };
+                let (packets_sent, packets_lost) = (Some(sent / 8), Some(lost));
+                let flow = FlowFigures { packets_sent, packets_lost, ..FlowFigures::default() };
+                StreamFigures { id, direction: Rx, flow }
+            };
+            result.streams = (0..8).map(stream).collect();
+            // Each dead stream's one burst.
+            result.flow.loss_bursts = [(1_700, 2)].into();
         }),
         case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
             tcp_of(r).rtt_s = Some(24e-3);
@@ -261,6 +280,23 @@ pub(super) fn cases() -> Vec<FaultCase> {
             (tcp.rtt_s, tcp.min_rtt_s) = (Some(20.5e-3), Some(20e-3));
             limited(r, Limit::SlowStart, None, 0.7);
         }),
+        case("fragments that a filter on the way drops", "fragments", &[], udp(Rx, 10, 0.0), |r| {
+            r.asked.insert("message_size".to_owned(), "4000".to_owned());
+            let lost = lose(r, r.result.as_ref().and_then(|result| result.flow.packets_sent).expect("a UDP stream"));
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 3 * lost);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", lost);
+            let probe = Probe::Transport { transport: Protocol::Udp, asker: End::Host };
+            let came = StepResult::Passed(Passed::Answered { answered: 3, lost: Some(0), median_s: Some(1e-4) });
+            let steps = vec![Step { probe, came }];
+            r.examination = Some(Examination { seconds: 1.3, steps, cause: None });
+        }),
+        case("connections of which each first SYN is lost", "retransmission-timeout", &[], rr(1.02), |r| {
+            over_tcp(r, 6);
+            r.workload = Workload::TcpCrr;
+            let latency = r.result.as_mut().and_then(|result| result.latency.as_mut()).expect("it is timed");
+            (latency.min_s, latency.max_s, latency.count) = (Some(1.01), Some(1.03), 6);
+            r.host.counters.add(Stage::SenderSocket, "TcpExt TCPSynRetrans", 6);
+        }),
         case("datagrams that the way carries in two pieces each", "path-mtu", &[], udp(Rx, 100, 100.0), |r| {
             r.asked.insert("message_size".to_owned(), "1432".to_owned());
             r.result.as_mut().expect("figures").flow.path_mtu = Some(1300);
@@ -314,6 +350,10 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.events = vec![event(1.0, Some(0.9), None, stall)];
             },
         ),
+        clean("acknowledgements that come by another interface", tcp(Rx, 930.0), |r| {
+            acknowledged(r, [400, 0]);
+            r.host.counters.add(Stage::ReceiverStack, "Tcp InSegs", 390);
+        }),
         case("acknowledgements that are lost on the way", "acknowledgements", &[], tcp(Rx, 0.9), |r| {
             acknowledged(r, [400, 160]);
         }),
