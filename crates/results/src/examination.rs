@@ -202,6 +202,8 @@ pub enum Failed {
     NoNeighbour { address: IpAddr, interface: String, is_router: bool },
     /// Another Ethernet address than the other end's answers.
     WrongNeighbour { address: IpAddr, interface: String, mac: String, permanent: bool, right: Vec<String> },
+    /// The next hop has the Ethernet address of this end's own interface.
+    SameMac { address: IpAddr, interface: String, mac: String },
     /// The kernel refuses what comes from the other end at this interface.
     Arrivals { interface: String, filter: Option<u8>, back_by: Option<String> },
     /// As many connections are tracked, or descriptors open, as there may be.
@@ -281,7 +283,7 @@ pub enum Place {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reset: bool,
     },
-    /// It was lost by chance, as it seems: of datagrams, which came through, so many were lost, too.
+    /// It was lost by chance, as it seems: of datagrams and echo requests, which came through, so many were lost, too.
     Lossy { lost: u64, sent: u64 },
     /// The machines let the agents see no packets.
     Unseen,

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use crate::{interfaces, sys::packet::Way};
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A connection that comes has so long for everything.
 const CONNECTION_TIME: Duration = Duration::from_millis(1500);
+/// How soon one that is not at the peer's address must have said the secret.
+const STRANGER_TIME: Duration = Duration::from_millis(300);
 /// No witness lives longer.
 const LONGEST: Duration = Duration::from_secs(20);
 /// Kinds of packets that are told apart at most.
@@ -38,6 +40,8 @@ pub struct Witness {
 struct Shared {
     local: IpAddr,
     peer: IpAddr,
+    /// An address that is not the peer's and said the secret first.
+    translated: OnceLock<IpAddr>,
     secret: Secret,
     until: Instant,
     stopped: AtomicBool,
@@ -77,6 +81,7 @@ impl Witness {
         let shared = Arc::new(Shared {
             local,
             peer,
+            translated: OnceLock::new(),
             secret,
             until: Instant::now() + time.min(LONGEST),
             stopped: AtomicBool::new(false),
@@ -146,6 +151,12 @@ impl Shared {
         at.ip().to_canonical() == self.peer
     }
 
+    /// Whether one that has the secret is the peer, or what a NAT makes of it: one other address, for the secret may have been overheard.
+    fn may_be_peer(&self, at: SocketAddr) -> bool {
+        let address = at.ip().to_canonical();
+        address == self.peer || *self.translated.get_or_init(|| address) == address
+    }
+
     fn hear_datagrams(&self, socket: &UdpSocket) {
         let mut octets = vec![0; 1 << 16];
         while !self.ended() {
@@ -153,8 +164,8 @@ impl Shared {
                 return;
             }
             while let Ok(came) = sys::message::receive(socket, &mut octets, false) {
-                let Some(from) = came.from.filter(|from| self.is_peer(*from)) else { continue };
                 let Some((number, false)) = read(&octets[..came.len.min(octets.len())], &self.secret) else { continue };
+                let Some(from) = came.from.filter(|from| self.may_be_peer(*from)) else { continue };
                 let of_packet = came.len as u32 + headers(self.local.is_ipv4());
                 self.heard(|heard| {
                     *heard.datagrams.entry(of_packet).or_default() += 1;
@@ -173,23 +184,32 @@ impl Shared {
                 return;
             }
             while let Ok((stream, from)) = listener.accept() {
-                if self.is_peer(from) && !self.ended() {
-                    self.heard(|heard| heard.connections += 1);
-                    let _ = self.serve(&stream);
+                if self.ended() {
+                    continue;
                 }
+                // A NAT has another address, and says the secret at once; a stranger holds nobody up.
+                let time = if self.is_peer(from) { CONNECTION_TIME } else { STRANGER_TIME };
+                if self.is_peer(from) {
+                    self.heard(|heard| heard.connections += 1);
+                }
+                let _ = self.serve(&stream, from, time);
             }
         }
     }
 
     /// The secret is answered, then whatever fills a few segments is acknowledged by one octet.
-    fn serve(&self, mut stream: &TcpStream) -> io::Result<()> {
-        let until = Instant::now() + CONNECTION_TIME;
+    fn serve(&self, mut stream: &TcpStream, from: SocketAddr, time: Duration) -> io::Result<()> {
+        let until = Instant::now() + time;
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(LOOK_AGAIN))?;
         let mut hello = [0; LEN];
         self.read_exact(stream, &mut hello, until)?;
         let Some((number, false)) = read(&hello, &self.secret) else { return Err(ErrorKind::InvalidData.into()) };
+        if !self.may_be_peer(from) {
+            return Err(ErrorKind::AddrNotAvailable.into());
+        }
+        let until = Instant::now() + CONNECTION_TIME;
         stream.write_all(&message(&self.secret, number, true))?;
         self.read_exact(stream, &mut vec![0; FILLING], until)?;
         stream.write_all(&[1])

@@ -151,6 +151,13 @@ impl Failed {
                     ),
                 }
             }
+            Failed::SameMac { address, interface, mac } => {
+                let from = probe.end().map_or("machine", End::name);
+                format!(
+                    "{address} is at {mac}, and so is the {from}'s own {interface}: between two interfaces with one Ethernet address \
+                     a bridge or a switch forwards nothing; give one of them another (ip link set {interface} address)"
+                )
+            }
             Failed::Arrivals { interface, filter, back_by } => arrivals(probe, interface, *filter, back_by.as_deref()),
             Failed::Full { room: Exhausted::TrackedConnections, used, of } => format!(
                 "the {} tracks {used} connections of {of} that it may, and drops what would be another; raise \
@@ -376,7 +383,7 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             }
         }
         Place::Lossy { lost, sent } => format!(
-            "{what} from the {from} to the {to} come to nothing, and so did {lost} of {sent} datagrams: the way loses packets, \
+            "{what} from the {from} to the {to} come to nothing, and so did {lost} of {sent} other requests: the way loses packets, \
              whatever they are; linerate run udp-stream says how many"
         ),
         Place::Stalled { reached, reset: true } => {

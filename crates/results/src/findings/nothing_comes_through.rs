@@ -150,6 +150,7 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::NoNeighbour { .. } => ("no-neighbour", Likely),
         Failed::WrongNeighbour { permanent: true, .. } => ("wrong-neighbour", Sure),
         Failed::WrongNeighbour { .. } => ("wrong-neighbour", Likely),
+        Failed::SameMac { .. } => ("same-mac", Sure),
         Failed::Arrivals { .. } => ("reverse-path-filter", Sure),
         Failed::Full { .. } | Failed::NoSocket { .. } => ("no-room", Sure),
         Failed::Lost { place, .. } => match place {

@@ -182,6 +182,10 @@ impl Evidence {
         if unanswered && soon && is_here && !neighbour.permanent {
             return silent();
         }
+        let own = self.ways[from].as_ref().and_then(|way| way.interface.as_ref()).filter(|own| own.name == interface);
+        if !passes && own.is_some_and(|own| own.mac.as_ref() == Some(&mac)) {
+            return Some(StepResult::Failed(Failed::SameMac { address, interface, mac }));
+        }
         let right = self.ways[from.other()].as_ref().map(|way| &way.hardware_addresses);
         let right = right.filter(|_| knows_other && !is_router && !passes);
         match right.filter(|right| !right.is_empty() && !right.contains(&mac)) {
@@ -285,11 +289,14 @@ impl Evidence {
         }
     }
 
-    /// That packets of this end are lost by chance, where some of its datagrams were, and others came through.
+    /// That packets are lost by chance, where some requests were, and others of this end's datagrams came through.
     fn lossy(&self, asker: End) -> Option<Place> {
         let udp = self.reports[asker].udp.as_ref()?;
-        let lost = lost_of(udp).filter(|lost| *lost > 0)?;
-        Some(Place::Lossy { lost, sent: udp.sent.into() })
+        let all = End::BOTH.map(|end| &self.reports[end]).into_iter();
+        let all: Vec<&Tried> = all.flat_map(|report| report.udp.iter().chain(&report.echo)).collect();
+        let lost: u64 = all.iter().filter_map(|tried| lost_of(tried)).sum();
+        let sent = all.iter().map(|tried| u64::from(tried.sent)).sum();
+        (udp.answered > 0 && lost > 0).then_some(Place::Lossy { lost, sent })
     }
 
     /// Whether both ends' requests over both transports were answered.
