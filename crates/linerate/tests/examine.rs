@@ -161,7 +161,7 @@ const HOLE: &str = "
     ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400
     on $M nft 'add table inet f; add chain inet f c { type filter hook output priority 0; }; add rule inet f c meta l4proto icmp drop'";
 
-const FILTERS: [Case; 12] = [
+const FILTERS: [Case; 15] = [
     case(
         "input drops all",
         Kind::Direct,
@@ -248,9 +248,43 @@ const FILTERS: [Case; 12] = [
             "UDP datagrams leave the host by eth0 and do not arrive at the target's eth0: a filter, a router that does not",
         ],
     ),
+    case(
+        "the first SYN of each connection",
+        Kind::Routed,
+        concat!(
+            "on $T sysctl -qw net.ipv4.tcp_ecn=1; on $H sysctl -qw net.ipv4.tcp_ecn=1\n",
+            nft!("M", "forward", "tcp flags & (ecn | cwr) == ecn | cwr drop")
+        ),
+        "TCP, host asks",
+        &["opens in 1", "only, when its SYN is sent again, where datagrams are answered within"],
+    ),
+    case(
+        "a middlebox that resets at full segments",
+        Kind::Routed,
+        nft!("M", "forward", "tcp flags & (syn|rst) == 0 meta length > 500 reject with tcp reset"),
+        "TCP, host asks",
+        &["opens, small segments pass, and then it is reset: a filter or a middlebox between the two breaks it off"],
+    ),
+    case(
+        "a NAT before the host",
+        Kind::Routed,
+        "ip -n $T route del default
+         on $M nft 'add table ip n; add chain ip n c { type nat hook postrouting priority 100; }; add rule ip n c oifname p1 masquerade'",
+        "route, target to host",
+        &["ok UDP, host asks 3 requests answered", "ok TCP, host asks connects in"],
+    ),
 ];
 
-const ADDRESSES: [Case; 13] = [
+const ADDRESSES: [Case; 14] = [
+    case(
+        "one Ethernet address",
+        Kind::Direct,
+        "ip -n $T link set eth0 address 02:00:00:00:77:01; ip -n $H link set eth0 address 02:00:00:00:77:01
+         ip -n $H neigh flush dev eth0; ip -n $T neigh flush dev eth0
+         on $T nft 'add table netdev f; add chain netdev f c { type filter hook ingress device eth0 priority 0; }; add rule netdev f c meta pkttype != broadcast ether type ip drop'",
+        "neighbour of the host",
+        &["is at 02:00:00:00:77:01, and so is the host's own eth0"],
+    ),
     case(
         "blackhole",
         Kind::Direct,

@@ -335,6 +335,14 @@ fn headers_of(workload: Workload) -> f64 {
     if workload == Workload::TcpCrr { 120.0 + 7.0 * 78.0 } else { 120.0 }
 }
 
+/// Octets of payload in a segment of a stream, on average, as this end counts them.
+fn of_segment(outcome: &Outcome, flow: u16) -> Option<f64> {
+    let flow = outcome.flows.iter().find(|one| one.id == flow)?;
+    let segments = flow.segments?;
+    let count = segments.sent.max(segments.received);
+    (count > 0 && flow.octets_total > 0).then(|| flow.octets_total as f64 / count as f64)
+}
+
 /// Times in which others used an end's interface: what it counted beyond the trial's own, whose messages need so many octets of
 /// headers. `sent` is what the other end saw of a stream: of what this end misses, the part `seen` came to its interface all the
 /// same, also in slices in which nothing was delivered.
@@ -352,7 +360,10 @@ fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -
             // What never arrived was as large as what did.
             let missing = seen * flow.columns.get(FlowColumn::Missing, slice).unwrap_or(0) as f64;
             let whole = if messages > 0.0 { 1.0 + missing / messages } else { 1.0 };
-            let with_headers = |octets: f64, messages: f64| octets * 1.1 + messages.min(octets) * headers;
+            // A read of TCP's takes many segments, where they are small.
+            let segments = |octets: f64| octets / of_segment(outcome, flow.id).unwrap_or(f64::INFINITY);
+            let with_headers =
+                |octets: f64, messages: f64| octets * 1.1 + messages.max(segments(octets)).min(octets) * headers;
             let delivered = with_headers(octets, messages);
             let of_sender = sent.filter(|_| seen > 0.0).and_then(|sent| {
                 let flow = sent.flows.iter().find(|other| other.id == flow.id)?;
@@ -401,6 +412,8 @@ fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -
 
 #[cfg(test)]
 mod tests {
+    use linerate_trial::outcome::Segments;
+
     use super::*;
 
     const SLICE: u64 = 50_000_000;
@@ -576,6 +589,13 @@ mod tests {
         assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
         let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
         assert!((30e6..40e6).contains(&octets_per_s), "{octets_per_s}");
+        // Segments of 90 octets, in reads of many: with their headers and acknowledgements.
+        let mut small = outcome.clone();
+        count(&mut small, [2_300_000; 8]);
+        assert_eq!(others(&small, None, 120.0, 0.0).len(), 1);
+        small.flows[0].octets_total = 8_000_000;
+        small.flows[0].segments = Some(Segments { received: 8_000_000 / 90, ..Segments::default() });
+        assert_eq!(others(&small, None, 120.0, 0.0), []);
         // Two of three datagrams came as far as the interface and no further: a thousand of a thousand octets arrived.
         outcome.timeline.flows[0].columns.0.insert(FlowColumn::Missing, vec![2000; 8]);
         count(&mut outcome, [3_180_000; 8]);

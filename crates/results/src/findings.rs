@@ -45,6 +45,7 @@ mod mss_multiple;
 mod mtu_mismatch;
 mod neighbour_changed;
 mod neighbours;
+mod no_sack;
 mod nothing_comes_through;
 mod others_traffic;
 mod outage;
@@ -204,6 +205,7 @@ pub const RULES: &[Rule] = &[
     bottleneck::RULE,
     path_mtu::RULE,
     lossy_path::RULE,
+    no_sack::RULE,
     retransmission_timeout::RULE,
     reordering::RULE,
     duplicates::RULE,

@@ -381,6 +381,12 @@ pub struct TcpSummary {
     /// Whether each segment bears timestamps (RFC 7323): 12 octets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamps: Option<bool>,
+    /// Whether both ends say which segments they have (selective acknowledgements, RFC 2018).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sack: Option<bool>,
+    /// Whether windows may be larger than 65,535 octets (RFC 7323, section 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_scaling: Option<bool>,
     /// Payload sent, that of retransmitted segments included, octets (tcpi_bytes_sent).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,

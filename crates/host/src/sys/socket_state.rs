@@ -63,6 +63,10 @@ pub enum Field8 {
 
 /// TCPI_OPT_TIMESTAMPS of linux/tcp.h: both ends put timestamps into each segment.
 pub const TIMESTAMPS: u8 = 1;
+/// TCPI_OPT_SACK: both ends acknowledge selectively.
+pub const SACK: u8 = 2;
+/// TCPI_OPT_WSCALE: both ends scale windows.
+pub const WINDOW_SCALING: u8 = 4;
 
 /// TCP_CLOSE of net/tcp_states.h: neither end will send anything more, and this end knows that it is so.
 pub const TCP_CLOSE: u8 = 7;

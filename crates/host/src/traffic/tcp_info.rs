@@ -4,7 +4,7 @@
 use linerate_trial::outcome::{TcpSample, TcpSummary};
 use socket2::Socket;
 
-use crate::sys::socket_state::{Field8, Field32, Field64, TIMESTAMPS, TcpInfo};
+use crate::sys::socket_state::{Field8, Field32, Field64, SACK, TIMESTAMPS, TcpInfo, WINDOW_SCALING};
 
 /// TCP's own account of a flow that ends now.
 pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
@@ -16,6 +16,7 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
     };
     let congestion_control =
         socket.tcp_congestion().ok().map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
+    let has = |option: u8| info.get8(Field8::Options).map(|options| options & option != 0);
     Some(TcpSummary {
         retransmissions: info.get32(Field32::TotalRetrans)?.into(),
         // ~0 until the first measurement.
@@ -32,7 +33,9 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
         segments_received: info.get32(Field32::DataSegsIn).map(u64::from),
         congestion_control,
         path_mtu: info.get32(Field32::Pmtu),
-        timestamps: info.get8(Field8::Options).map(|options| options & TIMESTAMPS != 0),
+        timestamps: has(TIMESTAMPS),
+        sack: has(SACK),
+        window_scaling: has(WINDOW_SCALING),
         bytes_sent: info.get64(Field64::BytesSent),
         bytes_retransmitted: info.get64(Field64::BytesRetrans),
         segments_lost: None,

@@ -11,7 +11,7 @@ use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
-use linerate_trial::outcome::TcpSummary;
+use linerate_trial::outcome::{TcpSample, TcpSummary};
 use linerate_trial::spec::{Ip, Spacing, Spec, Workload};
 use linerate_trial::wire::EthernetOverhead;
 
@@ -683,6 +683,8 @@ impl<'a> Case<'a> {
         if let Some(tcp) = flow.tcp.as_ref().filter(|_| self.is(Workload::TcpStream)) {
             // What follows a lost segment arrives out of order, too.
             let (late, lost, arrived) = (tcp.reordered_segments?, tcp.segments_lost?, self.losses()?.arrived);
+            // What a receiver's stack found damaged is missing in its order as well.
+            let lost = lost.max(tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0)));
             let share = late as f64 / arrived.max(1) as f64;
             let least = match self.shares_machine() {
                 true if self.may_be_cpu() => return None,
@@ -711,6 +713,24 @@ impl<'a> Case<'a> {
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
         let slow = slow.map(|(_, count)| count).total();
         (slow > 0).then_some((slow, latency.count))
+    }
+
+    /// The largest window that the receiver announced, as the sender's slices have it; absent where none tells.
+    pub(super) fn largest_window(&self) -> Option<u64> {
+        let windows = self.record.intervals.iter().filter_map(|one| one.tcp.as_ref()?.send_window);
+        windows.max().map(u64::from)
+    }
+
+    /// How far round trips vary of how far they are above the shortest, in half of the slices: of a queue that stands they hardly do.
+    pub(super) fn variation(&self) -> Option<f64> {
+        let least_us = self.tcp()?.min_rtt_s? * 1e6;
+        let of = |one: &TcpSample| {
+            let above_us = f64::from(one.rtt_us) - least_us;
+            (above_us > 0.0).then(|| f64::from(one.rttvar_us) / above_us)
+        };
+        let mut all: Vec<f64> = self.record.intervals.iter().filter_map(|one| of(one.tcp.as_ref()?)).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
     }
 
     /// Nothing moved for a while, or from a moment on.

@@ -11,6 +11,12 @@ const SHARE: f64 = 0.2;
 /// a wider window would only fill it more.
 pub(super) const QUEUED: f64 = 4.0;
 
+/// Whether to offer it (linux Documentation/networking/ip-sysctl.rst).
+const WINDOW_SCALING: &str = "net.ipv4.tcp_window_scaling";
+/// A window that is so many times smaller than its buffer may be is kept small by something else: of a reader that keeps up, a buffer
+/// grows to twice what arrives in a round trip (tcp_rcv_space_adjust of net/ipv4/tcp_input.c).
+const CLAMPED: u64 = 64;
+
 pub(super) const RULE: Rule = Rule {
     name: "receive-window",
     says: "TCP waits for the receiver's window: the receiver reads late, or its buffer may not grow.",
@@ -33,7 +39,20 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sure =
         if stands.is_some_and(|ratio| ratio <= QUEUED) || zero >= 10 { Sureness::Likely } else { Sureness::Possible };
     let most = side.sysctl_number("net.ipv4.tcp_rmem");
-    let sentence = format!("TCP waits for the {}'s receive window.", side.end);
+    let unscaled = tcp.window_scaling == Some(false);
+    let off = case.sides().into_iter().find(|side| unscaled && side.sysctl(WINDOW_SCALING) == Some("0"));
+    let sentence = match (unscaled, off) {
+        (false, _) => format!("TCP waits for the {}'s receive window.", side.end),
+        (true, Some(off)) => format!(
+            "TCP waits for the {}'s receive window, which is 65535 bytes at most: the {} does not offer window scaling.",
+            side.end, off.end
+        ),
+        (true, None) => format!(
+            "TCP waits for the {}'s receive window, which is 65535 bytes at most: something on the way takes window scaling off the \
+             SYNs, for both ends offer it.",
+            side.end
+        ),
+    };
     let mut finding = RULE
         .finds(case, Some(side.end), sure, share, sentence)
         .because(format!("sending waited for the window {} of its busy time", percent(share)))
@@ -47,6 +66,22 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .wrong_if(
             "It is wrong if sending waits as long for the window with a buffer that may grow four times as large.",
         );
+    if let Some(off) = off {
+        return Some(finding.attempt(off.setting(&format!("sysctl.{WINDOW_SCALING}")), "1", "throughput"));
+    }
+    if unscaled {
+        return Some(finding);
+    }
+    // A buffer that may grow to many times the window that it announces is not what keeps that small.
+    let announced = case.largest_window();
+    if let (Some(announced), Some(most)) = (announced, most)
+        && most / CLAMPED >= announced
+    {
+        return Some(finding.because(format!(
+            "it announced {announced} bytes at most, where net.ipv4.tcp_rmem lets the buffer grow to {most}: a window of its route (ip \
+             route get), or its program, keeps it small"
+        )));
+    }
     if let Some(most) = most.filter(|_| case.socket_buffer().is_none()) {
         let value = format!("4096 131072 {}", most.saturating_mul(4).max(6_291_456));
         finding = finding.because(format!("net.ipv4.tcp_rmem lets the buffer grow to {most} bytes"));

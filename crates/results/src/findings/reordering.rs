@@ -1,6 +1,8 @@
 //! TCP retransmits what was not lost: packets overtake each other.
 //! Knows TCP's counters at both ends.
 
+use linerate_trial::spec::Workload;
+
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
@@ -38,9 +40,15 @@ fn costs_nothing(case: &Case<'_>, retransmitted: f64) -> bool {
 fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some((late, share)) = case.overtaken() {
         let sentence = "Packets overtake each other on the way.".to_owned();
+        let of_those = percent(share);
+        // A segment is counted while an earlier one is missing: one that is late makes many of them.
+        let clause = match case.is(Workload::TcpStream) {
+            true => format!("{late} segments, {of_those} of those that arrived, came while an earlier one was on its way"),
+            false => format!("{late} datagrams, {of_those} of those that arrived, came after one with a higher number"),
+        };
         return Some(
             RULE.finds(case, None, Sureness::Likely, 0.9, sentence)
-                .because(format!("{late} datagrams, {} of those that arrived, came after one with a higher number", percent(share)))
+                .because(clause)
                 .wrong_if("It is wrong if the receiver spreads one flow over several CPUs or queues: then it overtakes there."),
         );
     }

@@ -619,6 +619,7 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
         let values = summaries.iter().map(|one| of(one)).collect::<Option<Vec<f64>>>()?;
         mean(&values)
     };
+    let alike = |of: fn(&TcpSummary) -> Option<bool>| of(first).filter(|_| summaries.iter().all(|one| of(one) == of(first)));
     Some(TcpSummary {
         retransmissions: summaries.iter().map(|one| one.retransmissions).total(),
         min_rtt_s: summaries.iter().filter_map(|one| one.min_rtt_s).reduce(f64::min),
@@ -633,7 +634,9 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
         segments_received: sum(|one| one.segments_received),
         congestion_control: first.congestion_control.clone(),
         path_mtu: summaries.iter().filter_map(|one| one.path_mtu).min(),
-        timestamps: first.timestamps.filter(|_| summaries.iter().all(|one| one.timestamps == first.timestamps)),
+        timestamps: alike(|one| one.timestamps),
+        sack: alike(|one| one.sack),
+        window_scaling: alike(|one| one.window_scaling),
         bytes_sent: sum(|one| one.bytes_sent),
         bytes_retransmitted: sum(|one| one.bytes_retransmitted),
         segments_lost: sum(|one| one.segments_lost),

@@ -7,6 +7,7 @@ use linerate_machine::environment::IdleState;
 use linerate_machine::probe::Protocol;
 use linerate_path::stage::Stage;
 use linerate_trial::event::{Event, Happening};
+use linerate_trial::outcome::TcpSample;
 use linerate_trial::spec::Workload;
 
 use super::{
@@ -83,6 +84,25 @@ pub(super) fn cases() -> Vec<FaultCase> {
             result.streams = (0..8).map(stream).collect();
             // Each dead stream's one burst.
             result.flow.loss_bursts = [(1_700, 2)].into();
+        }),
+        clean("a way whose packets take now this long and now that", tcp(Tx, 95.0), |r| {
+            (tcp_of(r).rtt_s, tcp_of(r).min_rtt_s) = (Some(60e-3), Some(12e-3));
+            limited(r, Limit::Path, None, 0.9);
+            let sample = TcpSample { rtt_us: 60_000, rttvar_us: 30_000, ..TcpSample::default() };
+            r.intervals.iter_mut().for_each(|one| one.tcp = Some(sample.clone()));
+        }),
+        case("losses without SACK", "no-sack", &["lossy-path"], tcp(Rx, 95.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.rtt_s) = (51, Some(50), Some(20e-3));
+            tcp.sack = Some(false);
+            r.losses = vec![of_segments(Rx, 50, 50)];
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
+        case("window scaling that is taken off the SYNs", "receive-window", &[], tcp(Rx, 26.0), |r| {
+            let tcp = tcp_of(r);
+            tcp.window_scaling = Some(false);
+            tcp.limited_by_receive_window = Some(0.98);
+            limited(r, Limit::ReceiveWindow, Some(End::Target), 0.98);
         }),
         case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
             tcp_of(r).rtt_s = Some(24e-3);
