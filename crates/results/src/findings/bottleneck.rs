@@ -13,8 +13,6 @@ use crate::time_budget::Limit;
 const SHARE: f64 = 0.3;
 /// From this share on a queue was seen at all.
 const SEEN: f64 = 0.1;
-/// Round trips vary by this part of what they take beyond the shortest, or more: by the way, not by a queue.
-const UNSTEADY: f64 = 0.5;
 /// Up to this share of its time a receiving thread may work, or wait for a CPU, and still be said to have time left.
 const MOST_BUSY: f64 = 0.5;
 
@@ -23,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
     says: "A queue stands between the two ends: a slower link, a shaper or a busy switch on the way limits, not the ends.",
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
                while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle) a discipline that keeps to a \
-               rate and held packets back (overlimits) is named. Not where round trips varied (rttvar), in half of the time slices, by half of what they took beyond the shortest. Of datagrams: a loss between the two links whose runs are \
+               rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
                (rate-changed). Or none is lost, and they were read more than 5 % slower than they were sent, by a receiver that had half of its \
@@ -105,13 +103,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if share < SHARE || share < case.share_of(&of_cpu) || share < largest {
         return None;
     }
+    let slowed = case.slowed();
     // A way whose packets take now this long and now that has no queue that stands.
-    if case.variation().is_some_and(|variation| variation >= UNSTEADY) {
+    if slowed.is_none() && case.passes_less_when_queued() {
         return None;
     }
     let short = case.short()?;
     let tcp = case.tcp()?;
-    let slowed = case.slowed();
     let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.passing_bps())? / 1e6;
     let middle = case.held_in_middle();
     let sentence = format!("{} limits: about {} Mbit/s pass it.", place(middle), tidy(mbit));

@@ -11,7 +11,7 @@ use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
-use linerate_trial::outcome::{TcpSample, TcpSummary};
+use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::{Ip, Spacing, Spec, Workload};
 use linerate_trial::wire::EthernetOverhead;
 
@@ -61,6 +61,8 @@ const HALF_A_CPU: f64 = 0.5;
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
 const LEAST_TIMER_S: f64 = 0.95 * TCP_RTO_MIN_S;
+/// Of the best time slice's throughput, less than this is no busy link's.
+const MUCH_LESS: f64 = 0.7;
 /// The same of a SYN (RFC 6298, section 2.1: 1 s).
 const LEAST_SYN_S: f64 = 0.95;
 /// Octets of a message that every Ethernet carries in one packet.
@@ -721,16 +723,17 @@ impl<'a> Case<'a> {
         windows.max().map(u64::from)
     }
 
-    /// How far round trips vary of how far they are above the shortest, in half of the slices: of a queue that stands they hardly do.
-    pub(super) fn variation(&self) -> Option<f64> {
-        let least_us = self.tcp()?.min_rtt_s? * 1e6;
-        let of = |one: &TcpSample| {
-            let above_us = f64::from(one.rtt_us) - least_us;
-            (above_us > 0.0).then(|| f64::from(one.rttvar_us) / above_us)
-        };
-        let mut all: Vec<f64> = self.record.intervals.iter().filter_map(|one| of(one.tcp.as_ref()?)).collect();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
+    /// Whether, of the time slices in which round trips were as long as behind a queue, most had much less come through than the best
+    /// did: a queue that stands is that of something that is busy, and passes what it can.
+    pub(super) fn passes_less_when_queued(&self) -> bool {
+        let intervals = &self.record.intervals;
+        let Some(least_us) = self.tcp().and_then(|tcp| Some(tcp.min_rtt_s? * 1e6)) else { return false };
+        let best = intervals.iter().filter_map(|one| one.throughput_bps).fold(0.0, f64::max);
+        let is_queued = |rtt_us: u32| f64::from(rtt_us) >= (1.5 * least_us).max(least_us + 1e3);
+        let queued = intervals.iter().filter(|one| one.tcp.as_ref().is_some_and(|tcp| is_queued(tcp.rtt_us)));
+        let throughputs: Vec<f64> = queued.filter_map(|one| one.throughput_bps).collect();
+        let low = throughputs.iter().filter(|bps| **bps < MUCH_LESS * best).count();
+        low * 2 > throughputs.len()
     }
 
     /// Nothing moved for a while, or from a moment on.

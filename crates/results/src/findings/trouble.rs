@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use linerate_machine::end::Direction;
 use linerate_trial::event::{Event, Happening};
+use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use crate::record::Record;
@@ -48,7 +49,8 @@ fn wrong(record: &Record) -> Option<String> {
             clauses.push(format!("{way}{copies} arrived twice, {} of the {}", percent(share), case.noun()));
         }
         if let Some((late, share)) = case.overtaken() {
-            clauses.push(format!("{way}{late} were overtaken, {} of the {}", percent(share), case.noun()));
+            let what = if case.is(Workload::TcpStream) { "arrived out of order" } else { "were overtaken" };
+            clauses.push(format!("{way}{late} {what}, {} of the {}", percent(share), case.noun()));
         }
         if let Some((slow, all)) = case.waited_for_timer() {
             clauses.push(format!("{slow} of {all} answers took 0.2 s or more"));

@@ -15,7 +15,7 @@ use super::{
     socket_drops, tcp, tcp_of, udp, waited, with_middle,
 };
 use crate::examination::{Examination, Passed, Probe, Step, StepResult};
-use crate::record::{Counted, FlowFigures, Losses, Record, StreamFigures};
+use crate::record::{Counted, FlowFigures, Interval, Losses, Record, StreamFigures};
 use crate::time_budget::{Limit, TimeLine};
 
 /// Every one of them.
@@ -88,8 +88,9 @@ pub(super) fn cases() -> Vec<FaultCase> {
         clean("a way whose packets take now this long and now that", tcp(Tx, 95.0), |r| {
             (tcp_of(r).rtt_s, tcp_of(r).min_rtt_s) = (Some(60e-3), Some(12e-3));
             limited(r, Limit::Path, None, 0.9);
-            let sample = TcpSample { rtt_us: 60_000, rttvar_us: 30_000, ..TcpSample::default() };
-            r.intervals.iter_mut().for_each(|one| one.tcp = Some(sample.clone()));
+            let sample = TcpSample { rtt_us: 60_000, ..TcpSample::default() };
+            let slice = |bps| Interval { throughput_bps: Some(bps), tcp: Some(sample.clone()), ..Interval::default() };
+            r.intervals = [60e6, 65e6, 160e6].map(slice).to_vec();
         }),
         case("losses without SACK", "no-sack", &["lossy-path"], tcp(Rx, 95.0), |r| {
             let tcp = tcp_of(r);
