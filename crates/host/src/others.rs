@@ -103,9 +103,8 @@ fn without_ours(all: BTreeMap<u32, Process>) -> BTreeMap<u32, Process> {
 /// Ticks that all have used, and who used most.
 fn growth(before: &BTreeMap<u32, Process>, now: &BTreeMap<u32, Process>) -> Growth {
     let sum = |processes: &BTreeMap<u32, Process>| processes.values().map(Process::ticks).sum::<u64>();
-    let grown = |number: &u32, process: &Process| {
-        process.ticks().saturating_sub(before.get(number).map_or(0, Process::ticks))
-    };
+    let grown =
+        |number: &u32, process: &Process| process.ticks().saturating_sub(before.get(number).map_or(0, Process::ticks));
     let most = now.iter().max_by_key(|(number, process)| grown(number, process));
     let real_time = now.iter().filter(|(_, process)| process.is_real_time);
     Growth {

@@ -15,6 +15,7 @@ mod teaming;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -23,6 +24,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_control::{Endpoint, endpoint_forms};
 use linerate_machine::printable::in_line;
 use linerate_machine::text::{nearest, number};
+use linerate_machine::units::parse_duration;
 use linerate_results::figure::{METRICS, Metric};
 
 pub(crate) use console::*;
@@ -424,10 +426,30 @@ fn whole_number(text: &str) -> Result<u32, String> {
     number(text).ok_or_else(|| "write a whole number, like 5".to_owned())
 }
 
+/// A count, which nothing comes of where it is 0.
+fn one_or_more(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number, 1 or more".to_owned())
+}
+
+/// A time in which something can happen.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|bad| bad.to_string())?;
+    if time.is_zero() { Err(format!("'{text}' is no time at all; write 10s or 5m")) } else { Ok(time) }
+}
+
 fn name_and_value(text: &str) -> Result<(String, String), String> {
+    assigned(text, "duration=5s or target.mtu=9000")
+}
+
+/// Of one machine.
+fn setting_and_value(text: &str) -> Result<(String, String), String> {
+    assigned(text, "mtu=9000")
+}
+
+fn assigned(text: &str, like: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        _ => Err(format!("'{text}' sets nothing; write NAME=VALUE, like duration=5s or target.mtu=9000")),
+        _ => Err(format!("'{text}' sets nothing; write NAME=VALUE, like {like}")),
     }
 }
 

@@ -136,7 +136,11 @@ pub(crate) fn words<const N: usize>(
         if text.parse::<u64>().is_ok() { table_model::Cell::numbers(text) } else { table_model::Cell::long(text) }
     };
     let rows = rows.into_iter().map(|row| row.map(cell).to_vec());
-    forms::whole_text(&[forms::Piece::Table(table_model::Table::new(names, rows))], width.unwrap_or(100), crate::output::is_ascii_only())
+    forms::whole_text(
+        &[forms::Piece::Table(table_model::Table::new(names, rows))],
+        width.unwrap_or(100),
+        crate::output::is_ascii_only(),
+    )
 }
 
 #[cfg(test)]

@@ -329,8 +329,9 @@ mod tests {
         let mut named = BTreeMap::new();
         flatten("", &value, &mut named);
         let text: Vec<String> = named.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(text, [
-            "flags=a, b", "kernel=6.1", "nic.mtu=1500", "nic.rings.0.rx=512", "states.C1.us=2", "states.C6.us=90",
-        ]);
+        assert_eq!(
+            text,
+            ["flags=a, b", "kernel=6.1", "nic.mtu=1500", "nic.rings.0.rx=512", "states.C1.us=2", "states.C6.us=90",]
+        );
     }
 }

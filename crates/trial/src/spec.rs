@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::frames::{FrameKind, FrameSizes, MAX_FLOWS, VlanTags};
-use crate::options::kind::{Auto, ByOctets, ByTime, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE};
+use crate::options::kind::{
+    Auto, BitRate, ByOctets, ByTime, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE,
+};
 use crate::options::kind::{Kind, Sizes, Tags};
 use crate::options::kind::{Words, size, time, within};
 use crate::options::{Applies, OptionRow};
@@ -197,7 +199,7 @@ options! {
     /// for frames and UDP streams, which share it: of frames with preamble and gap, of datagrams with all their headers.
     rate: OfferedLoad = OfferedLoad::Unlimited, in All, Load;
     /// The line rate of which a `rate` in per cent is a part, bits per second; `auto`: what the slower end's link says.
-    line_rate: Option<OfferedLoad> = None, in Numbered, Auto(Load);
+    line_rate: Option<OfferedLoad> = None, in Numbered, Auto(BitRate);
     /// Offered load of each stream for the first `first_time` of the measured part (and the warm-up), in place of `rate`: an
     /// overload, say, that the path recovers from. `auto`: `rate` all the time.
     first_rate: Option<OfferedLoad> = None, in Numbered, Auto(Load);
@@ -479,11 +481,6 @@ const RULES: &[Broken] = &[
         |s| !s.workload.is_numbered() && matches!(s.rate, OfferedLoad::OfLine(_)),
         &["rate", "workload"],
         "a rate in per cent is a part of the line rate, for frames and udp-stream; give bits per second, like 100M",
-    ),
-    rule(
-        |s| s.line_rate.is_some_and(|rate| !matches!(rate, OfferedLoad::BitsPerSecond(_))),
-        &["line_rate"],
-        "line_rate is in bits per second, like 1G",
     ),
     rule(
         |s| s.workload == Workload::TcpStream && matches!(s.rate, OfferedLoad::PacketsPerSecond(_)),

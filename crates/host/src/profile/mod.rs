@@ -287,8 +287,9 @@ impl Taken {
         let Taking { profiler, stacks, samples, lost, throttled, .. } = self.taking;
         let Profiler { clock, scope, kernel, hz, cost_us, places, mut notes, .. } = profiler;
         if throttled > 0 {
+            let times = if throttled == 1 { "once".to_owned() } else { format!("{throttled} times") };
             notes.push(format!(
-                "the kernel paused sampling {throttled} times, because it took too much of a CPU \
+                "the kernel paused sampling {times}, because it took too much of a CPU \
                  (kernel.perf_cpu_time_max_percent); choose fewer samples a second"
             ));
         }

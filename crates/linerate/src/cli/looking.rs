@@ -9,7 +9,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 use linerate_machine::units::OfferedLoad;
 
-use super::{endpoint, name_and_value};
+use super::{endpoint, one_or_more, setting_and_value};
 use crate::complete;
 
 #[derive(Args, Debug)]
@@ -33,8 +33,8 @@ pub(crate) enum Look {
         #[arg(long, value_name = "TIME", default_value = "1s")]
         interval: String,
         /// End after so many looks
-        #[arg(long, value_name = "N")]
-        count: Option<u64>,
+        #[arg(long, value_name = "N", value_parser = one_or_more)]
+        count: Option<usize>,
         #[command(flatten)]
         look: LookArgs,
     },
@@ -59,7 +59,7 @@ pub(crate) enum Look {
     /// only (`--set target.mtu=9000`), and needs neither this nor restore.
     Set {
         /// Settings and their values, like mtu=9000 gro=off; all are changed, or none
-        #[arg(value_name = "NAME=VALUE", required = true, value_parser = name_and_value, add = ArgValueCompleter::new(complete::changes))]
+        #[arg(value_name = "NAME=VALUE", required = true, value_parser = setting_and_value, add = ArgValueCompleter::new(complete::changes))]
         settings: Vec<(String, String)>,
         #[command(flatten)]
         look: LookArgs,
@@ -103,8 +103,8 @@ pub(crate) struct RegistersArgs {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     pub(crate) watch: Option<String>,
     /// With --watch: end after so many looks
-    #[arg(long, value_name = "N", requires = "watch")]
-    pub(crate) count: Option<u64>,
+    #[arg(long, value_name = "N", requires = "watch", value_parser = one_or_more)]
+    pub(crate) count: Option<usize>,
     /// Read registers that reading clears, too
     #[arg(long)]
     pub(crate) clearing: bool,

@@ -17,7 +17,7 @@ use linerate_trial::search::goal::{BadGoal, Goal};
 use linerate_trial::tool::Tool;
 
 use super::reporting::{ReportFile, report_file};
-use super::{CasesArgs, OutputArgs, TableArgs, endpoint, name_and_value, whole_number};
+use super::{CasesArgs, OutputArgs, TableArgs, endpoint, name_and_value, one_or_more, some_time, whole_number};
 use crate::complete;
 use crate::measure::middle::GivenPorts;
 use crate::measure::route::GivenAddress;
@@ -114,7 +114,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) reset: Option<String>,
     /// How long each trial of a stage is [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) stage_time: Option<Duration>,
     /// What has to be found, like "ndr >= 900M" or "pdr <= 1G"; status 1 if it is not. May be repeated
     #[arg(long, value_name = "EXPECTATION", value_parser = search_expectation)]
@@ -206,7 +206,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ORDER", value_parser = order())]
     pub(crate) order: Option<RoundOrder>,
     /// The order that this seed gives: a dry run prints its seed, and records have theirs (trial.order_seed)
-    #[arg(long, value_name = "N", value_parser = whole_number, conflicts_with = "order")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub(crate) seed: Option<u32>,
     /// Measure everything twice in each round, as two sides that must be alike: compare doubts what they contradict
     #[arg(long)]
@@ -275,7 +275,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) one_off: bool,
     /// Tests at the same time
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = one_or_more)]
     pub(crate) max_tests: usize,
     /// The most that a test may ask for, all its streams together: 100M, 1G
     #[arg(long, value_name = "RATE", value_parser = bits_per_second)]
@@ -284,7 +284,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) max_records: u64,
     /// The longest that a test may ask for
-    #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration, default_value = "1h")]
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1h")]
     pub(crate) max_time: Duration,
     /// Also send datagrams to iperf2 clients (-u with -R, -d, -r, --full-duplex), at this rate at most: 10M, 1G
     ///

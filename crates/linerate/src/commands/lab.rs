@@ -71,7 +71,8 @@ fn list() -> Result<()> {
             "runs".to_owned()
         } else {
             let lacks = board.lacks(&folders.cache);
-            let agent = || find(board.runs(), &agents).err().map(|_| "its agent is not here; see docs/boards.md".to_owned());
+            let agent =
+                || find(board.runs(), &agents).err().map(|_| "its agent is not here; see docs/boards.md".to_owned());
             lacks.or_else(agent).unwrap_or_else(|| "ready".to_owned())
         };
         [board.name.to_owned(), board.driver.to_owned(), board.about.to_owned(), state]

@@ -151,7 +151,10 @@ fn named(record: &Record) -> String {
 fn why_none(record: &Record, end: Option<Party>) -> String {
     use linerate_trial::doubt::DoubtKind;
     if let Some(end) = end.filter(|_| !profiled(record).is_empty()) {
-        return format!("the record {} has no profile of the {end}; leave --end out to see those that it has", record.id);
+        return format!(
+            "the record {} has no profile of the {end}; leave --end out to see those that it has",
+            record.id
+        );
     }
     let why = record.doubts.iter().find(|doubt| doubt.kind() == DoubtKind::ProfileReduced);
     match why {

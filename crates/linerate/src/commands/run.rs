@@ -364,6 +364,9 @@ const MAX_REPEATS: u32 = 30;
 /// order.
 fn seed(arguments: &RunArgs, plan: &Plan, changes: &Changes) -> Result<Option<u32>> {
     let is_random = match arguments.order {
+        Some(order) if arguments.seed.is_some() && order != RoundOrder::Random => {
+            bail!("--seed is for the order by chance; leave --seed out, or --order")
+        }
         _ if arguments.seed.is_some() => return Ok(arguments.seed),
         Some(order) => order == RoundOrder::Random,
         None => plan.is_random(changes)?,

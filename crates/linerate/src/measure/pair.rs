@@ -209,7 +209,8 @@ impl Pair {
     pub(crate) fn interface(&self, end: End, route: Route) -> Option<&str> {
         let address = route[end];
         let (addresses, both) = (&self.reach[end].addresses, [route.target, route.host]);
-        let has_both = |end: End| both.iter().all(|wanted| self.reach[end].addresses.iter().any(|one| one.address == *wanted));
+        let has_both =
+            |end: End| both.iter().all(|wanted| self.reach[end].addresses.iter().any(|one| one.address == *wanted));
         // What is for an address of its own, a machine takes the shortest way.
         if End::BOTH.into_iter().all(has_both) {
             return addresses.iter().find(|one| one.address.is_loopback()).map(|one| one.interface.as_str());

@@ -261,6 +261,19 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
             target.address, target.prefix_len, target.interface, host.address, host.prefix_len, host.interface
         ));
     }
+    // Without the one that is down they would share one.
+    let would = |t: &&Address| host.addresses.iter().any(|h| same_subnet(t, h) && h.address != t.address);
+    let apart = |t: &&Address| !(t.up && t.loopback) && version(&t.address);
+    if let Some(near) = target.addresses.iter().filter(apart).find(would).filter(|_| !down.is_empty()) {
+        return Err(format!(
+            "the {name} subnet that target and host share, {}/{}, is on a link that is down: the target has {}, the host has {}; {}",
+            near.address,
+            near.prefix_len,
+            list(&target.addresses),
+            list(&host.addresses),
+            down.join(", ")
+        ));
+    }
     let next = if down.is_empty() {
         "give both ends addresses in one subnet, or say which to use with --target-address and --host-address"
             .to_owned()

@@ -518,7 +518,8 @@ pub(super) fn wait_for_link(pair: &Pair, route: Route) -> Result<(), TrialError>
                 break;
             }
             if Instant::now() >= deadline {
-                let missing = if has_carrier { format!("its address {}", route[end]) } else { "its carrier".to_owned() };
+                let missing =
+                    if has_carrier { format!("its address {}", route[end]) } else { "its carrier".to_owned() };
                 return Err(TrialError::Refused(format!(
                     "the {end}'s interface {interface} did not get {missing} back within {} s after the settings were \
                      changed; choose values that both ends of the cable can have",

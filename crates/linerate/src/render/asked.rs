@@ -34,7 +34,7 @@ impl Asked<'_> {
 
 /// What stands over the lines. Times are of all that came back since the beginning.
 pub(crate) fn heading() -> String {
-    row(["time", "came back/s", "p50 us", "p99 us", "max us", "sent", "lost"].map(str::to_owned))
+    row(["time", "came back/s", "p50 µs", "p99 µs", "max µs", "sent", "lost"].map(str::to_owned))
 }
 
 /// A span for people.
@@ -94,7 +94,7 @@ mod tests {
         let before = AskCounts::default();
         let span = Asked { elapsed, length: elapsed, now: &counts, before: &before, is_total: true };
         insta::assert_snapshot!(format!("{}{}", heading(), line(&span)), @r"
-            time   came back/s    p50 us    p99 us      max us            sent      lost
+            time   came back/s    p50 µs    p99 µs      max µs            sent      lost
            total       200,000      2.61      2.61        40.2       1,000,003         3
         ");
         assert!(heading().len() <= 81);

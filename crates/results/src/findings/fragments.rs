@@ -37,7 +37,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let missing = Missing::of(case).filter(|missing| missing.loss.ratio >= ALL)?;
     let answered = |step: &&crate::examination::Step| {
-        let is_udp = matches!(step.probe, Probe::Transport { transport: Protocol::Udp, asker } if asker == case.sender.end);
+        let is_udp =
+            matches!(step.probe, Probe::Transport { transport: Protocol::Udp, asker } if asker == case.sender.end);
         is_udp && matches!(step.came, StepResult::Passed(Passed::Answered { .. }))
     };
     case.record.examination.as_ref()?.steps.iter().find(answered)?;
@@ -50,14 +51,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         case.noun(),
         (message + 8).div_ceil(each)
     );
-    let finding =
-        RULE.finds(case, None, Sureness::Likely, 1.0, sentence)
-            .because(format!("{} of them were lost", percent(missing.loss.ratio)))
-            .because(format!("the {}'s link takes packets of {mtu} bytes", case.sender.end))
-            .because("datagrams in whole packets were answered right after".to_owned())
-            .because_of(missing.evidence(case))
-            .wrong_if("It is wrong if as many are lost where each fits into a packet.")
-            .explains(&["lossy-path", "unaccounted", "bottleneck", "dead-flows"]);
+    let finding = RULE
+        .finds(case, None, Sureness::Likely, 1.0, sentence)
+        .because(format!("{} of them were lost", percent(missing.loss.ratio)))
+        .because(format!("the {}'s link takes packets of {mtu} bytes", case.sender.end))
+        .because("datagrams in whole packets were answered right after".to_owned())
+        .because_of(missing.evidence(case))
+        .wrong_if("It is wrong if as many are lost where each fits into a packet.")
+        .explains(&["lossy-path", "unaccounted", "bottleneck", "dead-flows"]);
     Some(match case.record.workload {
         Workload::UdpStream => finding.attempt("message_size", (mtu - headers).to_string(), "loss"),
         _ => finding,

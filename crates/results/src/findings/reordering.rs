@@ -43,14 +43,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         let of_those = percent(share);
         // A segment is counted while an earlier one is missing: one that is late makes many of them.
         let clause = match case.is(Workload::TcpStream) {
-            true => format!("{late} segments, {of_those} of those that arrived, came while an earlier one was on its way"),
+            true => {
+                format!("{late} segments, {of_those} of those that arrived, came while an earlier one was on its way")
+            }
             false => format!("{late} datagrams, {of_those} of those that arrived, came after one with a higher number"),
         };
-        return Some(
-            RULE.finds(case, None, Sureness::Likely, 0.9, sentence)
-                .because(clause)
-                .wrong_if("It is wrong if the receiver spreads one flow over several CPUs or queues: then it overtakes there."),
-        );
+        return Some(RULE.finds(case, None, Sureness::Likely, 0.9, sentence).because(clause).wrong_if(
+            "It is wrong if the receiver spreads one flow over several CPUs or queues: then it overtakes there.",
+        ));
     }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;

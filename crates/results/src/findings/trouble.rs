@@ -85,7 +85,12 @@ pub fn limit(record: &Record) -> Option<String> {
         Some(format!("{of}{}, {} of the time", line.clause(), percent(line.share)))
     };
     let clauses: Vec<String> = [Direction::Tx, Direction::Rx].into_iter().filter_map(clause).collect();
-    let what = if record.workload.is_stream() { "What limited" } else { "Where most of the time went" };
+    let what = match record.workload {
+        // What is sent and does not arrive in time, another may limit.
+        Workload::UdpStream | Workload::Frames => "What limited the sender",
+        Workload::TcpStream => "What limited",
+        Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr => "Where most of the time went",
+    };
     (!clauses.is_empty()).then(|| format!("{what}: {}.", clauses.join("; ")))
 }
 

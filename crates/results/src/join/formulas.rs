@@ -619,7 +619,8 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
         let values = summaries.iter().map(|one| of(one)).collect::<Option<Vec<f64>>>()?;
         mean(&values)
     };
-    let alike = |of: fn(&TcpSummary) -> Option<bool>| of(first).filter(|_| summaries.iter().all(|one| of(one) == of(first)));
+    let alike =
+        |of: fn(&TcpSummary) -> Option<bool>| of(first).filter(|_| summaries.iter().all(|one| of(one) == of(first)));
     Some(TcpSummary {
         retransmissions: summaries.iter().map(|one| one.retransmissions).total(),
         min_rtt_s: summaries.iter().filter_map(|one| one.min_rtt_s).reduce(f64::min),

@@ -358,6 +358,27 @@ impl Kind<OfferedLoad> for Load {
     }
 }
 
+/// What a line carries.
+pub(crate) struct BitRate;
+
+impl Kind<OfferedLoad> for BitRate {
+    fn allowed(&self) -> String {
+        "bits per second like 1G".to_owned()
+    }
+
+    fn read(&self, text: &str) -> Option<OfferedLoad> {
+        Load.read(text).filter(|rate| matches!(rate, OfferedLoad::BitsPerSecond(_)))
+    }
+
+    fn write(&self, value: &OfferedLoad) -> Option<String> {
+        Load.write(value)
+    }
+
+    fn scale(&self, first: &str) -> Option<Scale> {
+        self.read(first).and_then(|_| Load.scale(first))
+    }
+}
+
 /// A name that the kernel knows.
 pub(crate) struct Name {
     pub(crate) like: &'static str,

@@ -232,7 +232,11 @@ impl Evidence {
         };
         if echo.answered > 0 {
             let median_s = echo.median_ns.map(|ns| ns as f64 / 1e9);
-            return StepResult::Passed(Passed::Answered { answered: echo.answered.into(), lost: lost_of(echo), median_s });
+            return StepResult::Passed(Passed::Answered {
+                answered: echo.answered.into(),
+                lost: lost_of(echo),
+                median_s,
+            });
         }
         if self.ways[answerer].as_ref().is_some_and(|way| way.ignores_echo == Some(true)) {
             return StepResult::Unknown(Unknown::EchoIgnored { end: answerer });

@@ -48,7 +48,8 @@ impl Search {
     }
 
     pub(super) fn learn(&mut self, report: &ProbeReport, heard: &WitnessReport) {
-        let arrived = |octets: u32| heard.datagrams.iter().find(|(one, _)| *one == octets).map_or(0, |(_, count)| *count);
+        let arrived =
+            |octets: u32| heard.datagrams.iter().find(|(one, _)| *one == octets).map_or(0, |(_, count)| *count);
         let is_witnessed = arrived(self.passes) > self.came_before || report.sizes.iter().any(|one| one.too_large);
         for one in &report.sizes {
             if one.octets > self.passes && arrived(one.octets) > 0 {
