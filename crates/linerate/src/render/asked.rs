@@ -97,7 +97,7 @@ mod tests {
             time   came back/s    p50 µs    p99 µs      max µs            sent      lost
            total       200,000      2.61      2.61        40.2       1,000,003         3
         ");
-        assert!(heading().len() <= 81);
+        assert!(heading().chars().count() <= 81);
         let object: serde_json::Value = serde_json::from_str(&json(&span)).unwrap();
         assert_eq!(
             (&object["returned"], &object["lost"], &object["total"]),
