@@ -15,9 +15,11 @@ use linerate_machine::end::Party;
 use linerate_machine::setting::{self, SETTINGS};
 use linerate_results::figure::METRICS;
 use linerate_results::findings::RULES;
+use linerate_results::search::stages::Stage;
 use linerate_results::select::LAST;
 use linerate_results::store::Store;
 use linerate_trial::options::{self, OPTIONS, REPEAT};
+use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
@@ -195,6 +197,21 @@ pub(crate) fn metrics(word: &OsStr) -> Vec<CompletionCandidate> {
 /// Findings by their names.
 pub(crate) fn findings(word: &OsStr) -> Vec<CompletionCandidate> {
     that_begin(word, RULES.iter().map(|rule| rule.name))
+}
+
+/// Goals of a search that have a name.
+pub(crate) fn goals(word: &OsStr) -> Vec<CompletionCandidate> {
+    that_begin(word, Goal::PRESETS.map(|(name, _)| name))
+}
+
+/// Stages of a search.
+pub(crate) fn stages(word: &OsStr) -> Vec<CompletionCandidate> {
+    that_begin(word, Stage::ALL.map(Stage::name))
+}
+
+/// Machines of the model.
+pub(crate) fn modelled(word: &OsStr) -> Vec<CompletionCandidate> {
+    that_begin(word, linerate_model::machine::Machine::names())
 }
 
 /// Workloads.

@@ -165,7 +165,7 @@ impl DoubleArgs {
 pub(crate) enum LabArgs {
     /// The boards there are, which run, and what the others lack
     List,
-    /// Start a board and stay with it; Ctrl-C or `linerate lab down` ends it
+    /// Start a board and stay with it; Ctrl-C ends it, and of a board `linerate lab down`, too
     ///
     /// Kernel and BusyBox come from Debian's packages, by this machine's own package sources: they are downloaded
     /// once, kept in the XDG cache folder, and never installed. Needs QEMU. As board:NAME the board can be measured

@@ -79,7 +79,7 @@ pub(crate) struct SearchArgs {
     /// trial of 60 s. tst009: nothing lost in half of 120 s of such trials. Parts: loss, the part that may be lost; trial, a
     /// trial's time; sum, the time of trials that decides a load [default: one trial]; exceed, the part of that time in which
     /// more may be lost [default: half]; width, how near the two bounds shall be [default: 0.5 %].
-    #[arg(long, value_name = "GOAL", value_parser = goal)]
+    #[arg(long, value_name = "GOAL", value_parser = goal, add = ArgValueCompleter::new(complete::goals))]
     pub(crate) goal: Vec<Goal>,
     /// The highest load in each direction, in bits of payload (of frames: all of them, FCS counted) or packets per second: 900M,
     /// 10kpps [default: what the slower link carries]
@@ -107,7 +107,7 @@ pub(crate) struct SearchArgs {
     /// latency: the time from request to response beside the stream, at 10, 50, 90 and 100 % of what was found. loss-rate: what is
     /// lost from the highest load down by tenths, until nothing is lost twice. back-to-back: the longest burst at the highest
     /// load of which nothing is lost. recovery: how long after an overload something is still lost. windows: TCP with windows below, at and above the bandwidth-delay product (RFC 6349).
-    #[arg(long, value_name = "STAGE", value_parser = linerate_plan::stage)]
+    #[arg(long, value_name = "STAGE", value_parser = linerate_plan::stage, add = ArgValueCompleter::new(complete::stages))]
     pub(crate) stage: Vec<Stage>,
     /// Run this command on this machine (sh -c) in mid-trial, at what was found, and say for how long nothing passed: the device is
     /// reset by it, like 'ssh root@board reboot'. With --stage-time long enough for it to come back

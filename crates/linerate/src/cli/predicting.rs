@@ -24,7 +24,7 @@ pub(crate) struct PredictArgs {
     pub(crate) table: Option<String>,
     /// The machine: one that comes along (any, nitrogen6x, atstk1000, atngw100, ml405, ap135), or a file; without records, bounds
     /// only
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::modelled))]
     pub(crate) machine: Option<String>,
     /// Records of the change: how did the prediction do?
     #[arg(long, value_name = "SELECTION", requires = "records", add = ArgValueCompleter::new(complete::selections))]
