@@ -188,6 +188,7 @@ impl<'a> Service<'a> {
         let limits = self.limits();
         let permit = limits.memory.take(TestDemand {
             server: self.server.tool,
+            peer: peer.ip(),
             most: limits.tests,
             memory: memory_of(spec),
             proven: control.is_some() || !spec.workload.is_udp(),
@@ -296,7 +297,7 @@ pub struct ServerTest<'a> {
 }
 
 impl ServerTest<'_> {
-    /// Whether the test is to end: with the server, or because it transfers nothing and another has come.
+    /// Whether the test is to end: with the server, or because another has come to which it gives way.
     pub fn is_over(&self) -> bool {
         self.service.is_over() || self.permit.is_evicted()
     }
