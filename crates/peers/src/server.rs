@@ -157,6 +157,11 @@ impl<'a> Service<'a> {
         &self.server.limits
     }
 
+    /// Whether servers of this tool listen on this port: this one, or usually.
+    pub fn is_port_of_server(self, port: u16) -> bool {
+        port == self.server.tool.row().port || self.server.port().is_ok_and(|own| own == port)
+    }
+
     /// Whether a client that shows this token may have a test.
     pub fn admits(self, token: Option<&str>) -> bool {
         self.server.admits.as_ref().is_none_or(|admits| token.is_some_and(admits))
