@@ -3,7 +3,8 @@
 //!
 //! The lease is an abstract Unix socket (unix(7)): its name belongs to one network namespace, which is what test
 //! traffic shares too, and vanishes with the process, however that ends. Who holds it answers every connection with
-//! a line that says so. Agents of one controller share the lease: both ends of a trial may be on one machine.
+//! a line that says so. Agents of one controller share the lease: both ends of a trial may be on one machine. What makes two of
+//! them one controller's is its random name, so nobody is told more of it than a digest: anybody may ask who measures.
 //!
 //! Any user can bind any name, so a holder counts only if it is root's or this user's, as the kernel tells
 //! (SO_PEERCRED). There are several names: where a stranger has one the next is taken, and whoever asks looks at all.
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::line::LineReader;
 use crate::message::Holder;
+use crate::noise::digest;
 
 /// The right to measure. Dropping it gives it back.
 #[derive(Debug)]
@@ -65,6 +67,7 @@ const NAME: &str = "linerate-lease";
 /// What the holder answers.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
+    /// With the digest of its name for agents.
     holder: Holder,
     since_s: u64,
 }
@@ -98,13 +101,14 @@ impl Lease {
         // The owner of a process's folder is its effective user (proc(5)).
         let user = fs::metadata("/proc/self")?.uid();
         let names: Vec<String> = (0..NAMES).map(|at| name_at(name, at)).collect();
+        let told = Holder { controller: digest(&holder.controller), ..holder.clone() };
         let free_but = |mine: Option<&String>| {
             let mut free = None;
             for name in names.iter().filter(|name| Some(*name) != mine) {
                 match find(name, user, connect)? {
                     Found::Free => free = free.or(Some(name.clone())),
                     Found::Stranger => {}
-                    Found::Holder(Answer { holder: other, since_s }) if other.controller != holder.controller => {
+                    Found::Holder(Answer { holder: other, since_s }) if other.controller != told.controller => {
                         return Err(LeaseError::Busy { holder: other, since_s });
                     }
                     Found::Holder(_) => {}
@@ -125,12 +129,12 @@ impl Lease {
             };
             // A stranger may have left another name to another controller meanwhile: of two, one at least sees the other.
             free_but(Some(&free))?;
-            return Lease::hold(free, holder, listener);
+            return Lease::hold(free, told, listener);
         }
         Err(LeaseError::Silent { name: name.to_owned() })
     }
 
-    /// Who measures on this machine, and for how many seconds; `None`: nobody.
+    /// Who measures on this machine, with the digest of its name for agents, and for how many seconds; `None`: nobody.
     pub fn holder(connect: Connect) -> io::Result<Option<(Holder, u64)>> {
         let user = fs::metadata("/proc/self")?.uid();
         for at in 0..NAMES {
@@ -141,11 +145,11 @@ impl Lease {
         Ok(None)
     }
 
-    fn hold(name: String, holder: &Holder, listener: UnixListener) -> Result<Lease, LeaseError> {
+    fn hold(name: String, told: Holder, listener: UnixListener) -> Result<Lease, LeaseError> {
         let released = Arc::new(AtomicBool::new(false));
-        let (flag, holder) = (Arc::clone(&released), holder.clone());
+        let flag = Arc::clone(&released);
         let since = Instant::now();
-        let answer = move || answer_all(&listener, &holder, since, &flag);
+        let answer = move || answer_all(&listener, &told, since, &flag);
         let thread = crate::start_thread("linerate-lease", answer)?;
         Ok(Lease { name, released, thread: Some(thread) })
     }
@@ -258,6 +262,16 @@ mod tests {
         assert!(take(&name, "b").is_err());
         drop(lease);
         let _next = take(&name, "b").expect("the lease was given back");
+    }
+
+    #[test]
+    fn what_is_told_of_a_holder_is_no_right_to_its_lease() {
+        let name = name("told");
+        let _lease = take(&name, "a").unwrap();
+        let user = fs::metadata("/proc/self").unwrap().uid();
+        let Found::Holder(Answer { holder, .. }) = find(&name, user, CONNECT).unwrap() else { panic!("it is held") };
+        assert_eq!((holder.controller == "a", holder.name.as_str()), (false, "user of a"));
+        assert!(matches!(take(&name, &holder.controller), Err(LeaseError::Busy { .. })));
     }
 
     #[test]
