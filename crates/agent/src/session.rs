@@ -151,6 +151,7 @@ impl Session {
             Request::Lease { holder } => {
                 let lease = Lease::take(&holder, local::connect).map_err(|error| match error {
                     LeaseError::Busy { .. } => Refusal(RefusalKind::Busy, error.to_string()),
+                    LeaseError::TooLong { .. } => Refusal(RefusalKind::BadRequest, error.to_string()),
                     other => failed(other),
                 })?;
                 // Under the lease, so that whoever is refused for another's keeps nobody out.

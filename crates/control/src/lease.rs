@@ -56,6 +56,16 @@ pub enum LeaseError {
         /// The name of the abstract socket.
         name: String,
     },
+    /// The others who ask could not be told a holder like this.
+    #[error("the holder's {what} has {len} bytes, and at most {most} are allowed; take a shorter one")]
+    TooLong {
+        /// Which of its texts.
+        what: &'static str,
+        /// Its length.
+        len: usize,
+        /// The longest.
+        most: usize,
+    },
     /// The system said no.
     #[error("the machine's lease cannot be had: {0}; try again")]
     Io(#[from] io::Error),
@@ -63,6 +73,12 @@ pub enum LeaseError {
 
 /// The name of a machine's lease.
 const NAME: &str = "linerate-lease";
+
+/// The longest texts of a holder. An answer fits the buffer of a socket, and the line of whoever asks ([`LONGEST_ANSWER`]).
+const LONGEST_CONTROLLER: usize = 200;
+const LONGEST_NAME: usize = 1000;
+const LONGEST_BENCH: usize = 200;
+const LONGEST_ANSWER: usize = 64 * 1024;
 
 /// What the holder answers.
 #[derive(Debug, Serialize, Deserialize)]
@@ -98,6 +114,15 @@ impl Lease {
 
     /// Takes the lease of another name; for tests.
     pub fn take_named(name: &str, holder: &Holder, connect: Connect) -> Result<Lease, LeaseError> {
+        let bench = holder.fence.as_ref().map_or("", |fence| &fence.bench);
+        let texts = [
+            ("controller", holder.controller.as_str(), LONGEST_CONTROLLER),
+            ("name", &holder.name, LONGEST_NAME),
+            ("bench", bench, LONGEST_BENCH),
+        ];
+        if let Some((what, text, most)) = texts.into_iter().find(|(_, text, most)| text.len() > *most) {
+            return Err(LeaseError::TooLong { what, len: text.len(), most });
+        }
         // The owner of a process's folder is its effective user (proc(5)).
         let user = fs::metadata("/proc/self")?.uid();
         let names: Vec<String> = (0..NAMES).map(|at| name_at(name, at)).collect();
@@ -224,7 +249,7 @@ fn answer_all(listener: &UnixListener, holder: &Holder, since: Instant, released
 
 fn ask(stream: UnixStream) -> Option<Answer> {
     stream.set_read_timeout(Some(ANSWER_TIME)).ok()?;
-    let line = LineReader::new(stream, 64 * 1024).next_line().ok()??;
+    let line = LineReader::new(stream, LONGEST_ANSWER).next_line().ok()??;
     serde_json::from_str(&line).ok()
 }
 
@@ -272,6 +297,23 @@ mod tests {
         let Found::Holder(Answer { holder, .. }) = find(&name, user, CONNECT).unwrap() else { panic!("it is held") };
         assert_eq!((holder.controller == "a", holder.name.as_str()), (false, "user of a"));
         assert!(matches!(take(&name, &holder.controller), Err(LeaseError::Busy { .. })));
+    }
+
+    #[test]
+    fn a_holder_that_others_could_not_be_told_is_none() {
+        let some = name("long");
+        // Of those that are allowed, one whose answer is the longest: each of these is six bytes in JSON.
+        let longest = Holder { controller: "x".repeat(200), name: "\u{1}".repeat(1000), fence: None };
+        let lease = Lease::take_named(&some, &longest, CONNECT).unwrap();
+        let error = take(&some, "b").unwrap_err();
+        assert!(matches!(&error, LeaseError::Busy { holder, .. } if holder.name == longest.name), "{error}");
+        drop(lease);
+        let controller = Holder { controller: "x".repeat(201), ..longest.clone() };
+        let named = Holder { name: "x".repeat(1001), ..longest };
+        for (holder, what) in [(controller, "controller has 201 bytes"), (named, "name has 1001 bytes")] {
+            let error = Lease::take_named(&some, &holder, CONNECT).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
     }
 
     #[test]

@@ -12,7 +12,9 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{AgentLine, Hello, Holder, PROTOCOL, Prepare, Request, RequestLine, Secret};
+use linerate_control::message::{
+    AgentLine, Hello, Holder, PROTOCOL, Prepare, RefusalKind, Request, RequestLine, Secret,
+};
 use linerate_lab::{HOST_IPV4, TARGET_IPV4};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::spec::{Spec, Workload};
@@ -244,6 +246,17 @@ fn nobody_can_point_an_agent_at_a_stranger() {
     let (count, octets) = echo.join().unwrap();
     assert!((2..=16).contains(&count), "a hello after 50 ms, 100 ms, and at last each 400 ms for 5 s: {count}");
     assert!(octets <= count * 40, "hellos are small: {octets} octets in {count}");
+}
+
+#[test]
+fn a_holder_that_others_could_not_be_told_gets_no_lease() {
+    let Some(bench) = Bench::new("holder") else { return };
+    let mut agent = ByHand::start(&bench, &bench.lab().host_netns());
+    let holder = Holder { controller: "x".repeat(200_000), name: "a test".to_owned(), fence: None };
+    let AgentLine::Refusal { kind, message, .. } = agent.ask(1, Request::Lease { holder }) else {
+        panic!("it has the lease")
+    };
+    assert_eq!((kind, message.contains("200000 bytes")), (RefusalKind::BadRequest, true), "{message}");
 }
 
 /// `linerate run udp-stream` to a machine behind this sshd.
