@@ -34,7 +34,7 @@ use linerate_trial::spec::Workload;
 use crate::foreign;
 use crate::probe::Probing;
 use crate::profile::Profiling;
-use crate::refusal::{Refusal, failed, out_of_order};
+use crate::refusal::{Refusal, check_of_one_machine, failed, out_of_order};
 use crate::registers::{self, DeviceMemory};
 use crate::screens;
 use crate::settings::{Commands, SettingsOf};
@@ -352,6 +352,7 @@ impl Session {
         mac: Option<MacAddress>,
         outlet: &Outbox,
     ) -> Result<Reply, Refusal> {
+        check_of_one_machine(peer)?;
         if matches!(self.trial, TrialState::Foreign(_)) {
             // The tool's own protocol opens the flows, and data may come at once.
             return Ok(Reply::Done);
