@@ -11,7 +11,7 @@ use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, check_of_one_machine};
 
 /// A test that can be carried out.
 pub(crate) struct Test {
@@ -32,6 +32,7 @@ impl Test {
         unanswered: Option<u64>,
     ) -> Result<Test, Refusal> {
         let refuse = |sentence| Refusal(RefusalKind::BadRequest, sentence);
+        check_of_one_machine(foreign.server.ip())?;
         can(&foreign, &spec).map_err(refuse)?;
         if let Some(asked) = &mut foreign.unanswered {
             let most = unanswered.ok_or_else(|| {

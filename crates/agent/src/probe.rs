@@ -9,7 +9,7 @@ use linerate_control::message::{ProbeOrder, RefusalKind, Reply, Secret};
 use linerate_host::probe::{MOST_SIZES, Order, Witness, probe};
 use linerate_host::traffic::refused_by_system;
 
-use crate::refusal::{Refusal, failed, out_of_order};
+use crate::refusal::{Refusal, check_of_one_machine, failed, out_of_order};
 
 /// Between two orders: each is some twenty packets, or forty of several sizes to an address that has answered.
 const APART: Duration = Duration::from_millis(100);
@@ -32,6 +32,7 @@ impl Probing {
         interface: Option<&str>,
         secret: Secret,
     ) -> Result<Reply, Refusal> {
+        check_of_one_machine(peer)?;
         self.witness = None;
         let witness = Witness::open(local, peer, interface, secret.0, WITNESS_TIME)
             .map_err(|error| failed(refused_by_system(&error)))?;
@@ -41,10 +42,7 @@ impl Probing {
     }
 
     pub(crate) fn probe(&mut self, order: &ProbeOrder) -> Result<Reply, Refusal> {
-        if order.peer.is_multicast() || order.peer.is_unspecified() || order.peer == IpAddr::from([255; 4]) {
-            let sentence = format!("{} is no address of one machine; probe another one", order.peer);
-            return Err(Refusal(RefusalKind::BadRequest, sentence));
-        }
+        check_of_one_machine(order.peer)?;
         if order.sizes.len() > MOST_SIZES {
             let sentence = format!("at most {MOST_SIZES} sizes are tried at once; ask for fewer");
             return Err(Refusal(RefusalKind::BadRequest, sentence));

@@ -34,7 +34,7 @@ use linerate_trial::spec::Workload;
 use crate::foreign;
 use crate::probe::Probing;
 use crate::profile::Profiling;
-use crate::refusal::{Refusal, failed, out_of_order};
+use crate::refusal::{Refusal, check_of_one_machine, failed, out_of_order};
 use crate::registers::{self, DeviceMemory};
 use crate::screens;
 use crate::settings::{Commands, SettingsOf};
@@ -151,6 +151,7 @@ impl Session {
             Request::Lease { holder } => {
                 let lease = Lease::take(&holder, local::connect).map_err(|error| match error {
                     LeaseError::Busy { .. } => Refusal(RefusalKind::Busy, error.to_string()),
+                    LeaseError::TooLong { .. } => Refusal(RefusalKind::BadRequest, error.to_string()),
                     other => failed(other),
                 })?;
                 // Under the lease, so that whoever is refused for another's keeps nobody out.
@@ -351,6 +352,7 @@ impl Session {
         mac: Option<MacAddress>,
         outlet: &Outbox,
     ) -> Result<Reply, Refusal> {
+        check_of_one_machine(peer)?;
         if matches!(self.trial, TrialState::Foreign(_)) {
             // The tool's own protocol opens the flows, and data may come at once.
             return Ok(Reply::Done);

@@ -3,7 +3,8 @@
 //!
 //! The lease is an abstract Unix socket (unix(7)): its name belongs to one network namespace, which is what test
 //! traffic shares too, and vanishes with the process, however that ends. Who holds it answers every connection with
-//! a line that says so. Agents of one controller share the lease: both ends of a trial may be on one machine.
+//! a line that says so. Agents of one controller share the lease: both ends of a trial may be on one machine. What makes two of
+//! them one controller's is its random name, so nobody is told more of it than a digest: anybody may ask who measures.
 //!
 //! Any user can bind any name, so a holder counts only if it is root's or this user's, as the kernel tells
 //! (SO_PEERCRED). There are several names: where a stranger has one the next is taken, and whoever asks looks at all.
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::line::LineReader;
 use crate::message::Holder;
+use crate::noise::digest;
 
 /// The right to measure. Dropping it gives it back.
 #[derive(Debug)]
@@ -54,6 +56,16 @@ pub enum LeaseError {
         /// The name of the abstract socket.
         name: String,
     },
+    /// The others who ask could not be told a holder like this.
+    #[error("the holder's {what} has {len} bytes, and at most {most} are allowed; take a shorter one")]
+    TooLong {
+        /// Which of its texts.
+        what: &'static str,
+        /// Its length.
+        len: usize,
+        /// The longest.
+        most: usize,
+    },
     /// The system said no.
     #[error("the machine's lease cannot be had: {0}; try again")]
     Io(#[from] io::Error),
@@ -62,9 +74,16 @@ pub enum LeaseError {
 /// The name of a machine's lease.
 const NAME: &str = "linerate-lease";
 
+/// The longest texts of a holder. An answer fits the buffer of a socket, and the line of whoever asks ([`LONGEST_ANSWER`]).
+const LONGEST_CONTROLLER: usize = 200;
+const LONGEST_NAME: usize = 1000;
+const LONGEST_BENCH: usize = 200;
+const LONGEST_ANSWER: usize = 64 * 1024;
+
 /// What the holder answers.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
+    /// With the digest of its name for agents.
     holder: Holder,
     since_s: u64,
 }
@@ -95,16 +114,26 @@ impl Lease {
 
     /// Takes the lease of another name; for tests.
     pub fn take_named(name: &str, holder: &Holder, connect: Connect) -> Result<Lease, LeaseError> {
+        let bench = holder.fence.as_ref().map_or("", |fence| &fence.bench);
+        let texts = [
+            ("controller", holder.controller.as_str(), LONGEST_CONTROLLER),
+            ("name", &holder.name, LONGEST_NAME),
+            ("bench", bench, LONGEST_BENCH),
+        ];
+        if let Some((what, text, most)) = texts.into_iter().find(|(_, text, most)| text.len() > *most) {
+            return Err(LeaseError::TooLong { what, len: text.len(), most });
+        }
         // The owner of a process's folder is its effective user (proc(5)).
         let user = fs::metadata("/proc/self")?.uid();
         let names: Vec<String> = (0..NAMES).map(|at| name_at(name, at)).collect();
+        let told = Holder { controller: digest(&holder.controller), ..holder.clone() };
         let free_but = |mine: Option<&String>| {
             let mut free = None;
             for name in names.iter().filter(|name| Some(*name) != mine) {
                 match find(name, user, connect)? {
                     Found::Free => free = free.or(Some(name.clone())),
                     Found::Stranger => {}
-                    Found::Holder(Answer { holder: other, since_s }) if other.controller != holder.controller => {
+                    Found::Holder(Answer { holder: other, since_s }) if other.controller != told.controller => {
                         return Err(LeaseError::Busy { holder: other, since_s });
                     }
                     Found::Holder(_) => {}
@@ -125,12 +154,12 @@ impl Lease {
             };
             // A stranger may have left another name to another controller meanwhile: of two, one at least sees the other.
             free_but(Some(&free))?;
-            return Lease::hold(free, holder, listener);
+            return Lease::hold(free, told, listener);
         }
         Err(LeaseError::Silent { name: name.to_owned() })
     }
 
-    /// Who measures on this machine, and for how many seconds; `None`: nobody.
+    /// Who measures on this machine, with the digest of its name for agents, and for how many seconds; `None`: nobody.
     pub fn holder(connect: Connect) -> io::Result<Option<(Holder, u64)>> {
         let user = fs::metadata("/proc/self")?.uid();
         for at in 0..NAMES {
@@ -141,11 +170,11 @@ impl Lease {
         Ok(None)
     }
 
-    fn hold(name: String, holder: &Holder, listener: UnixListener) -> Result<Lease, LeaseError> {
+    fn hold(name: String, told: Holder, listener: UnixListener) -> Result<Lease, LeaseError> {
         let released = Arc::new(AtomicBool::new(false));
-        let (flag, holder) = (Arc::clone(&released), holder.clone());
+        let flag = Arc::clone(&released);
         let since = Instant::now();
-        let answer = move || answer_all(&listener, &holder, since, &flag);
+        let answer = move || answer_all(&listener, &told, since, &flag);
         let thread = crate::start_thread("linerate-lease", answer)?;
         Ok(Lease { name, released, thread: Some(thread) })
     }
@@ -220,7 +249,7 @@ fn answer_all(listener: &UnixListener, holder: &Holder, since: Instant, released
 
 fn ask(stream: UnixStream) -> Option<Answer> {
     stream.set_read_timeout(Some(ANSWER_TIME)).ok()?;
-    let line = LineReader::new(stream, 64 * 1024).next_line().ok()??;
+    let line = LineReader::new(stream, LONGEST_ANSWER).next_line().ok()??;
     serde_json::from_str(&line).ok()
 }
 
@@ -258,6 +287,33 @@ mod tests {
         assert!(take(&name, "b").is_err());
         drop(lease);
         let _next = take(&name, "b").expect("the lease was given back");
+    }
+
+    #[test]
+    fn what_is_told_of_a_holder_is_no_right_to_its_lease() {
+        let name = name("told");
+        let _lease = take(&name, "a").unwrap();
+        let user = fs::metadata("/proc/self").unwrap().uid();
+        let Found::Holder(Answer { holder, .. }) = find(&name, user, CONNECT).unwrap() else { panic!("it is held") };
+        assert_eq!((holder.controller == "a", holder.name.as_str()), (false, "user of a"));
+        assert!(matches!(take(&name, &holder.controller), Err(LeaseError::Busy { .. })));
+    }
+
+    #[test]
+    fn a_holder_that_others_could_not_be_told_is_none() {
+        let some = name("long");
+        // Of those that are allowed, one whose answer is the longest: each of these is six bytes in JSON.
+        let longest = Holder { controller: "x".repeat(200), name: "\u{1}".repeat(1000), fence: None };
+        let lease = Lease::take_named(&some, &longest, CONNECT).unwrap();
+        let error = take(&some, "b").unwrap_err();
+        assert!(matches!(&error, LeaseError::Busy { holder, .. } if holder.name == longest.name), "{error}");
+        drop(lease);
+        let controller = Holder { controller: "x".repeat(201), ..longest.clone() };
+        let named = Holder { name: "x".repeat(1001), ..longest };
+        for (holder, what) in [(controller, "controller has 201 bytes"), (named, "name has 1001 bytes")] {
+            let error = Lease::take_named(&some, &holder, CONNECT).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
     }
 
     #[test]

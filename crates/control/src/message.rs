@@ -313,7 +313,8 @@ impl Request {
 /// Who measures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// A random name; agents on one machine grant the lease to one controller at a time by it.
+    /// A random name; agents on one machine grant the lease to one controller at a time by it. It is the right to the lease, so
+    /// others are told its digest.
     pub controller: String,
     /// For people: user, machine and process.
     pub name: String,

@@ -133,7 +133,21 @@ impl fmt::Debug for Psk {
 /// Fills these with random octets; gives them as hexadecimal digits too.
 pub fn draw(octets: &mut [u8]) -> Result<String, PskError> {
     getrandom::fill(octets).map_err(|error| PskError::Random(error.to_string()))?;
-    Ok(octets.iter().map(|octet| format!("{octet:02x}")).collect())
+    Ok(hexadecimal(octets))
+}
+
+/// What may be told of a secret, and proves to whoever has it that this is of the same one: BLAKE2s, as hexadecimal digits. The
+/// handshake has that function, so it costs an agent nothing.
+pub fn digest(secret: &str) -> String {
+    let mut hash = Suite.resolve_hash(&HashChoice::Blake2s).expect("the suite has this function");
+    let mut octets = [0; 32];
+    hash.input(secret.as_bytes());
+    hash.result(&mut octets);
+    hexadecimal(&octets)
+}
+
+fn hexadecimal(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// Why two machines did not agree; each sentence ends in what to try.

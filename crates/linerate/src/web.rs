@@ -16,6 +16,7 @@ mod counters;
 mod gate;
 mod head;
 mod page;
+mod places;
 mod reply;
 mod runs;
 mod server;

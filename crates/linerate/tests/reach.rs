@@ -12,10 +12,13 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{AgentLine, Hello, Holder, PROTOCOL, Prepare, Request, RequestLine, Secret};
+use linerate_control::message::{
+    AgentLine, Foreign, Hello, Holder, PROTOCOL, Prepare, RefusalKind, Request, RequestLine, Secret,
+};
 use linerate_lab::{HOST_IPV4, TARGET_IPV4};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::tool::Tool;
 use machines::sshd::{Helper, Sshd};
 use machines::{Bench, Ran, Running, signal};
 
@@ -224,8 +227,8 @@ fn nobody_can_point_an_agent_at_a_stranger() {
     let mut spec = Spec { direction: Direction::Rx, ..Spec::new(Workload::UdpStream) };
     spec.set("duration", "1s").unwrap();
     let local: IpAddr = HOST_IPV4.into();
-    let prepare = Prepare {
-        spec,
+    let prepare = || Prepare {
+        spec: spec.clone(),
         end: End::Host,
         hello: Secret([1; 16]),
         answer: Secret([2; 16]),
@@ -236,7 +239,24 @@ fn nobody_can_point_an_agent_at_a_stranger() {
         stop_at_loss: None,
         silent_s: None,
     };
-    assert!(matches!(agent.ask(2, Request::Prepare(Box::new(prepare))), AgentLine::Reply { .. }));
+    assert!(matches!(agent.ask(2, Request::Prepare(Box::new(prepare()))), AgentLine::Reply { .. }));
+    let group: IpAddr = [224, 0, 0, 1].into();
+    let foreign = Foreign {
+        tool: Tool::Iperf3,
+        server: SocketAddr::new(group, 5201),
+        interface: None,
+        unanswered: None,
+        tokens: Vec::new(),
+    };
+    for request in [
+        Request::Connect { peer: group, ports: vec![(0, port)], mac: None },
+        Request::Witness { local, peer: group, interface: None, secret: Secret([1; 16]) },
+        Request::Prepare(Box::new(Prepare { foreign: Some(foreign), ..prepare() })),
+    ] {
+        let AgentLine::Refusal { kind, message, .. } = agent.ask(5, request) else { panic!("it sends to a group") };
+        assert_eq!((kind, message.contains("no address of one machine")), (RefusalKind::BadRequest, true), "{message}");
+    }
+    assert!(matches!(agent.ask(6, Request::Prepare(Box::new(prepare()))), AgentLine::Reply { .. }));
     let connect = Request::Connect { peer: TARGET_IPV4.into(), ports: vec![(0, port)], mac: None };
     let AgentLine::Refusal { message, .. } = agent.ask(3, connect) else { panic!("it sends to a stranger") };
     assert!(message.contains("was not opened within 5 s") || message.contains("no test traffic"), "{message}");
@@ -244,6 +264,17 @@ fn nobody_can_point_an_agent_at_a_stranger() {
     let (count, octets) = echo.join().unwrap();
     assert!((2..=16).contains(&count), "a hello after 50 ms, 100 ms, and at last each 400 ms for 5 s: {count}");
     assert!(octets <= count * 40, "hellos are small: {octets} octets in {count}");
+}
+
+#[test]
+fn a_holder_that_others_could_not_be_told_gets_no_lease() {
+    let Some(bench) = Bench::new("holder") else { return };
+    let mut agent = ByHand::start(&bench, &bench.lab().host_netns());
+    let holder = Holder { controller: "x".repeat(200_000), name: "a test".to_owned(), fence: None };
+    let AgentLine::Refusal { kind, message, .. } = agent.ask(1, Request::Lease { holder }) else {
+        panic!("it has the lease")
+    };
+    assert_eq!((kind, message.contains("200000 bytes")), (RefusalKind::BadRequest, true), "{message}");
 }
 
 /// `linerate run udp-stream` to a machine behind this sshd.

@@ -159,6 +159,29 @@ fn records_of_a_run_are_bounded_and_serving_goes_on() {
 }
 
 #[test]
+fn a_store_that_keeps_nothing_ends_nothing() {
+    let mut serving = Serving::start("ttcp", &["--bind", "127.0.0.1"]);
+    serving.says();
+    let test = || serving.ttcp([127, 0, 0, 1], 50_000);
+    let record = || serving.printed.recv_timeout(Duration::from_secs(20)).expect("a record");
+    test();
+    record();
+    let other = rusqlite::Connection::open(&serving.store).unwrap();
+    other.execute_batch("ALTER TABLE records RENAME TO elsewhere").unwrap();
+    test();
+    let said = serving.says();
+    assert!(said.contains("a test has no record: ") && said.contains("every 5 s"), "{said}");
+    test();
+    assert!(serving.said.recv_timeout(Duration::from_secs(1)).is_err(), "said once");
+    other.execute_batch("ALTER TABLE elsewhere RENAME TO records").unwrap();
+    thread::sleep(Duration::from_secs(5));
+    test();
+    record();
+    assert_eq!(serving.printed.try_iter().count(), 0);
+    assert!(!serving.has_ended());
+}
+
+#[test]
 fn what_is_no_address_is_said() {
     let output = Command::new(LINERATE).args(["serve", "ttcp", "--allow", "board"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -157,6 +157,11 @@ impl<'a> Service<'a> {
         &self.server.limits
     }
 
+    /// Whether servers of this tool listen on this port: this one, or usually.
+    pub fn is_port_of_server(self, port: u16) -> bool {
+        port == self.server.tool.row().port || self.server.port().is_ok_and(|own| own == port)
+    }
+
     /// Whether a client that shows this token may have a test.
     pub fn admits(self, token: Option<&str>) -> bool {
         self.server.admits.as_ref().is_none_or(|admits| token.is_some_and(admits))
@@ -188,6 +193,7 @@ impl<'a> Service<'a> {
         let limits = self.limits();
         let permit = limits.memory.take(TestDemand {
             server: self.server.tool,
+            peer: peer.ip(),
             most: limits.tests,
             memory: memory_of(spec),
             proven: control.is_some() || !spec.workload.is_udp(),
@@ -296,7 +302,7 @@ pub struct ServerTest<'a> {
 }
 
 impl ServerTest<'_> {
-    /// Whether the test is to end: with the server, or because it transfers nothing and another has come.
+    /// Whether the test is to end: with the server, or because another has come to which it gives way.
     pub fn is_over(&self) -> bool {
         self.service.is_over() || self.permit.is_evicted()
     }

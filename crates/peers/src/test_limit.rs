@@ -2,13 +2,17 @@
 //! Knows no protocol.
 //!
 //! A test that transfers nothing takes no place of those that do, and where there are too many of them, the one that is idle
-//! longest gives way: a client that opens half a test, or goes silent in the midst of one, keeps nobody out.
+//! longest gives way: a client that opens half a test, or goes silent in the midst of one, keeps nobody out. Of those that
+//! transfer, the slowest of the address that has the most gives way to who has less: a client that trickles keeps out its own
+//! address at the most.
 
-use std::net::{Shutdown, TcpStream};
+use std::collections::HashMap;
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::Progress;
+use linerate_trial::admission::party;
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use linerate_trial::tool::Tool;
@@ -51,10 +55,13 @@ struct Inside {
 struct Running {
     number: u64,
     server: Tool,
+    /// Whose tests count together.
+    party: IpAddr,
     memory: u64,
     /// Whether its client has an address that answered, or transferred something.
     proven: bool,
     bytes: u64,
+    began: Instant,
     active: Instant,
     over: bool,
     evicted: bool,
@@ -65,6 +72,10 @@ impl Running {
     /// Whether it counts among those that may transfer.
     fn transfers(&self) -> bool {
         self.bytes > 0 && !self.is_idle()
+    }
+
+    fn bytes_per_s(&self) -> f64 {
+        self.bytes as f64 / self.began.elapsed().as_secs_f64()
     }
 
     /// Whether it has had its time to transfer something, or something more.
@@ -78,6 +89,8 @@ impl Running {
 pub struct TestDemand<'a> {
     /// The server's tool: each has places of its own.
     pub server: Tool,
+    /// Where the client is.
+    pub peer: IpAddr,
     /// How many may transfer at once.
     pub most: usize,
     /// Bytes of memory.
@@ -107,7 +120,7 @@ impl MemoryBudget {
         MemoryBudget(Arc::new(Shared { most: bytes, inside: Mutex::default(), left: Condvar::new() }))
     }
 
-    /// A place and memory, if there are some or an idle test has them.
+    /// A place and memory, if there are some, or a test has them that gives way.
     pub fn take(&self, wanted: TestDemand<'_>) -> Option<TestPermit> {
         let until = Instant::now() + LEAVING_TIME;
         let control = wanted.control.and_then(|control| control.try_clone().ok());
@@ -126,9 +139,11 @@ impl MemoryBudget {
                 inside.tests.push(Running {
                     number,
                     server: wanted.server,
+                    party: party(wanted.peer),
                     memory: wanted.memory,
                     proven: wanted.proven,
                     bytes: 0,
+                    began: Instant::now(),
                     active: Instant::now(),
                     over: false,
                     evicted: false,
@@ -137,21 +152,16 @@ impl MemoryBudget {
                 return Some(TestPermit { budget: self.clone(), number });
             }
             let waiting = inside.waiting;
-            let counts = |test: &&mut Running| is_short || test.server == wanted.server;
-            let mut others: Vec<&mut Running> = inside.tests.iter_mut().filter(counts).collect();
+            let counts = |test: &&Running| is_short || test.server == wanted.server;
+            let mut others: Vec<&Running> = inside.tests.iter().filter(counts).collect();
             // Those that give way already are for those that wait already.
             if others.iter().filter(|test| test.evicted).count() <= waiting {
-                // Of those that transfer, only who may be forged gives way, and only to who cannot be.
-                let is_forged = |test: &Running| wanted.proven && !test.proven;
                 others.retain(|test| !test.evicted);
-                others.retain(|test| is_forged(test) || (!is_full && test.is_idle()));
-                match others.into_iter().min_by_key(|test| (!test.over, test.active)) {
-                    Some(idle) => {
-                        idle.evicted = true;
-                        if let Some(control) = &idle.control {
-                            let _ = control.shutdown(Shutdown::Both);
-                        }
-                    }
+                let crowding = if is_full { Some(Crowding::Tests) } else { is_short.then_some(Crowding::Memory) };
+                let gives_way = idle_of(&others, &wanted, is_full)
+                    .or_else(|| crowding.and_then(|crowding| crowding.slowest_of(&others, &wanted)));
+                match gives_way.map(|test| test.number) {
+                    Some(number) => inside.evict(number),
                     // Those that transfer go on, for nobody knows how long.
                     None if is_full => return None,
                     None => {}
@@ -173,8 +183,54 @@ impl MemoryBudget {
     }
 }
 
+impl Inside {
+    fn evict(&mut self, number: u64) {
+        let Some(test) = self.tests.iter_mut().find(|test| test.number == number) else { return };
+        test.evicted = true;
+        if let Some(control) = &test.control {
+            let _ = control.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Of these tests the one that is idle longest. Where too many transfer, only who may be forged gives way, and only to who
+/// cannot be.
+fn idle_of<'a>(tests: &[&'a Running], wanted: &TestDemand<'_>, is_full: bool) -> Option<&'a Running> {
+    let is_forged = |test: &Running| wanted.proven && !test.proven;
+    let idle = tests.iter().copied().filter(|test| is_forged(test) || (!is_full && test.is_idle()));
+    idle.min_by_key(|test| (!test.over, test.active))
+}
+
+/// Of what tests that transfer have too much.
+#[derive(Clone, Copy)]
+enum Crowding {
+    Tests,
+    Memory,
+}
+
+impl Crowding {
+    /// The slowest test of the party that has the most, if that is more than the newcomer's has with the one it wants: a place
+    /// goes from who has many to who has few, and never back. Who may be forged has nobody's.
+    fn slowest_of<'a>(self, tests: &[&'a Running], wanted: &TestDemand<'_>) -> Option<&'a Running> {
+        let weight = |memory| match self {
+            Crowding::Tests => 1,
+            Crowding::Memory => memory,
+        };
+        let moving = || tests.iter().copied().filter(|test| test.transfers());
+        let mut parties: HashMap<IpAddr, u64> = HashMap::new();
+        for test in moving() {
+            *parties.entry(test.party).or_default() += weight(test.memory);
+        }
+        let own = parties.get(&party(wanted.peer)).copied().unwrap_or_default();
+        let (crowded, most) = parties.into_iter().max_by_key(|(_, holds)| *holds)?;
+        let may = wanted.proven && most > own.saturating_add(weight(wanted.memory));
+        let slowest = moving().filter(|test| test.party == crowded);
+        slowest.min_by(|one, other| one.bytes_per_s().total_cmp(&other.bytes_per_s())).filter(|_| may)
+    }
+}
+
 impl TestPermit {
-    /// Whether the test is to end, because it transfers nothing and another has come.
+    /// Whether the test is to end, because another has come to which it gives way.
     pub fn is_evicted(&self) -> bool {
         self.with(|test| test.evicted)
     }
@@ -245,7 +301,7 @@ mod tests {
     use super::*;
 
     fn wanted(server: Tool, most: usize, memory: u64) -> TestDemand<'static> {
-        TestDemand { server, most, memory, proven: true, control: None }
+        TestDemand { server, peer: [192, 0, 2, 1].into(), most, memory, proven: true, control: None }
     }
 
     fn progress(sent: u64, received: u64) -> Progress {
@@ -326,6 +382,26 @@ mod tests {
         assert!(budget.inside().tests[0].proven, "it is no forgery");
         stream.set_over();
         assert!(budget.take(forged).is_some(), "it is over");
+    }
+
+    #[test]
+    fn the_slowest_of_who_has_the_most_gives_way_to_who_has_less() {
+        let budget = MemoryBudget::new(100);
+        let from = |last, memory| TestDemand { peer: [192, 0, 2, last].into(), ..wanted(Tool::Iperf3, 3, memory) };
+        let [fast, slow] = [0, 1].map(|_| transferring(&budget, from(1, 30)));
+        fast.progress()(progress(0, 1 << 20));
+        let other = transferring(&budget, from(2, 20));
+        assert!(budget.take(from(1, 0)).is_none(), "who has the most has no more");
+        assert!(budget.take(from(2, 0)).is_none(), "nor who would have as many");
+        assert!(budget.take(TestDemand { proven: false, ..from(3, 0) }).is_none(), "nor who may be forged");
+        let third = take_from(slow, &budget, from(3, 20)).expect("a place");
+        third.progress()(progress(0, 1000));
+        assert!(budget.take(from(4, 0)).is_none(), "each has one");
+        assert!(!fast.is_evicted() && !other.is_evicted());
+        // The same of memory, also for another server.
+        let large = transferring(&budget, TestDemand { server: Tool::Nuttcp, ..from(1, 30) });
+        let wanted = TestDemand { server: Tool::Netperf, ..from(4, 30) };
+        assert!(take_from(large, &budget, wanted).is_some(), "memory");
     }
 
     #[test]

@@ -143,6 +143,31 @@ fn half_open_tests_give_way_to_whole_ones() {
 }
 
 #[test]
+fn trickling_tests_keep_no_other_address_out() {
+    let limits = Limits { tests: 4, ..Limits::default() };
+    let served = with_server(Tool::Ttcp, limits, |at| {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut stream = connect([127, 0, 0, 2], at).unwrap();
+                    // Until it has to give way.
+                    while !over.load(Ordering::Relaxed) && stream.write_all(&[b'x'; 5000]).is_ok() {
+                        thread::sleep(Duration::from_millis(50));
+                    }
+                });
+            }
+            thread::sleep(Duration::from_secs(1));
+            let honest = (0..3).map(|_| honest(Tool::Ttcp, Workload::TcpStream, at)).collect::<Result<Vec<_>, _>>();
+            over.store(true, Ordering::Relaxed);
+            honest.unwrap();
+        });
+    });
+    let from = |last| served.iter().filter(|one| one.peer.ip() == IpAddr::from([127, 0, 0, last])).count();
+    assert_eq!((from(1), from(2)), (3, 4));
+}
+
+#[test]
 fn one_datagram_is_no_test() {
     for tool in [Tool::Ttcp, Tool::Iperf2] {
         let served = with_server(tool, Limits::default(), |at| {

@@ -118,6 +118,23 @@ fn nothing_is_answered_without_a_permission_nor_beyond_it() {
 }
 
 #[test]
+fn two_reflectors_do_not_answer_each_other() {
+    let (answered, served, refused) = with_reflector(limits(100_000_000), |at| {
+        let from = |port| {
+            let socket = UdpSocket::bind(("127.0.0.2", port)).ok()?;
+            socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            socket.send_to(&[7; 100], at).unwrap();
+            Some(socket.recv(&mut [0; 2048]).is_ok())
+        };
+        // Only root may have the last.
+        [from(at.port()), from(0), from(862)]
+    });
+    assert_eq!((&answered[..2], answered[2] == Some(true)), (&[Some(false), Some(true)][..], false));
+    assert_eq!(served.len(), 1);
+    assert!(refused.iter().any(|what| what.contains("from a reflector's port")), "{refused:?}");
+}
+
+#[test]
 fn what_cannot_be_asked_is_a_sentence() {
     let check = |change: fn(&mut Spec), contains: &str| {
         let mut spec = requests();

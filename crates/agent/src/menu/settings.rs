@@ -1,8 +1,10 @@
 //! The menus of settings: what each is, and a new value for it.
 //! Knows no setting; a journal and a watchdog hold what was, as for a controller.
 
-use linerate_control::Lease;
+use std::fmt::Display;
+
 use linerate_control::message::Holder;
+use linerate_control::{Lease, noise};
 use linerate_host::sys::local;
 use linerate_machine::change::{Change, Changed, PutBack, Reading};
 use linerate_machine::setting::{self, SettingInfo};
@@ -99,7 +101,8 @@ fn told(changed: &Changed) -> String {
 }
 
 fn lease() -> Result<Lease, String> {
+    let unchanged = |error: &dyn Display| format!("Nothing is changed: {error}.");
+    let controller = noise::draw(&mut [0; 16]).map_err(|error| unchanged(&error))?;
     let name = format!("the menu at this machine (process {})", std::process::id());
-    let holder = Holder { controller: name.clone(), name, fence: None };
-    Lease::take(&holder, local::connect).map_err(|error| format!("Nothing is changed: {error}."))
+    Lease::take(&Holder { controller, name, fence: None }, local::connect).map_err(|error| unchanged(&error))
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use linerate_host::environment;
 use linerate_host::sys::machine::raise_open_files;
 use linerate_host::sys::memory::return_large_buffers;
@@ -24,7 +24,7 @@ use linerate_peers::served_test::ServedTest;
 use linerate_peers::server::{Admits, Server};
 use linerate_results::join::{self, Conducted, Label, Route};
 use linerate_results::record::{Record, TrialPlace};
-use linerate_results::store::{Campaign, Store};
+use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::spec::{Ip, Spec};
 use linerate_trial::tool::Tool;
 
@@ -38,6 +38,8 @@ use crate::render;
 
 /// The plan's name in the records of served tests.
 const PLAN: &str = "serve";
+/// How long no record is tried after one that could not be kept: a store that another process has locked takes seconds to say so.
+const KEEP_AGAIN: Duration = Duration::from_secs(5);
 /// Time between two lines about clients that were refused.
 const REFUSALS_PERIOD: Duration = Duration::from_secs(1);
 
@@ -104,6 +106,7 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         campaign: None,
         tests: 0,
         allowance: Allowance::new(arguments.max_records, Instant::now()),
+        failed_at: None,
     });
     let failure = Mutex::new(None);
     let over = || {
@@ -117,6 +120,9 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
             return refused.into_iter().for_each(|refused| refused.tell(served.peer, &what));
         }
         let mut desk = lock(&desk);
+        if desk.failed_at.is_some_and(|at| at.elapsed() < KEEP_AGAIN) {
+            return;
+        }
         match desk.allowance.take(Instant::now()) {
             Allowed::Yes => {}
             Allowed::No { said } if said || shared.quiet => return,
@@ -129,7 +135,15 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
                 let summary = render::summary::summary(std::slice::from_ref(&record));
                 super::show(&format!("{sentence}: {}\n{summary}", record.id), false);
             }
-            Err(error) => *lock(&failure) = Some(error),
+            Err(error) if arguments.one_off => *lock(&failure) = Some(error),
+            // Once, until a record is kept again.
+            Err(error) if desk.failed_at.replace(Instant::now()).is_none() => say(format_args!(
+                "linerate: a test has no record: {}. Tests are served without one until the store can be written, which is \
+                 tried again every {} s",
+                not_kept(&error),
+                KEEP_AGAIN.as_secs()
+            )),
+            Err(_) => {}
         }
     };
     let served = thread::scope(|scope| {
@@ -139,10 +153,10 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
     // What was served is closed whatever happened.
     let closed = lock(&desk).close();
     if let Some(error) = lock(&failure).take() {
-        return Err(error);
+        bail!(not_kept(&error));
     }
     served?;
-    closed?;
+    closed.map_err(|error| anyhow!(not_kept(&error)))?;
     if arguments.one_off && lock(&desk).tests == 0 {
         bail!("interrupted before a client came");
     }
@@ -282,6 +296,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Why the store did not keep something. What was served cannot be carried on, as a campaign can.
+fn not_kept(error: &Error) -> String {
+    match error.downcast_ref() {
+        Some(StoreError::DiskFull { path, .. }) => {
+            format!("the disk of the store {} is full; make room", path.display())
+        }
+        _ => error.to_string(),
+    }
+}
+
 fn sentence(served: &ServedTest) -> String {
     let version = served.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
     let Spec { workload, direction, .. } = served.spec;
@@ -307,6 +331,8 @@ struct Desk {
     campaign: Option<String>,
     tests: u32,
     allowance: Allowance,
+    /// When a record could not be kept, if none was since.
+    failed_at: Option<Instant>,
 }
 
 impl Desk {
@@ -332,6 +358,7 @@ impl Desk {
         };
         let record = join::record(label, conducted(served));
         self.store.insert(&record)?;
+        self.failed_at = None;
         Ok(record)
     }
 
@@ -382,6 +409,12 @@ fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_asks_for_room_and_nothing_else() {
+        let said = not_kept(&StoreError::DiskFull { path: "x".into(), kept: 2 }.into());
+        assert_eq!(said, "the disk of the store x is full; make room");
+    }
 
     #[test]
     fn records_of_a_run_are_bounded_in_number_and_in_time() {

@@ -8,6 +8,7 @@ use hyper::header;
 use super::asked::reads_openmetrics;
 use super::gate::{Gate, Passed};
 use super::head::{head_of, one};
+use super::places::Place;
 use super::reply::Reply;
 use super::sessions::ScraperToken;
 use crate::render::metrics::Families;
@@ -24,7 +25,7 @@ impl Counters {
         Counters { gate: Gate::new(Vec::new()), scraper, told: Box::new(told) }
     }
 
-    pub(super) fn answered(&self, request: &Request<Incoming>) -> Reply {
+    pub(super) fn answered(&self, request: &Request<Incoming>, place: &Place) -> Reply {
         let head = head_of(request, &|token| self.scraper.is(token), false);
         match self.gate.passes(&head) {
             Err((status, sentence)) => Reply::said(status, sentence),
@@ -32,6 +33,7 @@ impl Counters {
             Ok(_) if head.method == "POST" => Reply::said(405, "This address is for GET."),
             Ok(Passed::Unknown) => Reply::said(401, "This needs the scraper's token: Authorization: Bearer TOKEN."),
             Ok(Passed::Known) => {
+                place.set_known();
                 let accept = one(request.headers(), &header::ACCEPT);
                 Reply::scraped((self.told)(), reads_openmetrics(accept))
             }

@@ -4,13 +4,12 @@
 use std::convert::Infallible;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
@@ -33,14 +32,13 @@ use super::asked::Asked;
 use super::counters::Counters;
 use super::gate::Passed;
 use super::head::{head_of, one};
+use super::places::{Place, Places};
 use super::reply::{Reply, kind};
 use super::tls::Tls;
 use super::turns::{EACH, RETRY_AFTER, Turns};
 use super::{Lab, assets, views};
 use crate::interrupt;
 
-/// So many connections at once; one more is closed unheard.
-const CONNECTIONS: usize = 64;
 /// So long a head may take, and a connection may be silent between two requests.
 const HEAD_TIME: Duration = Duration::from_secs(15);
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -180,7 +178,7 @@ impl Served {
                 cookie: String::new(),
                 tls: None,
                 turns: Turns::new(),
-                open: AtomicUsize::new(0),
+                places: Places::new(),
             });
             runtime.block_on(first(accept(&entrance, &door), async { drop(ended.await) }));
             runtime.shutdown_timeout(END);
@@ -211,8 +209,7 @@ struct Entrance {
     cookie: String,
     tls: Option<Tls>,
     turns: Turns,
-    /// So many are open.
-    open: AtomicUsize,
+    places: Places,
 }
 
 async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
@@ -226,7 +223,7 @@ async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
         Door::Unix(..) => None,
     };
     let (site, turns) = (Site::Lab(Arc::clone(lab)), Turns::new());
-    let entrance = Arc::new(Entrance { site, cookie, tls, turns, open: AtomicUsize::new(0) });
+    let entrance = Arc::new(Entrance { site, cookie, tls, turns, places: Places::new() });
     let ended = std::future::poll_fn(|context| {
         // One that came before somebody listened here is told by nobody again.
         let came = interrupt::requested() || ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
@@ -244,7 +241,7 @@ async fn accept(entrance: &Arc<Entrance>, door: &Door) -> Result<()> {
                 match listener.accept().await {
                     Ok((stream, peer)) => {
                         let _ = stream.set_nodelay(true);
-                        begin(entrance, stream, peer.ip().to_string());
+                        begin(entrance, stream, Some(peer.ip()));
                     }
                     // There are no descriptors left; some connection will end.
                     Err(_) => sleep(Duration::from_millis(100)).await,
@@ -255,7 +252,7 @@ async fn accept(entrance: &Arc<Entrance>, door: &Door) -> Result<()> {
             let listener = tokio::net::UnixListener::from_std(listener.try_clone()?)?;
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => begin(entrance, stream, "the socket".to_owned()),
+                    Ok((stream, _)) => begin(entrance, stream, None),
                     Err(_) => sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -274,44 +271,41 @@ async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>)
     .await
 }
 
-/// One of the connections that are open.
-struct Place(Arc<Entrance>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn begin<S>(entrance: &Arc<Entrance>, stream: S, peer: String)
+/// Converses with who came from an address, or by the socket, until it goes or has to give way.
+fn begin<S>(entrance: &Arc<Entrance>, stream: S, from: Option<IpAddr>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let place = Place(Arc::clone(entrance));
-    if entrance.open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-        return;
-    }
+    let (entrance, place) = (Arc::clone(entrance), Arc::new(entrance.places.admit(from)));
+    let peer = from.map_or("the socket".to_owned(), |from| from.to_string());
     tokio::spawn(async move {
-        let entrance = Arc::clone(&place.0);
-        match &entrance.tls {
-            None => converse(&entrance, stream, peer).await,
-            Some(tls) => {
-                if let Ok(Ok(stream)) = timeout(HEAD_TIME, tls.accept(stream)).await {
-                    converse(&entrance, stream, peer).await;
-                }
-            }
-        }
+        first(greet(&entrance, stream, peer, &place), place.closed()).await;
     });
 }
 
+/// What stands before a conversation: a handshake, where there is a certificate.
+async fn greet<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<Place>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match &entrance.tls {
+        None => converse(entrance, stream, peer, place).await,
+        Some(tls) => {
+            if let Ok(Ok(stream)) = timeout(HEAD_TIME, tls.accept(stream)).await {
+                converse(entrance, stream, peer, place).await;
+            }
+        }
+    }
+}
+
 /// Answers one browser until it goes, or for as long as a connection lives.
-async fn converse<S>(entrance: &Arc<Entrance>, stream: S, peer: String)
+async fn converse<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<Place>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let answer = service_fn(move |request| {
-        let (entrance, peer) = (Arc::clone(entrance), peer.clone());
-        async move { Ok::<_, Infallible>(response(answered(&entrance, peer, request).await)) }
+        let (entrance, peer, place) = (Arc::clone(entrance), peer.clone(), Arc::clone(place));
+        async move { Ok::<_, Infallible>(response(answered(&entrance, &place, peer, request).await)) }
     });
     let io = Patient { io: TokioIo::new(stream), stall: Box::pin(sleep(STALL)), is_stalled: false };
     let mut connection = std::pin::pin!(
@@ -384,13 +378,13 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
     }
 }
 
-async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>) -> Reply {
+async fn answered(entrance: &Entrance, place: &Place, peer: String, request: Request<Incoming>) -> Reply {
     let Entrance { site, cookie, tls, turns, .. } = entrance;
     #[cfg_attr(not(feature = "nats"), expect(clippy::infallible_destructuring_match))]
     let lab = match site {
         Site::Lab(lab) => lab,
         #[cfg(feature = "nats")]
-        Site::Counters(counters) => return counters.answered(&request),
+        Site::Counters(counters) => return counters.answered(&request, place),
     };
     let headers = request.headers();
     let given = cookie_of(headers, cookie).map(str::to_owned);
@@ -403,6 +397,9 @@ async fn answered(entrance: &Entrance, peer: String, request: Request<Incoming>)
         Ok(passed) => passed,
         Err((status, sentence)) => return Reply::said(status, sentence),
     };
+    if passed == Passed::Known {
+        place.set_known();
+    }
     let is_secure = tls.is_some() || head.origin.is_some_and(|origin| origin.starts_with("https:"));
     let is_post = request.method() == Method::POST;
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());

@@ -53,8 +53,9 @@ fn with_a_certificate_what_passes_is_encrypted() {
     // At every address of this machine: others reach it.
     let server = Server::start_at(&bench, "0.0.0.0:0", &options);
     let host = format!("{NAME}:{}", server.port);
-    // Who says nothing keeps nobody out.
-    let silent = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    // Who says nothing keeps nobody out, however many there are.
+    let connect = |_| std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let silent: Vec<_> = (0..64).map(connect).collect();
     let ask = |more: &[&str], method: &str, path: &str, fields: &str, body: &str| {
         let length = body.len();
         let request = format!(

@@ -55,6 +55,10 @@ impl Serve for Server {
             _ if octets.len() < ANSWER_LEN => FirstDatagram::Nothing,
             None => FirstDatagram::Refused("sent test packets, which --allow-unproven-udp answers: they may be forged"),
             Some(_) if !is_near(peer.ip()) => FirstDatagram::Refused("sent test packets from beyond a router"),
+            // One forged datagram would have two reflectors answer each other.
+            Some(_) if service.is_port_of_server(peer.port()) => {
+                FirstDatagram::Refused("sent test packets from a reflector's port")
+            }
             Some(_) => FirstDatagram::Begins,
         }
     }

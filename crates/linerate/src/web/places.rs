@@ -1,0 +1,111 @@
+//! Places for connections: so many of strangers, and so many of those who have shown the token or a cookie of this server.
+//! Knows neither; whoever reads a request says what it showed.
+//!
+//! Nobody who comes is refused: where all places of strangers are taken, one of them is closed ([`linerate_trial::admission`]).
+//! A connection that has shown what a stranger has not gives its place back, and nobody who comes closes it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use linerate_trial::admission::Admission;
+use tokio::sync::Notify;
+
+/// So many of each kind at once.
+pub(super) const PLACES: usize = 64;
+
+/// What all connections share; clones are the same.
+#[derive(Clone)]
+pub(super) struct Places(Arc<Mutex<Taken>>);
+
+struct Taken {
+    strangers: Admission<Arc<Notify>>,
+    known: usize,
+}
+
+/// One connection's, free again when the value goes.
+pub(super) struct Place {
+    places: Places,
+    holds: Mutex<Holds>,
+    closed: Arc<Notify>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// Its number among strangers.
+    Stranger(u64),
+    Known,
+}
+
+impl Places {
+    pub(super) fn new() -> Places {
+        // Behind a proxy all come from one address: its share is the whole.
+        Places(Arc::new(Mutex::new(Taken { strangers: Admission::new(PLACES, PLACES), known: 0 })))
+    }
+
+    /// A stranger's place, for which another's connection may be closed. `None`: it comes by a socket, which has no address.
+    pub(super) fn admit(&self, from: Option<IpAddr>) -> Place {
+        let closed = Arc::new(Notify::new());
+        let from = from.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let (number, gives_way) = lock(&self.0).strangers.admit(from, Arc::clone(&closed));
+        if let Some(other) = gives_way {
+            other.notify_one();
+        }
+        Place { places: self.clone(), holds: Mutex::new(Holds::Stranger(number)), closed }
+    }
+}
+
+impl Place {
+    /// It showed what no stranger has. Where as many have as there are places, it stays where it may give way.
+    pub(super) fn set_known(&self) {
+        let (mut taken, mut holds) = (lock(&self.places.0), lock(&self.holds));
+        if let Holds::Stranger(number) = *holds
+            && taken.known < PLACES
+        {
+            taken.strangers.leave(number);
+            taken.known += 1;
+            *holds = Holds::Known;
+        }
+    }
+
+    /// Comes to its end when the connection has to give way.
+    pub(super) async fn closed(&self) {
+        self.closed.notified().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (mut taken, holds) = (lock(&self.places.0), *lock(&self.holds));
+        match holds {
+            Holds::Stranger(number) => taken.strangers.leave(number),
+            Holds::Known => taken.known -= 1,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_showed_something_is_closed_for_nobody() {
+        let places = Places::new();
+        let known: Vec<Place> = (0..=PLACES).map(|_| places.admit(None)).collect();
+        known.iter().for_each(Place::set_known);
+        let count = || {
+            let taken = lock(&places.0);
+            (taken.known, taken.strangers.taken())
+        };
+        assert_eq!(count(), (PLACES, 1), "one more stays where it may give way");
+        let strangers: Vec<Place> = (0..PLACES).map(|_| places.admit(None)).collect();
+        assert_eq!(count(), (PLACES, PLACES));
+        drop(known);
+        assert_eq!(count(), (0, PLACES));
+        drop(strangers);
+        assert_eq!(count(), (0, 0));
+    }
+}
