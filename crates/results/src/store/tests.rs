@@ -353,6 +353,37 @@ fn what_is_no_store_is_left_alone() {
     assert!(said(&folder.0, readonly).to_string().contains("cannot be written"));
 }
 
+/// As by whoever hands a store on: the view of records never ends.
+#[test]
+fn no_view_stands_in_for_a_table() {
+    let folder = Folder::new("views");
+    let path = folder.0.join("records.db");
+    let record = sample::udp(0, Direction::Rx, 600, 400.0);
+    Store::open(&path).unwrap().insert(&record).unwrap();
+    let forge = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    // One beside the tables is nobody's business.
+    forge("CREATE VIEW mine AS SELECT id FROM records");
+    let store = Store::open_existing(&path).unwrap();
+    assert_eq!(store.record(&record.id).unwrap(), record);
+    let error = store.database.rows("SELECT id FROM mine", Vec::new(), |_| Ok(())).unwrap_err().to_string();
+    assert!(error.contains("access to view"), "{error}");
+    drop(store);
+    let views = ["records", "campaigns", "dictionary"].map(|name| {
+        format!(
+            "ALTER TABLE {name} RENAME TO other; CREATE VIEW {name} AS SELECT * FROM other,
+             (WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n) SELECT k FROM n)"
+        )
+    });
+    for view in views {
+        let whole = std::fs::read(&path).unwrap();
+        forge(&format!("DROP VIEW mine; {view}"));
+        check_refusal(&path, "not a linerate store");
+        assert!(matches!(Store::open_existing(&path), Err(StoreError::NotAStore(_))), "{view}");
+        std::fs::write(&path, whole).unwrap();
+    }
+    assert_eq!(Store::open_existing(&path).unwrap().record(&record.id).unwrap(), record);
+}
+
 #[test]
 fn a_full_disk_keeps_what_was_finished() {
     let folder = Folder::new("full");
