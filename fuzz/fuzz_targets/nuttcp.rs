@@ -13,6 +13,7 @@ use linerate_peers::nuttcp::line::{Request, Version, is_taken, parse_hello, read
 use linerate_peers::nuttcp::mapping::{remote_of, request_of, spec_of};
 use linerate_peers::nuttcp::report_writer::{Part, Writer};
 use linerate_peers::nuttcp::server_report::ServerReport;
+use linerate_peers::plausible;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{MAX_DATAGRAM, MAX_MESSAGE, MAX_STREAMS, Spec, Workload};
 use linerate_trial::tool::Tool;
@@ -87,7 +88,8 @@ fn report(kind: u8, data: &[u8]) {
         flow
     };
     let mut ours = Outcome::of_flows(End::Host, (0..spec.streams).map(flow).collect());
-    let Some(far) = remote_of(&spec, &mut ours, &told) else { return };
+    let Some(mut far) = remote_of(&spec, &mut ours, &told) else { return };
+    plausible::limit(&ours, &mut far);
     assert!(far.flows.len() <= usize::from(spec.streams));
     for (theirs, ours) in far.flows.iter().zip(&ours.flows) {
         if let Some(arrivals) = theirs.arrivals.as_ref().or(ours.arrivals.as_ref()) {

@@ -112,10 +112,11 @@ impl Client {
         let _ = writer.send(&hello);
 
         let (greeting_sent, greeting) = mpsc::sync_channel(1);
+        let (strange_sent, strange) = mpsc::sync_channel(1);
         let (go_sent, go) = mpsc::sync_channel::<Arc<Shared>>(1);
         let reading = move || {
             let mut lines = LineReader::new(reader, LONGEST_FROM_AGENT);
-            let _ = greeting_sent.send(read_hello(&mut lines));
+            let _ = greeting_sent.send(read_hello(&mut lines, &strange_sent));
             if let Ok(shared) = go.recv() {
                 shared.read(lines);
             }
@@ -141,13 +142,19 @@ impl Client {
                 Err(ControlError::Unreachable { machine: machine.clone(), why })
             }
             Err(_) if (options.interrupted)() => Err(ControlError::Interrupted),
-            Err(_) => Err(ControlError::Unreachable {
-                machine: machine.clone(),
-                why: format!(
-                    "it said nothing within {} s; see that what is started there is linerate-agent --stdio",
-                    patience.as_secs_f64()
-                ),
-            }),
+            Err(_) => {
+                let said = match strange.try_recv() {
+                    Ok(line) => format!("it said {line} and no first line of an agent's"),
+                    Err(_) => "it said nothing".to_owned(),
+                };
+                Err(ControlError::Unreachable {
+                    machine: machine.clone(),
+                    why: format!(
+                        "{said} within {} s; see that what is started there is linerate-agent --stdio",
+                        patience.as_secs_f64()
+                    ),
+                })
+            }
         };
         let hello = match greeted {
             Ok(mut hello) => {
@@ -462,8 +469,12 @@ enum Unknown {
 }
 
 /// The agent's first line. A login shell's greeting may come before it; what is no JSON object is passed over.
-/// `Err(None)`: the stream ended without a word.
-fn read_hello(lines: &mut LineReader<Box<dyn Read + Send>>) -> Result<Hello, Option<String>> {
+/// `Err(None)`: the stream ended without a word. The first line that is another goes to `strange` at once, quoted: nothing may
+/// follow it.
+fn read_hello(
+    lines: &mut LineReader<Box<dyn Read + Send>>,
+    strange: &SyncSender<String>,
+) -> Result<Hello, Option<String>> {
     const GREETING_LINES: usize = 100;
     let mut other = None;
     for _ in 0..GREETING_LINES {
@@ -475,10 +486,13 @@ fn read_hello(lines: &mut LineReader<Box<dyn Read + Send>>) -> Result<Hello, Opt
         if let Some(hello) = Hello::read(&line) {
             return Ok(hello);
         }
-        other.get_or_insert(line);
+        if other.is_none() {
+            let line = quoted(&line);
+            let _ = strange.try_send(line.clone());
+            other = Some(line);
+        }
     }
-    Err(other
-        .map(|line| format!("what answers there is no linerate agent, it said {}; check the endpoint", quoted(&line))))
+    Err(other.map(|line| format!("what answers there is no linerate agent, it said {line}; check the endpoint")))
 }
 
 /// The start of a line, fit for a sentence.

@@ -206,7 +206,15 @@ fn agents_that_cannot_be_talked_to_are_told_apart() {
     check(&error, &["cannot be reached", "status 3", "no such board"]);
 
     check(&connect("linerate-no-such-program --stdio", &quick()).unwrap_err(), &["status 127", "not found"]);
-    check(&connect(&format!("echo Welcome; {IDLE}"), &quick()).unwrap_err(), &["said nothing within 3 s"]);
+    check(
+        &connect(&format!("echo Welcome; {IDLE}"), &quick()).unwrap_err(),
+        &["it said \"Welcome\" and no first line of an agent's within 3 s; see that what"],
+    );
+    check(&connect(IDLE, &quick()).unwrap_err(), &["it said nothing within 3 s"]);
+    for first in [r#"{"linerate":2,"linerate":2,"program":"x"}"#, r#"{"linerate":-2,"program":"x"}"#] {
+        let error = connect(&format!("echo '{first}'; {IDLE}"), &quick()).unwrap_err();
+        check(&error, &[&format!("it said \"{}\" and no first line", first.escape_debug())]);
+    }
     check(&connect("echo Welcome; exec 1>&-; cat >/dev/null", &quick()).unwrap_err(), &["it said \"Welcome\""]);
     check(&connect("cat /dev/zero", &quick()).unwrap_err(), &["limit of 16777216 bytes"]);
     check(&connect(":", &quick()).unwrap_err(), &["its agent ended"]);

@@ -227,7 +227,7 @@ pub(crate) fn selections(word: &OsStr) -> Vec<CompletionCandidate> {
 
 fn selected(store: &Store, text: &str) -> Option<Vec<CompletionCandidate>> {
     let Some((name, levels)) = text.split_once(':') else {
-        let campaigns = store.campaigns(None, Some(CAMPAIGNS)).ok()?;
+        let (campaigns, _) = store.campaigns(None, Some(CAMPAIGNS)).ok()?;
         let ids: Vec<&str> = campaigns.iter().map(|one| one.campaign.id.as_str()).collect();
         let digits = store.digits_of_campaigns(&ids).ok()?;
         let mut all = vec![with_help(LAST, "the newest campaign"), with_help(format!("{LAST}~1"), "the one before")];

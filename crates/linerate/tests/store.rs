@@ -202,20 +202,46 @@ fn a_wall_clock_that_steps_changes_no_figure() {
     }
 }
 
-/// Damages what an agent tells, once: the first round trip is beyond all measure.
-#[test]
-fn a_figure_that_nothing_can_be_fails_its_trial_alone() {
-    let Some(bench) = Bench::new("absurd-figure") else { return };
+/// Damages what the target's agent tells, once, by a word of sed's: that trial fails alone.
+#[track_caller]
+fn check_damaged(name: &str, workload: [&str; 2], damage: &str, contains: &str) {
+    let Some(bench) = Bench::new(name) else { return };
     let agent =
         format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), bench.lab().target_netns().display());
-    let damaged = format!(r#"exec:sh -c '{agent} | sed -u "0,/\"rtt_s\":[0-9.e-]*/s//\"rtt_s\":1e300/"'"#);
+    let damaged = format!(r#"exec:sh -c '{agent} | sed -u "{damage}"'"#);
     let host = bench.host();
-    let words = ["run", "tcp-stream", "--target", &damaged, "--host", &host, "--set", "direction=tx", "--repeat", "2"];
+    let words = ["run", workload[0], "--target", &damaged, "--host", &host, "--set", workload[1], "--repeat", "2"];
     let more = ["--set", "duration=200ms", "--set", "warmup=0s"];
     let ran = Running::start(bench.linerate(&[&words[..], &more].concat())).wait(LONG);
-    ran.check_sentence_of_many(&["a number that nothing measured can be, 1e+300", "one trial failed"]);
+    ran.check_sentence_of_many(&[contains, "one trial failed"]);
     let failed: Vec<bool> = bench.records().iter().map(|record| record.error.is_some()).collect();
     assert_eq!(failed, [true, false], "{ran:#?}");
+}
+
+#[test]
+fn a_figure_that_nothing_can_be_fails_its_trial_alone() {
+    check_damaged(
+        "absurd-figure",
+        ["tcp-stream", "direction=tx"],
+        r#"0,/\"rtt_s\":[0-9.e-]*/s//\"rtt_s\":1e300/"#,
+        "a number that nothing measured can be, 1e+300",
+    );
+}
+
+#[test]
+fn a_count_that_cannot_be_fails_its_trial_alone() {
+    check_damaged(
+        "absurd-count",
+        ["udp-stream", "rate=20M"],
+        r#"0,/\"arrivals\":{\"received\":[0-9]*/s//\"arrivals\":{\"received\":18446744073709551615/"#,
+        "the target told that it received 18446744073709551615 datagrams, of ",
+    );
+    check_damaged(
+        "absurd-jitter",
+        ["udp-stream", "rate=20M"],
+        r#"0,/\"jitter_s\":[0-9.e-]*/s//\"jitter_s\":-1.0/"#,
+        "the target told a jitter below 0 or above 1000000 s, which cannot be; install the same version",
+    );
 }
 
 /// Processes that stand still until this goes.

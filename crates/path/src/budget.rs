@@ -2,7 +2,8 @@
 //! Knows no machine; the counters of both ends are arguments.
 //!
 //! Conservation: sent − received = the sum of the lines + unaccounted. Nothing is scaled or clamped to make it so:
-//! where counters explain more than was lost, `unaccounted` is negative and a doubt says so.
+//! where counters explain more than was lost, `unaccounted` is negative and a doubt says so. Only what no counter can
+//! have counted is cut.
 //!
 //! Limits. Counters are of machines and interfaces, not of the trial: what other traffic loses, and with
 //! direction `both` what the other direction loses at the same counter, is in them too. Counters below IP count
@@ -119,6 +120,11 @@ impl fmt::Display for Disagreement {
         }
     }
 }
+
+/// More packets than any counter sees dropped in a trial: what is told beyond that is no count.
+const MOST_DROPPED: u64 = 1 << 53;
+/// More than all of them together.
+const MOST_LOST: i128 = 1 << 60;
 
 /// Makes the budget from what both ends know and what the counters of all machines on the way grew by.
 pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
@@ -322,7 +328,7 @@ impl Finding {
             counted_again: self.again,
             adjustments: self.adjustments,
             reasons: self.reasons,
-            ..LossLine::new(self.drop.stage, self.seen_at, self.net, self.counters)
+            ..LossLine::new(self.drop.stage, self.seen_at, self.net.min(MOST_DROPPED), self.counters)
         }
     }
 }
@@ -706,8 +712,9 @@ fn difference(a: u64, b: u64) -> i64 {
     clamped(i128::from(a) - i128::from(b))
 }
 
+/// Packets as they are told: an agent's counters may be any, and sums of these over all directions fit.
 fn clamped(value: i128) -> i64 {
-    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+    value.clamp(-MOST_LOST, MOST_LOST) as i64
 }
 
 #[cfg(test)]

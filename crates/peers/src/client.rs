@@ -16,6 +16,7 @@ use linerate_trial::tool::Tool;
 use socket2::{Domain, Protocol as Transport, Socket, Type};
 
 use crate::error::{Error, Remote};
+use crate::plausible;
 use crate::protocol::{self, Notify};
 use crate::remote_end::remote_end;
 use crate::wait::{await_closes, await_end, join};
@@ -73,7 +74,10 @@ pub fn run(
     stopped: &dyn Fn() -> bool,
 ) -> Result<[Outcome; 2], Error> {
     crate::check(tool, spec)?;
-    protocol::of(tool).measure(&Client { tool, tokens, spec, route, stopped }, Box::new(notify))
+    let client = Client { tool, tokens, spec, route, stopped };
+    let [mut theirs, ours] = protocol::of(tool).measure(&client, Box::new(notify))?;
+    plausible::limit(&ours, &mut theirs);
+    Ok([theirs, ours])
 }
 
 impl Client<'_> {

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod listener;
 pub mod netperf;
 pub mod nuttcp;
+pub mod plausible;
 pub mod protocol;
 pub mod remote_end;
 pub mod served_test;

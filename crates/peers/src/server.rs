@@ -26,6 +26,7 @@ use crate::early_datagrams::{PendingStreams, StreamMarks, StreamStart};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::listener::{Datagram, Listener};
+use crate::plausible;
 use crate::protocol::{self, FirstDatagram, Serve};
 use crate::served_test::ServedTest;
 use crate::test_limit::{TestDemand, TestPermit, memory_of};
@@ -333,7 +334,10 @@ impl ServerTest<'_> {
         (self.service.report)(self.served(ended));
     }
 
-    fn served(&self, (spec, ended): Ended) -> ServedTest {
+    fn served(&self, (spec, mut ended): Ended) -> ServedTest {
+        if let Ok([ours, theirs]) = ended.as_deref_mut() {
+            plausible::limit(ours, theirs);
+        }
         let (peer, local, bytes) = (self.peer, self.local, self.permit.bytes());
         let (tool, interface, version) = (self.service.server.tool, self.interface.clone(), self.version.clone());
         ServedTest { tool, version, peer, local, interface, spec, ended, bytes }

@@ -208,6 +208,45 @@ fn every_way_against_our_own_server() {
     });
 }
 
+/// A server that takes a test over TCP, one stream of the client's, and tells what cannot be.
+fn serve_boasting(listener: &TcpListener) -> std::io::Result<()> {
+    let (mut control, _) = listener.accept()?;
+    control.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let text = |control: &mut TcpStream| {
+        let mut len = [0; 4];
+        control.read_exact(&mut len)?;
+        std::io::copy(&mut control.take(u32::from_be_bytes(len).into()), &mut std::io::sink())
+    };
+    control.read_exact(&mut [0; 37])?;
+    control.write_all(b"\x09")?;
+    text(&mut control)?;
+    control.write_all(b"\x0a")?;
+    let (mut stream, _) = listener.accept()?;
+    control.write_all(b"\x01\x02")?;
+    let reading = thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+    control.read_exact(&mut [0])?;
+    control.write_all(b"\x0d")?;
+    text(&mut control)?;
+    let told = br#"{"streams":[{"id":1,"bytes":9007199254740992,"end_time":1e-9}]}"#;
+    control.write_all(&[&(told.len() as u32).to_be_bytes()[..], told, b"\x0e"].concat())?;
+    control.read_exact(&mut [0])?;
+    drop(control);
+    reading.join().map_or(Ok(()), |read| read.map(drop))
+}
+
+#[test]
+fn no_server_is_believed_more_than_can_be() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let serving = thread::spawn(move || serve_boasting(&listener));
+    let mut spec = Spec::new(Workload::TcpStream);
+    spec.extent = Extent::Time(Duration::from_millis(500));
+    let [theirs, ours] = run(&spec, at).unwrap();
+    serving.join().unwrap().unwrap();
+    let (near, far) = (&ours.flows[0], &theirs.flows[0]);
+    assert_eq!((far.octets, far.elapsed_ns), (near.octets_total, near.elapsed_ns));
+}
+
 /// A server that says these octets and then nothing.
 fn nonsense(says: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -305,6 +305,49 @@ fn what_was_lost_while_it_did_not_count_is_told_apart() {
 }
 
 #[test]
+fn no_client_is_believed_more_than_can_be() {
+    for (parameters, told) in [
+        // 2^53 octets in a nanosecond.
+        (
+            r#"{"tcp":true,"reverse":true,"time":1,"parallel":1,"len":1000,"bandwidth":1000000}"#,
+            r#""bytes":9007199254740992,"packets":0,"errors":0,"jitter":0,"end_time":1e-9"#,
+        ),
+        (
+            r#"{"udp":true,"reverse":true,"time":1,"parallel":1,"len":1000,"bandwidth":1000000}"#,
+            r#""bytes":1152921504606846976,"packets":1152921504606846976,"errors":0,"jitter":9e9,"end_time":0.5,
+               "omitted_packets":1,"omitted_errors":0"#,
+        ),
+    ] {
+        let ((), served) = with_server("127.0.0.1", Limits::default(), |at| {
+            let mut client = Client::new(at);
+            client.says(COOKIE).hears(b"\x09").says_text(parameters).hears(b"\x0a");
+            if parameters.contains("udp") {
+                let _stream = opened(at);
+                client.hears(b"\x01\x02");
+                thread::sleep(Duration::from_millis(500));
+            } else {
+                let mut stream = Client::new(at);
+                stream.says(COOKIE);
+                client.hears(b"\x01\x02");
+                thread::sleep(Duration::from_millis(500));
+            }
+            client.says(b"\x04").hears(b"\x0d").says_text(&format!(r#"{{"streams":[{{"id":1,{told}}}]}}"#));
+            client.hears_text();
+            client.hears(b"\x0e").says(b"\x10");
+        });
+        let [ours, theirs] = served[0].ended.as_ref().unwrap().as_ref();
+        let (near, far) = (&ours.flows[0], &theirs.flows[0]);
+        assert!(far.octets > 0 && far.octets <= near.octets_total, "{near:?} {far:?}");
+        assert!(far.elapsed_ns >= near.elapsed_ns / 2, "{near:?} {far:?}");
+        assert!(near.messages <= near.messages_total && far.messages_total <= near.messages_total, "{near:?} {far:?}");
+        if let Some(arrivals) = &far.arrivals {
+            assert!(arrivals.received <= arrivals.received_total && arrivals.received_total <= near.messages_total);
+            assert_eq!(arrivals.jitter_s, None);
+        }
+    }
+}
+
+#[test]
 fn a_client_that_goes_before_its_results_leaves_ours() {
     const PARAMETERS: &str = r#"{"udp":true,"time":1,"parallel":1,"len":64,"bandwidth":1000000}"#;
     let ((), served) = with_server("127.0.0.1", Limits::default(), |at| {

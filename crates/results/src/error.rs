@@ -120,11 +120,13 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
-    /// A stored record that this program cannot read: a later program wrote it, or it is damaged.
+    /// A stored record or campaign that this program cannot read: a later program wrote it, or it is damaged.
     #[error(
-        "the record {id} cannot be read: {why}; a newer linerate may read it, else take a copy of the store from a backup"
+        "the {what} {id} cannot be read: {why}; a newer linerate may read it, else take a copy of the store from a backup"
     )]
     Unreadable {
+        /// `record` or `campaign`.
+        what: &'static str,
         /// Its identifier.
         id: String,
         /// What is wrong with it.

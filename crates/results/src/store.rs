@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use linerate_machine::printable::in_line;
 use linerate_trial::api::ApiUse;
 use rusqlite::OpenFlags;
 use rusqlite::types::Value;
@@ -101,6 +102,8 @@ pub struct Listed {
     pub apis: [Option<String>; 2],
 }
 
+/// So much is told of an identifier that may be any text.
+const LONGEST_ID: usize = 60;
 /// The version of the tables below, kept in the file's `user_version`.
 const SCHEMA: i64 = 4;
 impl Store {
@@ -259,22 +262,21 @@ impl Store {
     }
 
     /// The campaign that is called `last`: the newest with records that does not only try a suggestion.
-    pub fn last_campaign(&self) -> Result<Option<Campaign>, StoreError> {
-        self.one_campaign(
-            "WHERE plan != ?1 AND EXISTS (SELECT 1 FROM records WHERE campaign = campaigns.id) ORDER BY id DESC LIMIT 1",
-            &[TRIES],
-        )
+    /// Its identifier and its plan, whatever else of it can be read.
+    pub fn last_campaign(&self) -> Result<Option<[String; 2]>, StoreError> {
+        let sql = "SELECT id, plan FROM campaigns
+                   WHERE plan != ?1 AND EXISTS (SELECT 1 FROM records WHERE campaign = campaigns.id)
+                   ORDER BY id DESC LIMIT 1";
+        let (found, _) = self.readable("campaign", sql, vec![text(TRIES)], |row| Ok([row.get(0)?, row.get(1)?]))?;
+        Ok(found.into_iter().next())
     }
 
     /// The numbers of the campaign's trials that have figures. A failed trial is not among them, so that it is
     /// tried again when the campaign is carried on.
     pub fn finished_trials(&self, campaign: &str) -> Result<BTreeSet<u32>, StoreError> {
-        self.rows(
-            "SELECT trial_index FROM records WHERE campaign = ?1 AND failed = 0",
-            vec![Value::Text(campaign.to_owned())],
-            |row| row.get(0),
-        )
-        .map(BTreeSet::from_iter)
+        let sql = "SELECT id, trial_index FROM records WHERE campaign = ?1 AND failed = 0";
+        let (found, _) = self.readable("record", sql, vec![text(campaign)], |row| row.get(1))?;
+        Ok(found.into_iter().collect())
     }
 
     /// Writes a record, for ever. When this returns, it is on the disk.
@@ -308,9 +310,10 @@ impl Store {
     /// The campaign's records, in the order of its trials; of one trial, in the order of time. And why not, of each that cannot be
     /// read.
     pub fn records_of(&self, campaign: &str) -> Result<(Vec<Record>, Vec<StoreError>), StoreError> {
-        let (reader, mut records, mut unreadable) = (self.reader()?, Vec::new(), Vec::new());
+        let (reader, mut records) = (self.reader()?, Vec::new());
         let sql = "SELECT id FROM records WHERE campaign = ?1 ORDER BY trial_index, id";
-        for id in self.ids(sql, vec![text(campaign)])? {
+        let (ids, mut unreadable) = self.ids(sql, vec![text(campaign)])?;
+        for id in ids {
             records.extend(reader.if_readable(&id, &mut unreadable)?.map(|(record, _)| record));
         }
         Ok((records, unreadable))
@@ -331,8 +334,9 @@ impl Store {
     /// Reads the records that the filter wants, oldest first, each with its JSON. One that cannot be read is not the end of it: the
     /// answer is why, of each such.
     pub fn each(&self, filter: &Filter, mut with: impl FnMut(Record, String)) -> Result<Vec<StoreError>, StoreError> {
-        let (reader, mut unreadable) = (self.reader()?, Vec::new());
-        for id in self.identifiers(filter)? {
+        let reader = self.reader()?;
+        let (ids, mut unreadable) = self.identified(filter)?;
+        for id in ids {
             if let Some((record, json)) = reader.if_readable(&id, &mut unreadable)? {
                 with(record, json);
             }
@@ -342,14 +346,19 @@ impl Store {
 
     /// The identifiers of the records that the filter wants, oldest first.
     pub fn identifiers(&self, filter: &Filter) -> Result<Vec<String>, StoreError> {
-        let (clauses, values) = filter.clauses();
-        let mut found = self.ids(&format!("SELECT id FROM records{clauses}"), values)?;
-        found.reverse();
-        Ok(found)
+        Ok(self.identified(filter)?.0)
     }
 
-    /// What a list shows of the records that the filter wants, oldest first.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<Listed>, StoreError> {
+    /// The same, and why not, of each whose identifier cannot be read.
+    fn identified(&self, filter: &Filter) -> Result<(Vec<String>, Vec<StoreError>), StoreError> {
+        let (clauses, values) = filter.clauses();
+        let (mut found, unreadable) = self.ids(&format!("SELECT id FROM records{clauses}"), values)?;
+        found.reverse();
+        Ok((found, unreadable))
+    }
+
+    /// What a list shows of the records that the filter wants, oldest first. And why not, of each whose columns cannot be read.
+    pub fn list(&self, filter: &Filter) -> Result<(Vec<Listed>, Vec<StoreError>), StoreError> {
         let (clauses, values) = filter.clauses();
         let sql = format!(
             "SELECT id, campaign, plan, trial_index, repeat, workload, direction, started_at, throughput_bps, loss_ratio,
@@ -357,7 +366,7 @@ impl Store {
                     (SELECT asked FROM figures WHERE record = id) FROM records{clauses}"
         );
         let mut arounds = Arounds::of(self);
-        let mut found = self.rows(&sql, values, |row| {
+        let (mut found, unreadable) = self.readable("record", &sql, values, |row| {
             // A record that this program cannot read has no row of figures.
             let asked = row.get::<Option<i64>>(15)?.map(|number| arounds.asked(number)).transpose()?;
             Ok(Listed {
@@ -379,7 +388,7 @@ impl Store {
             })
         })?;
         found.reverse();
-        Ok(found)
+        Ok((found, unreadable))
     }
 
     /// The record that has the figures of the same trial already, if one does; then nothing is written. One that cannot be read has none.
@@ -427,11 +436,15 @@ impl Store {
     fn one_campaign(&self, clauses: &str, values: &[&str]) -> Result<Option<Campaign>, StoreError> {
         let values = values.iter().map(|one| text(one)).collect();
         let sql = format!("SELECT {CAMPAIGN} FROM campaigns {clauses}");
-        self.database.first(&sql, values, campaign).map_err(|error| said(&self.path, error))
+        let (found, unreadable) = self.readable("campaign", &sql, values, campaign)?;
+        match (found.into_iter().next(), unreadable.into_iter().next()) {
+            (None, Some(why)) => Err(why),
+            (found, _) => Ok(found),
+        }
     }
 
-    fn ids(&self, sql: &str, values: Vec<Value>) -> Result<Vec<String>, StoreError> {
-        self.rows(sql, values, |row| row.get(0))
+    fn ids(&self, sql: &str, values: Vec<Value>) -> Result<(Vec<String>, Vec<StoreError>), StoreError> {
+        self.readable("record", sql, values, |row| row.get(0))
     }
 
     fn all(&self, ids: &[String]) -> Result<Vec<Record>, StoreError> {
@@ -446,6 +459,28 @@ impl Store {
         read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
     ) -> Result<Vec<T>, StoreError> {
         self.database.rows(sql, values, read).map_err(|error| said(&self.path, error))
+    }
+
+    /// What `read` makes of each row, whose first column is the identifier of a record or of a campaign. And why not, of each row
+    /// that cannot be read: whoever hands a store on may have written anything into it.
+    fn readable<T>(
+        &self,
+        what: &'static str,
+        sql: &str,
+        values: Vec<Value>,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, SqlError>,
+    ) -> Result<(Vec<T>, Vec<StoreError>), StoreError> {
+        let mut unreadable = Vec::new();
+        let rows = self.rows(sql, values, |row| match read(row) {
+            Err(error) if error.is_of_a_value() => {
+                let id: String = row.get(0).unwrap_or_else(|_| "without a name".to_owned());
+                let (id, why) = (in_line(&id, LONGEST_ID).into_owned(), format!("its columns are damaged ({error})"));
+                unreadable.push(StoreError::Unreadable { what, id, why });
+                Ok(None)
+            }
+            read => read.map(Some),
+        })?;
+        Ok((rows.into_iter().flatten().collect(), unreadable))
     }
 
     /// What a failure to write means; a full disk tells what is safe.
@@ -476,11 +511,15 @@ impl Reader<'_> {
     /// The same, and the JSON that it is read from.
     pub fn with_text(&self, id: &str) -> Result<(Record, String), StoreError> {
         let sql = "SELECT packed FROM records WHERE id = ?1";
+        let unreadable = |why| StoreError::Unreadable { what: "record", id: id.to_owned(), why };
         let packed = self.store.database.first(sql, vec![text(id)], |row| row.get::<Vec<u8>>(0));
-        let packed = packed.map_err(|error| said(&self.store.path, error))?;
+        let packed = packed.map_err(|error| match error {
+            error if error.is_of_a_value() => unreadable(error.to_string()),
+            error => said(&self.store.path, error),
+        })?;
         let packed = packed.ok_or_else(|| StoreError::Unknown { what: "record", id: id.to_owned() })?;
         let both = unpacked(&self.dictionary, &packed).and_then(|text| Ok((read(&text)?, text)));
-        both.map_err(|why| StoreError::Unreadable { id: id.to_owned(), why })
+        both.map_err(unreadable)
     }
 
     /// The same; why not goes to the others that cannot be read.

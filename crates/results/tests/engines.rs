@@ -85,7 +85,7 @@ fn answers(store: &Store, ids: &[String]) -> Vec<String> {
     let mut say = |what: &str, answer: String| all.push(format!("{what}: {answer}"));
     for plan in [None, Some("tcp"), Some("a'b"), Some("nothing")] {
         for limit in [None, Some(0), Some(2)] {
-            say("campaigns", format!("{:?}", store.campaigns(plan, limit).unwrap()));
+            say("campaigns", format!("{:?}", store.campaigns(plan, limit).unwrap().0));
         }
     }
     let none = Filter::default;
@@ -99,7 +99,7 @@ fn answers(store: &Store, ids: &[String]) -> Vec<String> {
         Filter { since_ms: Some(1_795_230_003_000), until_ms: Some(1_795_230_020_000), ..none() },
         Filter { plan: Some("x' OR 1=1 --".to_owned()), ..none() },
     ] {
-        say("list", format!("{:?}", store.list(&filter).unwrap()));
+        say("list", format!("{:?}", store.list(&filter).unwrap().0));
         say("identifiers", format!("{:?}", store.identifiers(&filter).unwrap()));
     }
     let reader = store.reader().unwrap();
@@ -201,7 +201,7 @@ fn many_write_to_a_new_server_at_once_and_a_crash_loses_nothing() {
     let store = server.open();
     assert_eq!(store.identifiers(&Filter::default()).unwrap().len(), 48);
     assert_eq!(store.observations(&Selection::default()).unwrap().len(), 48);
-    let indices: BTreeSet<u32> = store.list(&Filter::default()).unwrap().iter().map(|one| one.index).collect();
+    let indices: BTreeSet<u32> = store.list(&Filter::default()).unwrap().0.iter().map(|one| one.index).collect();
     assert_eq!(indices, (0..48).collect());
 }
 

@@ -12,6 +12,7 @@ pub mod event;
 pub mod flow;
 pub mod frames;
 pub mod histogram;
+pub mod impossible;
 pub mod line;
 pub mod middle;
 pub mod options;

@@ -24,15 +24,16 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
         }
         RecordsCommand::List { filter, .. } => {
             let store = open_store(shared)?;
-            let listed = store.list(&filter_of(&store, filter)?)?;
+            let (listed, unreadable) = store.list(&filter_of(&store, filter)?)?;
             let ids = |of: fn(&Listed) -> &str| listed.iter().map(of).collect::<Vec<_>>();
             let digits =
                 [store.digits_of_records(&ids(|one| &one.id))?, store.digits_of_campaigns(&ids(|one| &one.campaign))?];
             out!("{}", render::list::list(&listed, digits, store.path(), super::width()));
+            return Ok(without(&unreadable));
         }
         RecordsCommand::Campaigns { plan, limit, json } => {
             let store = open_store(shared)?;
-            let campaigns = store.campaigns(plan.as_deref(), *limit)?;
+            let (campaigns, unreadable) = store.campaigns(plan.as_deref(), *limit)?;
             let digits =
                 store.digits_of_campaigns(&campaigns.iter().map(|one| one.campaign.id.as_str()).collect::<Vec<_>>())?;
             if *json {
@@ -40,6 +41,7 @@ pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<E
             } else {
                 out!("{}", render::list::campaigns(&campaigns, digits, store.path(), super::width()));
             }
+            return Ok(without(&unreadable));
         }
         RecordsCommand::Show { record, json, all } => {
             let record = one_record(&open_store(shared)?, record)?;

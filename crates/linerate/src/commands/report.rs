@@ -283,8 +283,15 @@ fn campaigns(store: &Store, material: &Material) -> Result<Vec<Carried>> {
 
 /// These campaigns, with what was expected of them.
 pub(super) fn carried_out<'a>(store: &Store, ids: impl IntoIterator<Item = &'a str>) -> Result<Vec<Carried>> {
-    let found = ids.into_iter().map(|id| store.campaign(id)).collect::<Result<Vec<_>, _>>()?;
-    Ok(found.into_iter().flatten().map(carried).collect())
+    let mut found = Vec::new();
+    for id in ids {
+        match store.campaign(id) {
+            // Its records tell what they are without it.
+            Err(why @ StoreError::Unreadable { .. }) => say(format_args!("linerate: left out: {why}")),
+            campaign => found.extend(campaign?.map(carried)),
+        }
+    }
+    Ok(found)
 }
 
 /// A campaign with its plan as people wrote it, and the command that measures it again.

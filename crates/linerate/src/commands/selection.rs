@@ -5,14 +5,19 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
+use linerate_machine::printable::in_line;
 use linerate_machine::units::parse_duration;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::select::{Filter, Selection};
 use linerate_results::store::{Picked, Store, StoreError};
 
+use super::without;
 use crate::output::say;
+
+/// So much is told of an identifier that whoever hands a store on may have written.
+const LONGEST_ID: usize = 60;
 
 /// What the words pick, checked as far as it can be without records.
 pub(crate) fn selection(store: &Store, words: &str) -> Result<Selection> {
@@ -86,6 +91,7 @@ pub(super) fn unread(store: &Store, words: &str, selection: &Selection) -> Resul
     let unread = store.unread(selection)?;
     let Some(first) = unread.first() else { return Ok(None) };
     let them = if unread.len() == 1 { "one record".to_owned() } else { format!("{} records", unread.len()) };
+    let first = in_line(first, LONGEST_ID);
     Ok(Some(format!("{them} of '{words}' cannot be read: 'linerate records show {first}' says why")))
 }
 
@@ -116,8 +122,12 @@ pub(crate) fn filter_of_newest(store: &Store, words: &str, most: usize) -> Resul
 
 /// The one record that a command works on: of several, the newest, and a line that says so.
 pub(super) fn one_record(store: &Store, words: &str) -> Result<Record> {
-    let listed = store.list(&filter(store, words)?)?;
-    let Some(newest) = listed.last() else { bail!(no_records(words)) };
+    let (listed, unreadable) = store.list(&filter(store, words)?)?;
+    let Some(newest) = listed.last() else {
+        return Err(unreadable.into_iter().next().map_or_else(|| anyhow!(no_records(words)), anyhow::Error::from));
+    };
+    // One of them may be newer.
+    without(&unreadable);
     if listed.len() > 1 {
         let other = listed.iter().rev().find_map(|one| {
             let mut levels = one.factors.iter();
@@ -204,11 +214,11 @@ pub(super) fn compared(baseline: &Selection, candidate: &Selection) -> Vec<Strin
 /// have in common seldom belongs together.
 pub(super) fn of_last_plan(store: &Store, selection: Selection) -> Result<Selection> {
     let is_named = selection.campaign.is_some() || selection.levels.iter().any(|(name, _)| name == "plan");
-    let Some(last) = store.last_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
+    let Some([campaign, plan]) = store.last_campaign()?.filter(|_| !is_named) else { return Ok(selection) };
     let mut narrowed = selection.clone();
-    narrowed.levels.push(("plan".to_owned(), last.plan));
+    narrowed.levels.push(("plan".to_owned(), plan));
     // The plan's last campaign mostly has some, and is read at once where all records are not.
-    let of_last = Selection { campaign: Some(last.id), ..narrowed.clone() };
+    let of_last = Selection { campaign: Some(campaign), ..narrowed.clone() };
     let has_some = !store.observations(&of_last)?.is_empty() || !store.observations(&narrowed)?.is_empty();
     Ok(if has_some { narrowed } else { selection })
 }

@@ -122,20 +122,15 @@ pub(crate) fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
 
 /// The interface that the user named, or the first that is up and is no loopback, or the loopback.
 pub(crate) fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<String> {
-    let names = || {
-        // One may have several addresses, and they come by family.
-        let names: BTreeSet<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
-        names.into_iter().collect::<Vec<_>>().join(", ")
-    };
     match &look.interface {
         // An interface may have no address at all, and be of interest for just that; the agent knows it or not.
         Some(name) => match client
             .request(Request::Describe { interface: Some(name.clone()), modules: Vec::new() }, ANSWER_TIME)?
         {
             Reply::Environment(environment) if environment.nic.is_none() => bail!(
-                "{} has no interface {name}; those with an address are {}, and 'ip link' there shows all",
+                "{} has no interface {name}; {}, and 'ip link' there shows all",
                 client.machine(),
-                names()
+                with_address(addresses)
             ),
             _ => Ok(name.clone()),
         },
@@ -144,8 +139,18 @@ pub(crate) fn interface(client: &Client, look: &LookArgs, addresses: &[Address])
             .filter(|one| one.up)
             .min_by_key(|one| one.loopback)
             .map(|one| one.interface.clone())
-            .with_context(|| format!("no interface is up (there are {}); name one with --interface", names())),
+            .with_context(|| format!("no interface is up ({}); name one with --interface", with_address(addresses))),
     }
+}
+
+/// Which interfaces have an address, as a part of a sentence.
+fn with_address(addresses: &[Address]) -> String {
+    // One may have several addresses, and they come by family.
+    let names: BTreeSet<&str> = addresses.iter().map(|one| one.interface.as_str()).collect();
+    if names.is_empty() {
+        return "none has an address".to_owned();
+    }
+    format!("those with an address are {}", names.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 /// The interface's driver, by whose table its statistics are placed.
@@ -165,5 +170,24 @@ pub(crate) fn counters(client: &Client, interface: &str, driver: Option<&str>) -
     match client.request(request, ANSWER_TIME)? {
         Reply::Counters { counters, missing } => Ok((drivers::table(driver).place(&counters), missing)),
         _ => bail!("{} did not tell its counters; install the same version of linerate there", client.machine()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_are_no_addresses_the_sentence_says_so() {
+        let address = |interface: &str, address: &str| Address {
+            interface: interface.to_owned(),
+            address: address.parse().unwrap(),
+            prefix_len: 24,
+            up: false,
+            loopback: false,
+        };
+        assert_eq!(with_address(&[]), "none has an address");
+        let some = [address("eth0", "10.0.0.1"), address("lan1", "10.1.0.1"), address("eth0", "fd00::1")];
+        assert_eq!(with_address(&some), "those with an address are eth0, lan1");
     }
 }

@@ -14,6 +14,7 @@ use linerate_machine::mac::MacAddress;
 use linerate_registers::around;
 use linerate_results::join::Route;
 use linerate_trial::doubt::Doubted;
+use linerate_trial::impossible::impossible;
 use linerate_trial::line::Line;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec, Workload};
@@ -82,8 +83,17 @@ pub(crate) fn conduct(
     progress: &dyn Fn(Heard),
 ) -> Conducted {
     let mut conducted = Conducted::without(spec, TrialError::Interrupted);
-    conducted.outcomes = run(pair, &mut conducted, beside, settings, progress);
+    conducted.outcomes = run(pair, &mut conducted, beside, settings, progress)
+        .and_then(|outcomes| believed(pair, &conducted.spec, outcomes));
     conducted
+}
+
+/// What both agents told, where it can be. Of another tool's end the crate that speaks with it has seen to that.
+fn believed(pair: &Pair, spec: &Spec, outcomes: Box<[Outcome; 2]>) -> Result<Box<[Outcome; 2]>, TrialError> {
+    match impossible(spec, outcomes.each_ref()).filter(|_| pair.foreign.is_none()) {
+        Some(told) => Err(TrialError::Refused(told.to_string())),
+        None => Ok(outcomes),
+    }
 }
 
 fn run(

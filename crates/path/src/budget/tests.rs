@@ -643,6 +643,8 @@ proptest! {
     fn extremes_do_not_overflow(value in prop_oneof![Just(u64::MAX), any::<u64>()], sent: u64, received: u64) {
         let all: Vec<(Stage, &str, u64)> =
             DROPS.iter().flat_map(|d| d.sources.concat().into_iter().map(move |n| (d.stage, n, value))).collect();
-        loss_budget(&lost(sent, received), Chain::direct(&host(&all), &target(&all)));
+        let budget = loss_budget(&lost(sent, received), Chain::direct(&host(&all), &target(&all)));
+        prop_assert!(budget.unaccounted.unsigned_abs() <= 1 << 60, "{}", budget.unaccounted);
+        prop_assert!(budget.lines.iter().all(|line| line.packets <= 1 << 53));
     }
 }

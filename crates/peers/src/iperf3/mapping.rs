@@ -254,7 +254,7 @@ fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> Fl
     let mut outcome = FlowOutcome::new(flow.id, role);
     outcome.octets = count(stream.bytes);
     outcome.octets_total = outcome.octets;
-    outcome.elapsed_ns = ((stream.end_time - stream.start_time).clamp(0.0, 1e6) * 1e9) as u64;
+    outcome.elapsed_ns = time_s(stream.end_time - stream.start_time).map_or(0, |time_s| (time_s * 1e9) as u64);
     if spec.workload == Workload::UdpStream {
         // Octets are those of the measured part in every version; what was left out of the datagrams is told from 3.13 on.
         let measured = outcome.octets / u64::from(spec.message_octets());
@@ -276,7 +276,7 @@ fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> Fl
                 missing_before,
                 received,
                 received_total: outcome.messages_total,
-                jitter_s: Some(stream.jitter),
+                jitter_s: time_s(stream.jitter),
                 ..Arrivals::default()
             });
         }
@@ -284,6 +284,11 @@ fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> Fl
         outcome.tcp = Some(TcpSummary { retransmissions: count(stream.retransmits), ..TcpSummary::default() });
     }
     outcome
+}
+
+/// Seconds, where they may be a time of a test.
+fn time_s(seconds: f64) -> Option<f64> {
+    Some(seconds).filter(|seconds| (0.0..=1e6).contains(seconds))
 }
 
 #[cfg(test)]
@@ -428,5 +433,25 @@ mod tests {
         assert_eq!((arrivals.received, arrivals.received_total), (90, 98));
         let silent = outcome_of(&spec, End::Host, &Results::default());
         assert!(silent.flows.is_empty());
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_not_known() {
+        let spec = spec_of(&parameters(r#"{"udp":true,"len":1000,"reverse":true}"#), &Limits::default()).unwrap();
+        for (jitter, want) in [
+            ("0", Some(0.0)),
+            ("1.5e-05", Some(1.5e-5)),
+            ("-5", None),
+            ("-0.5", None),
+            ("1e200", None),
+            ("1.8446744073709552e19", None),
+            ("18446744073709551615", None),
+        ] {
+            let text = format!(r#"{{"streams":[{{"id":1,"packets":10,"jitter":{jitter},"end_time":{jitter}}}]}}"#);
+            let results: Results = serde_json::from_str(&text).unwrap();
+            let flow = &outcome_of(&spec, End::Host, &results).flows[0];
+            assert_eq!(flow.arrivals.as_ref().and_then(|arrivals| arrivals.jitter_s), want, "{jitter}");
+            assert_eq!(flow.elapsed_ns, (want.unwrap_or(0.0) * 1e9) as u64, "{jitter}");
+        }
     }
 }

@@ -109,8 +109,14 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 
 /// A count, where a negative one means that there is none.
 fn some_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(some_integer(deserializer)?.and_then(|number| u64::try_from(number).ok()))
+}
+
+/// A whole number. One that was negative and is written as what it is modulo 2^64 may be a fraction, which has no room for
+/// more than that it was negative.
+pub(super) fn some_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let number = deserializer.deserialize_any(AnyNumber)?;
-    Ok(number.filter(|number| *number >= 0.0).map(|number| number as u64))
+    Ok(number.map(|number| if number >= 2f64.powi(63) { -1 } else { number as i64 }))
 }
 
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
@@ -141,8 +147,7 @@ impl<'de> Visitor<'de> for AnyNumber {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Option<f64>, E> {
-        // The same as a fraction, which has no room for more than that it was negative.
-        Ok(Some(if number >= 2f64.powi(63) { -1.0 } else { number }))
+        Ok(Some(number))
     }
 
     fn visit_unit<E: Error>(self) -> Result<Option<f64>, E> {

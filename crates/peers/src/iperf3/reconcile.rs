@@ -8,8 +8,10 @@ use linerate_trial::outcome::{Outcome, Role};
 pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
     for flow in &mut ours.flows {
         let Some(other) = theirs.flows.iter_mut().find(|one| one.id == flow.id) else { continue };
-        let (sender, receiver) = if flow.role == Role::Sender { (flow, other) } else { (other, flow) };
-        let received = receiver.messages;
+        let is_sender = flow.role == Role::Sender;
+        let (sender, receiver) = if is_sender { (flow, other) } else { (other, flow) };
+        // A stranger's count makes none of what this end sent more.
+        let received = if is_sender { receiver.messages.min(sender.messages_total) } else { receiver.messages };
         let Some(arrivals) = &mut receiver.arrivals else { continue };
         arrivals.sent_by_end_mark = Some(sender.messages_total);
         // Numbers, not messages: a copy of a datagram was not sent.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::parameters::AnyNumber;
+use super::parameters::{AnyNumber, some_integer};
 
 /// The results of one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,10 +74,6 @@ pub struct StreamResults {
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(deserializer.deserialize_any(AnyNumber)?.unwrap_or(0.0))
-}
-
-fn some_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    Ok(deserializer.deserialize_any(AnyNumber)?.map(|number| number as i64))
 }
 
 fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {

@@ -75,8 +75,12 @@ impl Store {
     }
 
     /// The campaigns, oldest first, and what became of their trials; with `plan` only of this one, and `limit` at most so many,
-    /// the newest.
-    pub fn campaigns(&self, plan: Option<&str>, limit: Option<u32>) -> Result<Vec<Summary>, StoreError> {
+    /// the newest. And why not, of each that cannot be read.
+    pub fn campaigns(
+        &self,
+        plan: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<(Vec<Summary>, Vec<StoreError>), StoreError> {
         let (mut clauses, mut values) = match plan {
             Some(plan) => ("WHERE plan = ?1".to_owned(), vec![Value::Text(plan.to_owned())]),
             None => (String::new(), Vec::new()),
@@ -92,7 +96,7 @@ impl Store {
                     (SELECT count(DISTINCT trial_index) FROM records WHERE campaign = campaigns.id)
              FROM campaigns {clauses}"
         );
-        let mut all = self.rows(&sql, values, |row| {
+        let (mut all, unreadable) = self.readable("campaign", &sql, values, |row| {
             let (done, tried): (u32, u32) = (row.get(8)?, row.get(9)?);
             Ok(Summary { campaign: campaign(row)?, done, failed: tried - done, levels: BTreeMap::new() })
         })?;
@@ -107,7 +111,7 @@ impl Store {
                 }
             }
         }
-        Ok(all)
+        Ok((all, unreadable))
     }
 
     /// How many digits of these campaigns' identifiers tell each from every other campaign, so that a list can be short.
@@ -129,7 +133,9 @@ impl Store {
                  FROM json_each(?1)"
             );
             let wanted = vec![Value::Text(serde_json::json!(ids).to_string())];
-            let found = self.rows(&sql, wanted, |row| Ok([row.get::<Option<String>>(0)?, row.get(1)?]))?;
+            // What is no text has no digits.
+            let read = |row: &Row<'_>| Ok([0, 1].map(|at| row.get::<Option<String>>(at).unwrap_or_default()));
+            let found = self.rows(&sql, wanted, read)?;
             all.extend(found.into_iter().flatten().flatten());
         }
         all.sort_unstable();
@@ -143,7 +149,7 @@ impl Store {
             "SELECT id FROM campaigns WHERE {condition} AND EXISTS (SELECT 1 FROM records WHERE campaign = campaigns.id)
              ORDER BY id DESC"
         );
-        self.rows(&sql, vec![Value::Text(plan.to_owned())], |row| row.get(0))
+        Ok(self.readable("campaign", &sql, vec![Value::Text(plan.to_owned())], |row| row.get(0))?.0)
     }
 
     /// Identifier and plan of what begins so.
@@ -152,7 +158,8 @@ impl Store {
         // `Z` is the last digit there is: every identifier that begins so lies between.
         let last = format!("{first}{}", "Z".repeat(26_usize.saturating_sub(first.len())));
         let sql = format!("SELECT id, plan FROM {table} WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 1000");
-        self.rows(&sql, vec![Value::Text(first), Value::Text(last)], |row| Ok((row.get(0)?, row.get(1)?)))
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        Ok(self.readable("record", &sql, vec![Value::Text(first), Value::Text(last)], read)?.0)
     }
 }
 
@@ -231,7 +238,7 @@ mod tests {
         check("02", 0, Err("2 campaigns begin with '02': 02A (tcp), 02B (udp); give more of it"));
         check("03E", 0, Ok("03E"));
         check("02b", 1, Err("no campaign, record or plan '02b~1'"));
-        let records = store.list(&Default::default()).unwrap();
+        let (records, _) = store.list(&Default::default()).unwrap();
         check(&records[1].id, 0, Ok(&records[1].id));
         check(&records[1].id.to_lowercase(), 0, Ok(&records[1].id));
         check(&records[0].id[..2], 0, Err("5 records begin with"));
@@ -247,12 +254,12 @@ mod tests {
         let mut store = store(&[("02A", "tcp", 2), ("02B", "udp", 0)]);
         let failed = Record { campaign: "02A".to_owned(), ..sample::failed(2) };
         store.insert(&failed).unwrap();
-        let all = store.campaigns(None, None).unwrap();
+        let (all, _) = store.campaigns(None, None).unwrap();
         let counts: Vec<_> = all.iter().map(|one| (one.campaign.id.as_str(), one.done, one.failed)).collect();
         assert_eq!(counts, [("02A", 2, 1), ("02B", 0, 0)]);
         assert_eq!(all[0].levels["rate"].iter().filter(|rate| ["100M", "200M"].contains(&rate.as_str())).count(), 2);
         let plans = |plan, limit| -> Vec<String> {
-            store.campaigns(plan, limit).unwrap().into_iter().map(|one| one.campaign.id).collect()
+            store.campaigns(plan, limit).unwrap().0.into_iter().map(|one| one.campaign.id).collect()
         };
         assert_eq!((plans(Some("udp"), None), plans(None, Some(1))), (vec!["02B".to_owned()], vec!["02B".to_owned()]));
         assert!(plans(Some("nothing"), None).is_empty());
@@ -261,7 +268,7 @@ mod tests {
     #[test]
     fn neighbours_tell_as_much_as_all_identifiers() {
         let store = store(&[("01M7Y0", "tcp", 40), ("01M7Y1", "udp", 3), ("01M7Z0", "tcp", 0)]);
-        let records = store.list(&Default::default()).unwrap();
+        let (records, _) = store.list(&Default::default()).unwrap();
         let of_records: Vec<&str> = records.iter().map(|one| one.id.as_str()).collect();
         let mut all = [&of_records[..], &["01M7Y0", "01M7Y1", "01M7Z0"]].concat();
         all.sort_unstable();

@@ -27,9 +27,9 @@ impl Store {
     /// is an error, before anything of its batch is written; whatever was copied before stays, and a second try goes on. One that cannot be read stays where it
     /// is, and all others are copied.
     pub fn copy_to(&self, other: &mut Store, wanted: &Filter) -> Result<Copied, StoreError> {
-        let ids = self.identifiers(wanted)?;
+        let (ids, unreadable) = self.identified(wanted)?;
         let reader = self.reader()?;
-        let mut done = Copied::default();
+        let mut done = Copied { unreadable, ..Copied::default() };
         let mut campaigns = BTreeSet::new();
         for batch in ids.chunks(BATCH) {
             let ours = self.digests(batch)?;
@@ -41,9 +41,10 @@ impl Store {
             if !missing.is_empty() {
                 other.make()?;
             }
+            let unreadable = done.unreadable.len() - known;
             for campaign in missing.iter().map(|(record, _)| record.campaign.as_str()) {
                 if campaigns.insert(campaign.to_owned()) {
-                    self.copy_campaign(campaign, other)?;
+                    self.copy_campaign(campaign, other, &mut done.unreadable)?;
                 }
             }
             let insert = || other.insert_all(&missing);
@@ -53,18 +54,25 @@ impl Store {
                 other.those_that_are_the_same(&ours, batch)?;
             }
             done.records += added;
-            let unreadable = done.unreadable.len() - known;
             done.already += (batch.len() - unreadable) as u64 - added;
         }
         // Those that have ended since they were copied.
         for campaign in ids_of_campaigns(self, &ids)?.difference(&campaigns) {
-            self.copy_campaign(campaign, other)?;
+            self.copy_campaign(campaign, other, &mut done.unreadable)?;
         }
         Ok(done)
     }
 
-    fn copy_campaign(&self, id: &str, other: &mut Store) -> Result<(), StoreError> {
-        let Some(ours) = self.campaign(id)? else { return Ok(()) };
+    /// One that cannot be read stays where it is; why not goes to the others.
+    fn copy_campaign(&self, id: &str, other: &mut Store, unreadable: &mut Vec<StoreError>) -> Result<(), StoreError> {
+        let ours = match self.campaign(id) {
+            Err(why @ StoreError::Unreadable { .. }) => {
+                unreadable.push(why);
+                return Ok(());
+            }
+            ours => ours?,
+        };
+        let Some(ours) = ours else { return Ok(()) };
         match (other.campaign(id)?, &ours.finished_at) {
             (None, _) => other.campaign_begin(&ours),
             (Some(theirs), Some(finished_at)) if theirs.finished_at.is_none() => other.campaign_finish(id, finished_at),
@@ -97,7 +105,7 @@ fn ids_of_campaigns(store: &Store, ids: &[String]) -> Result<BTreeSet<String>, S
     let mut all = BTreeSet::new();
     for batch in ids.chunks(BATCH) {
         let sql = "SELECT DISTINCT campaign FROM records WHERE id IN (SELECT value FROM json_each(?1))";
-        all.extend(store.ids(sql, vec![Value::Text(serde_json::json!(batch).to_string())])?);
+        all.extend(store.ids(sql, vec![Value::Text(serde_json::json!(batch).to_string())])?.0);
     }
     Ok(all)
 }

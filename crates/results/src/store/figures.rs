@@ -91,7 +91,11 @@ fn make(database: &Database) -> Result<(), SqlError> {
     database.make_figures(&tables(), SCHEMA)?;
     let Some(dictionary) = dictionary(database)? else { return Ok(()) };
     let add = |row: &Row<'_>| {
-        let text = unpacked(&dictionary, &row.get::<Vec<u8>>(0)?);
+        let packed = match row.get::<Vec<u8>>(0) {
+            Err(error) if error.is_of_a_value() => return Ok(()),
+            packed => packed?,
+        };
+        let text = unpacked(&dictionary, &packed);
         match text.and_then(|text| Ok((read(&text)?, text))) {
             Ok((record, text)) => insert(database, &record, &text),
             Err(_) => Ok(()),
@@ -165,10 +169,26 @@ fn metric_columns() -> String {
 impl Store {
     /// What a comparison needs of the records that are wanted, in the order in which they were made.
     pub fn observations(&self, wanted: &Selection) -> Result<Vec<Observation>, StoreError> {
+        self.derived(|| self.observations_read(wanted))
+    }
+
+    /// What is read of the derived tables. If whoever handed the store on has written into them what cannot be read, they are
+    /// made anew: they say nothing that the records do not.
+    fn derived<T>(&self, read: impl Fn() -> Result<T, SqlError>) -> Result<T, StoreError> {
+        let found = match read() {
+            Err(error) if error.is_of_a_value() => {
+                self.database.transaction(|| make(&self.database)).and_then(|()| read())
+            }
+            found => found,
+        };
+        found.map_err(|error| said(&self.path, error))
+    }
+
+    fn observations_read(&self, wanted: &Selection) -> Result<Vec<Observation>, SqlError> {
         let (clauses, values) = wanted.clauses();
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
-        arounds.read_all(&clauses, &values).map_err(|error| said(&self.path, error))?;
+        arounds.read_all(&clauses, &values)?;
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, SqlError> {
             let around = arounds.get(row.get(10)?, row.get(11)?)?;
             if !wanted.wants(&around) {
@@ -189,7 +209,7 @@ impl Store {
                 values: (0..METRICS.len()).map(value).collect::<Result<_, _>>()?,
             }))
         };
-        Ok(self.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
+        Ok(self.database.rows(&sql, values, &mut read)?.into_iter().flatten().collect())
     }
 
     /// The identifiers of the records among these that have no figures here because they could not be read when these were
@@ -200,7 +220,8 @@ impl Store {
             "SELECT record, plan FROM (SELECT id AS record, campaign, plan FROM records
                  WHERE NOT EXISTS (SELECT 1 FROM figures WHERE figures.record = records.id)) AS unread{clauses} ORDER BY record"
         );
-        let found: Vec<(String, String)> = self.rows(&sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let (found, _): (Vec<(String, String)>, _) = self.readable("record", &sql, values, read)?;
         let is_of_plan = |plan: &str| wanted.levels.iter().all(|(name, level)| name != "plan" || level == plan);
         Ok(found.into_iter().filter(|(_, plan)| is_of_plan(plan)).map(|(id, _)| id).collect())
     }
@@ -292,7 +313,7 @@ impl Store {
     ///
     /// From the newest campaigns on, by their index: what is older is not read, however much there is of it.
     pub fn points(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, StoreError> {
-        self.database.reading(|| self.points_read(metric, wanted, last)).map_err(|error| said(&self.path, error))
+        self.derived(|| self.database.reading(|| self.points_read(metric, wanted, last)))
     }
 
     fn points_read(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, SqlError> {

@@ -26,6 +26,19 @@ pub enum SqlError {
 }
 
 impl SqlError {
+    /// A row has a value that this program cannot read: it is the row's fault, and no other's.
+    pub(super) fn is_of_a_value(&self) -> bool {
+        use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+        match self {
+            SqlError::Sqlite(error) => matches!(
+                error,
+                FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
+            ),
+            SqlError::Value(_) => true,
+            _ => false,
+        }
+    }
+
     /// A row of this key is there already.
     pub(super) fn is_duplicate(&self) -> bool {
         use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_TRIGGER};

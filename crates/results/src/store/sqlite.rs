@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::database::Database;
@@ -73,11 +74,16 @@ const INDEXES: &str = "
 const INDEXED: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name IN
     ('records_by_throughput', 'records_by_loss', 'records_by_transactions')";
 
+/// How many of the tables are there, and are tables: views and virtual ones have no page of their own.
+const TRUE_TABLES: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN
+    ('campaigns', 'records', 'dictionary')";
+
 /// Opens the file; makes the tables in a new one, where `more` permits that. Its folder must exist.
 pub(super) fn open(path: &Path, more: OpenFlags) -> Result<Database, StoreError> {
     // Without SQLITE_OPEN_URI, so that a file may be called `file:x?mode=memory`.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| said(path, error))?;
+    distrust(&connection).map_err(|error| said(path, error))?;
     if more.is_empty() && is_new(&connection, path)? {
         return Err(StoreError::NoRecords(path.to_owned()));
     }
@@ -111,6 +117,15 @@ fn ready(connection: Connection, path: &Path) -> Result<Database, StoreError> {
     Ok(Database::Sqlite(connection))
 }
 
+/// Nothing that whoever handed the file on has written into its schema is carried out: a store has no views, and its own
+/// triggers call no function that could do harm.
+fn distrust(connection: &Connection) -> rusqlite::Result<()> {
+    for word in [DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA] {
+        connection.set_db_config(word, false)?;
+    }
+    Ok(())
+}
+
 /// Whether the file is empty; an error when it is no store, or a later one.
 fn is_new(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| said(path, error));
@@ -121,6 +136,9 @@ fn is_new(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
     );
     match (tables, application, version) {
         (0, 0, 0) => Ok(true),
+        (_, APPLICATION, SCHEMA | WITHOUT_FIGURES) if number(TRUE_TABLES)? < 3 => {
+            Err(StoreError::NotAStore(path.to_owned()))
+        }
         (_, APPLICATION, SCHEMA | WITHOUT_FIGURES) => Ok(false),
         (_, APPLICATION, found) if (1..WITHOUT_FIGURES).contains(&found) => {
             Err(StoreError::Older { path: path.to_owned(), found })

@@ -143,7 +143,7 @@ fn a_store_is_made_with_the_first_that_is_kept_in_it() {
     let (path, deep) = (folder.join("a.sqlite"), folder.join("b/c/d.sqlite"));
     let mut store = Store::open_to_keep(&path, false).unwrap();
     let mut other = Store::open_to_keep(&deep, true).unwrap();
-    assert!(store.list(&Filter::default()).unwrap().is_empty() && store.latest_campaign().unwrap().is_none());
+    assert!(store.list(&Filter::default()).unwrap().0.is_empty() && store.latest_campaign().unwrap().is_none());
     assert_eq!((store.path(), what_is_there()), (&*path, 0));
     assert!(matches!(Store::open_to_keep(&deep, false), Err(StoreError::NoFolder(_))));
 
@@ -158,7 +158,7 @@ fn a_store_is_made_with_the_first_that_is_kept_in_it() {
     assert_eq!(store.copy_to(&mut other, &none).unwrap().records, 0);
     assert!(!folder.join("b").exists());
     assert_eq!(store.copy_to(&mut other, &Filter::default()).unwrap().records, 1);
-    assert_eq!(Store::open_existing(&deep).unwrap().list(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(Store::open_existing(&deep).unwrap().list(&Filter::default()).unwrap().0.len(), 1);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -172,7 +172,7 @@ fn a_figure_that_nothing_measured_can_be_is_absent_in_columns_too() {
     let told = |store: &Store| {
         let seen = store.observations(&Selection::default()).unwrap().remove(0);
         let points = store.points(throughput, &Selection::default(), 10).unwrap().len();
-        let listed = store.list(&Filter::default()).unwrap()[0].throughput_bps;
+        let listed = store.list(&Filter::default()).unwrap().0[0].throughput_bps;
         [seen.value(throughput).is_some(), seen.value(cpu).is_some(), points > 0, listed.is_some()]
     };
     assert_eq!(told(&store), [true; 4]);
@@ -217,6 +217,60 @@ fn a_record_that_cannot_be_read_keeps_none_of_the_others() {
     other
         .each(&all, |record, json| assert_eq!(json, read.iter().find(|one| one.0 == record.trial.index).unwrap().1))
         .unwrap();
+}
+
+/// As by whoever hands a store on.
+#[test]
+fn a_row_that_cannot_be_read_keeps_none_of_the_others() {
+    let mut store = Store::in_memory().unwrap();
+    let records: Vec<Record> = (0..4).map(|index| sample::udp(index, Direction::Rx, 600, 400.0)).collect();
+    for id in [&records[0].campaign, "2", "3"] {
+        store.campaign_begin(&campaign(id)).unwrap();
+    }
+    records.iter().for_each(|record| store.insert(record).unwrap());
+    sqlite(&store)
+        .execute_batch(
+            "DROP TRIGGER records_are_never_changed; UPDATE records SET trial_index = -5 WHERE trial_index = 1;
+             UPDATE records SET id = CAST(x'ff' AS TEXT) WHERE trial_index = 2;
+             UPDATE figures SET trial_index = -5 WHERE trial_index = 3;
+             UPDATE campaigns SET planned = 9223372036854775807 WHERE id != '2'",
+        )
+        .unwrap();
+    let told = |unreadable: &[StoreError], want: &[&str]| {
+        let told: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+        assert!(
+            told.len() == want.len() && want.iter().all(|one| told.iter().any(|why| why.contains(one))),
+            "{told:?}"
+        );
+    };
+    let damaged = format!("the record {} cannot be read: its columns are damaged (", records[1].id);
+    let nameless = "the record without a name cannot be read";
+    let of_campaign = |id: &str| format!("the campaign {id} cannot be read: its columns are damaged (");
+    let all = Filter::default();
+    let (listed, unreadable) = store.list(&all).unwrap();
+    assert_eq!(listed.iter().map(|one| one.index).collect::<Vec<_>>(), [0, 3]);
+    told(&unreadable, &[&damaged, nameless]);
+    let (campaigns, unreadable) = store.campaigns(None, None).unwrap();
+    assert_eq!(campaigns.iter().map(|one| one.campaign.id.as_str()).collect::<Vec<_>>(), ["2"]);
+    told(&unreadable, &[&of_campaign("3"), &of_campaign(&records[0].campaign)]);
+    told(&[store.campaign("3").unwrap_err()], &[&of_campaign("3")]);
+    // A record itself says what its columns repeat.
+    assert_eq!(store.record(&records[1].id).unwrap(), records[1]);
+    let (read, unreadable) = store.records_of(&records[0].campaign).unwrap();
+    assert_eq!(read.len(), 3);
+    told(&unreadable, &[nameless]);
+    assert!(matches!(store.called("last", 0), Ok(Picked::Campaign(id)) if id == records[0].campaign));
+    assert_eq!(store.last_campaign().unwrap().unwrap()[0], records[0].campaign);
+    assert_eq!(store.finished_trials(&records[0].campaign).unwrap(), BTreeSet::from([0, 2, 3]));
+    store.digits_of_records(&listed.iter().map(|one| one.id.as_str()).collect::<Vec<_>>()).unwrap();
+    let mut other = Store::in_memory().unwrap();
+    let copied = store.copy_to(&mut other, &all).unwrap();
+    assert_eq!(copied.records, 3);
+    told(&copied.unreadable, &[nameless, &of_campaign(&records[0].campaign)]);
+    // What is derived is derived again.
+    assert_eq!(store.points(Metric::find("throughput").unwrap(), &Selection::default(), 10).unwrap().len(), 4);
+    let indices = store.observations(&Selection::default()).unwrap().into_iter().map(|one| one.index);
+    assert_eq!(indices.collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2, 3]));
 }
 
 #[test]
@@ -309,7 +363,7 @@ fn lists_are_filtered() {
     }
     store.insert(&sample::ttcp(5, 0)).unwrap();
     let check = |filter: Filter, want: &[u32]| {
-        let listed: Vec<u32> = store.list(&filter).unwrap().iter().map(|listed| listed.index).collect();
+        let listed: Vec<u32> = store.list(&filter).unwrap().0.iter().map(|listed| listed.index).collect();
         let selected: Vec<u32> = store.select(&filter).unwrap().iter().map(|record| record.trial.index).collect();
         assert_eq!((&listed[..], &selected[..]), (want, want), "{filter:?}");
     };
@@ -353,6 +407,37 @@ fn what_is_no_store_is_left_alone() {
     assert!(said(&folder.0, readonly).to_string().contains("cannot be written"));
 }
 
+/// As by whoever hands a store on: the view of records never ends.
+#[test]
+fn no_view_stands_in_for_a_table() {
+    let folder = Folder::new("views");
+    let path = folder.0.join("records.db");
+    let record = sample::udp(0, Direction::Rx, 600, 400.0);
+    Store::open(&path).unwrap().insert(&record).unwrap();
+    let forge = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    // One beside the tables is nobody's business.
+    forge("CREATE VIEW mine AS SELECT id FROM records");
+    let store = Store::open_existing(&path).unwrap();
+    assert_eq!(store.record(&record.id).unwrap(), record);
+    let error = store.database.rows("SELECT id FROM mine", Vec::new(), |_| Ok(())).unwrap_err().to_string();
+    assert!(error.contains("access to view"), "{error}");
+    drop(store);
+    let views = ["records", "campaigns", "dictionary"].map(|name| {
+        format!(
+            "ALTER TABLE {name} RENAME TO other; CREATE VIEW {name} AS SELECT * FROM other,
+             (WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n) SELECT k FROM n)"
+        )
+    });
+    for view in views {
+        let whole = std::fs::read(&path).unwrap();
+        forge(&format!("DROP VIEW mine; {view}"));
+        check_refusal(&path, "not a linerate store");
+        assert!(matches!(Store::open_existing(&path), Err(StoreError::NotAStore(_))), "{view}");
+        std::fs::write(&path, whole).unwrap();
+    }
+    assert_eq!(Store::open_existing(&path).unwrap().record(&record.id).unwrap(), record);
+}
+
 #[test]
 fn a_full_disk_keeps_what_was_finished() {
     let folder = Folder::new("full");
@@ -371,7 +456,7 @@ fn a_full_disk_keeps_what_was_finished() {
     assert!(error.to_string().contains(&format!("{kept} finished trials of this campaign are kept")), "{error}");
     drop(store);
     let mut store = Store::open(&folder.0.join("records.db")).unwrap();
-    assert_eq!(store.list(&Filter::default()).unwrap().len() as u32, kept);
+    assert_eq!(store.list(&Filter::default()).unwrap().0.len() as u32, kept);
     store.insert(&sample::udp(kept, Direction::Rx, 600, 400.0)).unwrap();
 }
 
@@ -405,7 +490,7 @@ fn many_may_make_and_write_a_store_at_the_same_time() {
             });
         }
     });
-    assert_eq!(Store::open(&path).unwrap().list(&Filter::default()).unwrap().len() as u32, writers * each);
+    assert_eq!(Store::open(&path).unwrap().list(&Filter::default()).unwrap().0.len() as u32, writers * each);
 }
 
 /// A store whose figures are those of some records, again and again: so many campaigns of a hundred trials.

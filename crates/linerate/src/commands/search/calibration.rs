@@ -26,7 +26,7 @@ impl Calibrations {
     /// Those in the store. One of which a record cannot be read is none: what is left of it may say less than it did.
     pub(super) fn between(ends: &PerEnd<Endpoint>, store: &Store) -> Result<Calibrations> {
         let (target, host) = (ends.target.to_string(), ends.host.to_string());
-        let campaigns = store.campaigns(Some(CALIBRATION), Some(LAST))?.into_iter().rev();
+        let campaigns = store.campaigns(Some(CALIBRATION), Some(LAST))?.0.into_iter().rev();
         let of_these = campaigns.map(|summary| summary.campaign).filter(|one| one.target == target && one.host == host);
         let mut found = Vec::new();
         for Campaign { id, .. } in of_these {

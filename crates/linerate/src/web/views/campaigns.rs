@@ -29,10 +29,10 @@ pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
         Some(Ok(limit @ 1..=1000)) => limit,
         Some(_) => return Err(refused(400, "limit is a number from 1 to 1000")),
     };
-    let mut campaigns = store.campaigns(asked.value("plan"), Some(limit))?;
+    let (mut campaigns, unreadable) = store.campaigns(asked.value("plan"), Some(limit))?;
     campaigns.reverse();
     if is_form(asked, "json") {
-        return raw(kind::JSON_LINES, render::list::campaigns_json(&campaigns));
+        return without(raw(kind::JSON_LINES, render::list::campaigns_json(&campaigns)), &unreadable);
     }
     let digits =
         store.digits_of_campaigns(&campaigns.iter().map(|one| one.campaign.id.as_str()).collect::<Vec<_>>())?;
@@ -43,6 +43,7 @@ pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
             button type="submit" { "Show" }
         }
         @if campaigns.is_empty() { p { "No such campaigns." } }
+        (left_out(&unreadable))
     };
     View::new("Campaigns", render::list::answer_of_campaigns(&campaigns, digits))
         .above(above)

@@ -16,7 +16,7 @@ const LATEST: u32 = 8;
 pub(super) fn overview(lab: &Lab, _: &Asked) -> Result<Shown> {
     let answer = match lab.store() {
         Ok(store) => {
-            let mut campaigns = store.campaigns(None, Some(LATEST))?;
+            let (mut campaigns, _) = store.campaigns(None, Some(LATEST))?;
             campaigns.reverse();
             let ids: Vec<&str> = campaigns.iter().map(|one| one.campaign.id.as_str()).collect();
             latest(&campaigns, store.digits_of_campaigns(&ids)?)

@@ -10,7 +10,7 @@ use maud::html;
 use super::super::Lab;
 use super::super::asked::Asked;
 use super::super::reply::kind;
-use super::{Shown, View, choice, field, is_form, plain, raw, refused, without};
+use super::{Shown, View, choice, field, is_form, left_out, plain, raw, refused, without};
 use crate::commands::report::measured_by;
 use crate::commands::selection;
 use crate::render;
@@ -42,7 +42,7 @@ pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
         records.reverse();
         return without(raw(kind::CSV, render::csv::csv(&records)), &unreadable);
     }
-    let mut listed = store.list(&filter)?;
+    let (mut listed, unreadable) = store.list(&filter)?;
     listed.reverse();
     let ids = |of: fn(&Listed) -> &str| listed.iter().map(of).collect::<Vec<_>>();
     let digits = [store.digits_of_records(&ids(|one| &one.id))?, store.digits_of_campaigns(&ids(|one| &one.campaign))?];
@@ -66,6 +66,7 @@ pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
             button type="submit" { "Show" }
         }
         @if listed.is_empty() { p { "No such records." } }
+        (left_out(&unreadable))
         @if page > 0 || is_full {
             p {
                 @if page > 0 { a rel="prev" href=(asked.address(&[("page", &page.saturating_sub(1).to_string())])) { "Those before" } " " }
@@ -159,7 +160,10 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
     if is_form(asked, "csv") {
         return raw(kind::CSV, render::csv::csv(std::slice::from_ref(&record)));
     }
-    let command = store.campaign(&record.campaign)?.map(|campaign| measured_by(campaign).0);
+    let command = match store.campaign(&record.campaign) {
+        Err(StoreError::Unreadable { .. }) => None,
+        campaign => campaign?.map(|campaign| measured_by(campaign).0),
+    };
     let is_whole = asked.value("all").is_some();
     let id = &record.id;
     let above = html! {

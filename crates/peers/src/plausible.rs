@@ -1,0 +1,150 @@
+//! What a stranger tells of its end, held against what this end knows: no figure of it is more than can be.
+//! Knows no protocol.
+
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+
+/// Segments that a sender may have retransmitted though nothing arrived: its time-outs double, so there are few.
+const RETRANSMITTED_IN_VAIN: u64 = 1000;
+/// The jitter that a test may have that was shorter than this: its datagrams left at once, and came when they came.
+const SHORT_S: f64 = 1.0;
+
+/// Takes from the far end's account what this end's shows to be impossible.
+pub fn limit(ours: &Outcome, theirs: &mut Outcome) {
+    for far in &mut theirs.flows {
+        match ours.flows.iter().find(|near| near.id == far.id) {
+            Some(near) if near.role == Role::Sender => limit_receiver(near, far),
+            Some(near) if near.role == Role::Receiver => limit_sender(near, far),
+            _ => {}
+        }
+    }
+}
+
+/// Nobody receives what was not sent, nor long before it was.
+fn limit_receiver(near: &FlowOutcome, far: &mut FlowOutcome) {
+    far.octets_total = far.octets_total.min(near.octets_total);
+    far.octets = far.octets.min(far.octets_total);
+    far.messages_total = far.messages_total.min(near.messages_total);
+    far.messages = far.messages.min(far.messages_total);
+    // Both clocks begin at about the same time, and a receiver ends after its sender.
+    if far.elapsed_ns < near.elapsed_ns / 2 {
+        far.elapsed_ns = near.elapsed_ns;
+    }
+    let Some(arrivals) = &mut far.arrivals else { return };
+    arrivals.received_total = arrivals.received_total.min(near.messages_total);
+    arrivals.received = arrivals.received.min(arrivals.received_total);
+    for of_received in [&mut arrivals.reordered, &mut arrivals.duplicated, &mut arrivals.late] {
+        *of_received = (*of_received).min(arrivals.received);
+    }
+    arrivals.duplicated_total = arrivals.duplicated_total.min(arrivals.received_total);
+    let most_s = (near.elapsed_ns as f64 / 1e9).max(SHORT_S);
+    arrivals.jitter_s = arrivals.jitter_s.filter(|jitter_s| (0.0..=most_s).contains(jitter_s));
+}
+
+/// A segment carries a byte at least.
+fn limit_sender(near: &FlowOutcome, far: &mut FlowOutcome) {
+    let most = near.octets_total.saturating_add(RETRANSMITTED_IN_VAIN);
+    far.tcp = far.tcp.take().filter(|tcp| tcp.retransmissions <= most);
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::End;
+    use linerate_trial::arrivals::Arrivals;
+    use linerate_trial::outcome::TcpSummary;
+
+    use super::*;
+
+    /// What is left of a far end's account, beside this end's.
+    fn limited(near: &FlowOutcome, far: FlowOutcome) -> FlowOutcome {
+        let mut theirs = Outcome::of_flows(End::Host, vec![far]);
+        limit(&Outcome::of_flows(End::Target, vec![near.clone()]), &mut theirs);
+        theirs.flows.remove(0)
+    }
+
+    /// A sender of 100 datagrams of 10 octets in 2 s, of which 20 are of the warm-up.
+    fn sender() -> FlowOutcome {
+        FlowOutcome {
+            octets: 800,
+            octets_total: 1000,
+            messages: 80,
+            messages_total: 100,
+            elapsed_ns: 2_000_000_000,
+            ..FlowOutcome::new(0, Role::Sender)
+        }
+    }
+
+    fn receiver(elapsed_ns: u64, octets: [u64; 2], messages: [u64; 2], arrivals: Arrivals) -> FlowOutcome {
+        FlowOutcome {
+            octets: octets[0],
+            octets_total: octets[1],
+            messages: messages[0],
+            messages_total: messages[1],
+            elapsed_ns,
+            arrivals: Some(arrivals),
+            ..FlowOutcome::new(0, Role::Receiver)
+        }
+    }
+
+    #[test]
+    fn nobody_receives_more_than_was_sent() {
+        let every = |count, jitter_s| Arrivals {
+            received: count,
+            received_total: count,
+            reordered: count,
+            duplicated: count,
+            duplicated_total: count,
+            late: count,
+            jitter_s,
+            ..Arrivals::default()
+        };
+        let told = receiver(1, [u64::MAX; 2], [u64::MAX; 2], every(u64::MAX, Some(1e30)));
+        let want = receiver(2_000_000_000, [1000; 2], [100; 2], every(100, None));
+        assert_eq!(limited(&sender(), told), want);
+    }
+
+    #[test]
+    fn what_can_be_is_left_as_it_was_told() {
+        // More in the measured part than this end takes for it: each end leaves its first seconds out by its own clock.
+        let arrivals = Arrivals {
+            received: 85,
+            received_total: 95,
+            reordered: 3,
+            duplicated: 2,
+            duplicated_total: 2,
+            jitter_s: Some(0.001),
+            ..Arrivals::default()
+        };
+        for elapsed_ns in [1_000_000_000, 2_100_000_000, 60_000_000_000] {
+            let told = receiver(elapsed_ns, [850, 950], [85, 95], arrivals.clone());
+            assert_eq!(limited(&sender(), told.clone()), told);
+        }
+    }
+
+    #[test]
+    fn jitter_is_a_time_within_the_test() {
+        for (told, want) in
+            [(0.0, Some(0.0)), (1.5, Some(1.5)), (2.1, None), (-5.0, None), (f64::NAN, None), (f64::INFINITY, None)]
+        {
+            let arrivals = Arrivals { jitter_s: Some(told), ..Arrivals::default() };
+            let far = limited(&sender(), receiver(2_000_000_000, [0; 2], [0; 2], arrivals));
+            assert_eq!(far.arrivals.and_then(|arrivals| arrivals.jitter_s), want, "{told}");
+        }
+        // Two datagrams that left at once.
+        let near = FlowOutcome { elapsed_ns: 1000, ..sender() };
+        let arrivals = Arrivals { jitter_s: Some(0.01), ..Arrivals::default() };
+        let far = limited(&near, receiver(2_000_000_000, [0; 2], [0; 2], arrivals.clone()));
+        assert_eq!(far.arrivals, Some(arrivals));
+    }
+
+    #[test]
+    fn a_retransmitted_segment_carries_a_byte() {
+        let near = |octets_total| FlowOutcome { octets_total, ..FlowOutcome::new(0, Role::Receiver) };
+        for (octets, retransmissions, is_believed) in
+            [(1 << 30, 5_000_000, true), (0, 12, true), (1 << 30, 99_999_999_999, false), (0, 1 << 53, false)]
+        {
+            let tcp = TcpSummary { retransmissions, ..TcpSummary::default() };
+            let far = FlowOutcome { tcp: Some(tcp), ..FlowOutcome::new(0, Role::Sender) };
+            assert_eq!(limited(&near(octets), far).tcp.is_some(), is_believed, "{retransmissions} of {octets}");
+        }
+    }
+}
