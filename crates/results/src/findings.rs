@@ -71,6 +71,7 @@ mod softirq_backlog;
 mod softirq_cpu;
 mod stack_drops;
 mod steal;
+mod streams;
 mod throttled;
 mod time_squeeze;
 mod transmit_ring;

@@ -4,7 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
-use super::dead_flows::DeadFlows;
+use super::streams::DeadFlows;
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;

@@ -6,7 +6,7 @@ use linerate_trial::spec::Workload;
 
 use super::acknowledgements::LostBack;
 use super::case::{Case, FEW, percent, tidy};
-use super::dead_flows::DeadFlows;
+use super::streams::DeadFlows;
 use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};

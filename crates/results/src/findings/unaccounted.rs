@@ -8,7 +8,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::spec::{Ip, Workload};
 
 use super::case::{Case, FEW, Loss, Side, percent, tidy};
-use super::dead_flows::DeadFlows;
+use super::streams::DeadFlows;
 use super::{Finding, Rule, Sureness};
 use crate::record::{Counted, PathLine};
 use crate::total::Total;
