@@ -300,7 +300,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&[&newest, &newest], &["one record is on both sides"]);
     refused(&["--null", &newest], &["one trial of a configuration at most", "--repeat"]);
     refused(&["tcp", "mine", "--on", "target.krenel"], &["--on target.krenel", "no record of either side"]);
-    refused(&["last:direction=tx", "last"], &["none has direction=tx; there are rx"]);
+    refused(&["last:direction=tx", "last"], &["none has direction=tx; choose from rx"]);
     refused(&["last:mtu=9000", "last"], &["none has a mtu; their factors are direction"]);
     refused(&["last:direction", "last"], &["'direction'", "NAME=VALUE"]);
     refused(&["last:ip=4,ip=6", "last"], &["ip twice"]);
@@ -315,7 +315,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&["tcp", "mine", "--fail-if", "host_cpu_busy worse"], &["--metric"]);
     refused(&["tcp", "mine", "--fail-if", "loss worse", "--metric", "throughput"], &["add --metric loss"]);
     check(&bench, &["history", "speed"], &["there is no metric 'speed'", "throughput"]);
-    check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; there are 1"]);
+    check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; choose from 1"]);
     check(&bench, &["history", "loss", "tcp"], &["none of what 'tcp' picks has a loss", ":plan=NAME"]);
     for list in ["list", "campaigns"] {
         check_usage(&["records", list, "--limit", "0"], &["--limit", "0 is not in 1.."]);

@@ -193,7 +193,7 @@ pub(super) fn why_none(store: &Store, words: &str, selection: &Selection) -> Res
             bail!("'{words}' picks no records: none has a {name}; their factors are {}", names.join(", "));
         }
         let shown: Vec<&str> = values.into_iter().take(20).collect();
-        bail!("'{words}' picks no records: none has {name}={value}; choose of {}", shown.join(", "));
+        bail!("'{words}' picks no records: none has {name}={value}; choose from {}", shown.join(", "));
     }
     match selection.levels.as_slice() {
         [_, _, ..] if !all.is_empty() => bail!("'{words}' picks no records: none has all of these at once"),

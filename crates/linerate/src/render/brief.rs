@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
+use linerate_results::figure::Source;
 use linerate_results::record::Record;
 
 use super::number::{count, figure, percent};
 use super::table_model::Cell;
 use crate::measure::live::Interval;
+
+/// From this part of the load on, that it was not sent is said.
+const UNSENT: f64 = 0.01;
 
 /// What came of a trial: `415.8 Mbit/s, lost 30.1 %`.
 pub(crate) fn line(record: &Record) -> String {
@@ -18,6 +22,10 @@ pub(crate) fn line(record: &Record) -> String {
     if is_stream {
         words.extend(flow.throughput_bps.map(|bps| format!("{} Mbit/s", figure(bps / 1e6, 4))));
     }
+    // Of a load, what the sender did not send is missing as well.
+    let offered = Source::whole(record).offered_bps().filter(|bps| flow.loss_ratio.is_some() && bps.is_finite());
+    let unsent = offered.zip(flow.achieved_load_bps).map(|(offered, sent)| 1.0 - sent / offered);
+    words.extend(unsent.filter(|part| *part >= UNSENT).map(|part| format!("{} % not sent", percent(part))));
     words.extend(flow.loss_ratio.map(|ratio| format!("lost {} %", percent(ratio))));
     words.extend(result.transactions_per_s.map(|rate| format!("{} transactions/s", figure(rate, 4))));
     let p50 = result.latency.as_ref().and_then(|latency| latency.percentiles.get("p50"));
@@ -61,6 +69,9 @@ mod tests {
         let said = |record: Record| line(&record);
         assert_eq!(said(sample::tcp(0, Direction::Tx, 936.41, false)), "936.4 Mbit/s, retransmitted 120");
         assert_eq!(said(sample::udp(0, Direction::Rx, 600, 400.0)), "400.0 Mbit/s, lost 33.3 %");
+        let mut slow = sample::udp(0, Direction::Rx, 600, 400.0);
+        slow.result.as_mut().unwrap().flow.achieved_load_bps = Some(480e6);
+        assert_eq!(said(slow), "400.0 Mbit/s, 20.0 % not sent, lost 33.3 %");
         assert_eq!(said(sample::rr(0, "64")), "21,874 transactions/s, p50 41.2 µs");
         assert_eq!(said(sample::failed(0)), "failed");
     }

@@ -303,7 +303,7 @@ fn sentence(found: &Found, one: &Searched) -> String {
         (None, Some(upper)) => {
             format!("Not even {}{both} with {demand}: no load that was tried keeps to it.", mbit(upper))
         }
-        (None, None) => format!("No load was decided: {demand}."),
+        (None, None) => format!("No load was tried long enough to say whether it passes with {demand}."),
     }
 }
 
