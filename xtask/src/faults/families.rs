@@ -8,6 +8,7 @@ mod paths;
 mod program;
 mod refused;
 mod requests;
+mod routed;
 mod stacked;
 
 use super::draw::Draft;
@@ -88,7 +89,7 @@ pub(super) const FAULTS: [Family; 59] = [
 ];
 
 /// Such worlds that came later: numbers of their own draw them, so that the others are drawn as they always were.
-pub(super) const LATER: [Family; 7] = [
+pub(super) const LATER: [Family; 12] = [
     family("two-ports", 2, stacked::two_ports),
     family("lower-shaper", 2, stacked::lower_shaper),
     family("requests-often-lost", 2, paths::requests_often_lost),
@@ -96,6 +97,11 @@ pub(super) const LATER: [Family; 7] = [
     family("small-segments", 2, paths::small_segments),
     family("slows-down", 2, ends::slows_down),
     family("marks", 2, ends::marks),
+    family("dead-flows", 2, routed::dead_flows),
+    family("no-fragments", 2, routed::no_fragments),
+    family("deep-queue", 2, routed::deep_queue),
+    family("first-syn", 2, routed::first_syn),
+    family("resets", 2, routed::resets),
 ];
 
 /// Every family of faults.

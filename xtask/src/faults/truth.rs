@@ -92,7 +92,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 75] = [
+const TRUTHS: [Truth; 80] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -104,6 +104,10 @@ const TRUTHS: [Truth; 75] = [
     fault("policer",               &["bottleneck", "lossy-path", BETWEEN], &[], Where::Any),
     fault("outage",                &["outage", "lossy-path/or a short outage", "flow-died/or an outage"],                        &["stall", "requests-lost", "unaccounted", "lossy-path"], Where::Any).or_told("nothing arrived|nothing passed"),
     fault("dead",                  &["flow-died", "outage", "nothing-comes-through/do not arrive"],           &["stall", "requests-lost", "unaccounted", "nothing-comes-through"], Where::Any),
+    fault("dead-flows",            &["dead-flows"],                    &["nothing-comes-through"], Where::Any),
+    fault("no-fragments",          &["fragments"],                     &["lossy-path", "unaccounted", "nothing-comes-through"], Where::Any),
+    fault("deep-queue",            &["bottleneck"],                    &[], Where::Any),
+    fault("first-syn",             &["retransmission-timeout/first SYN"], &["nothing-comes-through"], Where::Any),
     fault("fragments",             LOSSY,                             &["stack-drops"], Where::Any),
     fault("window",                &["receive-window", "send-buffer", "far-path", "small-buffer"], &[], Where::Any),
     fault("no-window-scaling",     &["receive-window", "far-path"],    &[], Where::Any),
@@ -155,6 +159,7 @@ const TRUTHS: [Truth; 75] = [
     refused("no-forwarding",       &["router|forward|hop|gateway|on the way|between"]),
     refused("reverse-path",        &["reverse path|rp_filter|leads to", "{at}"]),
     refused("hole-for-data",       &["bytes|size|mtu|large"]),
+    refused("resets",              &["reset", "middlebox|filter|firewall"]),
     refused("router-firewall",     &["router|forward|hop|gateway|on the way|between|firewall|prohibited"]),
     refused("duplicate-address",   &["another machine has|answers for it|too:|hardware address|neighbour"]),
     refused("circle",              &["circle|sends them back|come back|ttl"]),
