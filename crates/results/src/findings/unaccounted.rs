@@ -79,7 +79,9 @@ impl Missing {
         let sent = case.losses().map(|losses| losses.sent).or(case.flow().and_then(|flow| flow.packets_sent));
         // Who asks goes on for a while when the other end has ended, which counts no more then.
         if case.is(Workload::UdpRr) && !case.may_be_fragmented() {
-            out = out.map(|out| sent.map_or(out, |sent| out.min(sent)));
+            // What came besides requests, such as the opening, left besides them as well.
+            let besides = came.zip(case.losses()).map_or(0, |(came, losses)| came.saturating_sub(losses.arrived));
+            out = out.map(|out| sent.map_or(out, |sent| out.min(sent.saturating_add(besides))));
         }
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
         let before = share(before_the_link(case), out);
