@@ -156,7 +156,10 @@ fn check_interrupt(name: &str, signal: &str, status: i32) {
     // A cable that is pulled while nothing runs is told when something should.
     bench.lab_mut().set_carrier(false).unwrap();
     let ran = bench.run("tcp-stream", &["--resume"], IN_TIME);
-    ran.check_sentence(&["the IPv4 subnet that target and host share, 198.18.0.2/24, is on a link that is down", "(down)"]);
+    ran.check_sentence(&[
+        "the IPv4 subnet that target and host share, 198.18.0.2/24, is on a link that is down",
+        "(down)",
+    ]);
 }
 
 #[test]

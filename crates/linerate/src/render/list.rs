@@ -22,8 +22,12 @@ pub(crate) fn list(listed: &[Listed], digits: [usize; 2], store: &Path, width: O
     if listed.is_empty() {
         return format!("No such records in {}.\n", store.display());
     }
-    // A column for figures that need it.
-    let sparing = ["trial", "system calls", "workload", "direction", "lost", "started"];
+    // A column for figures that need it. Of one plan the workload says what a row is of, if there are several.
+    let says_more = |one: &Listed| listed[0].plan == one.plan && listed[0].workload != one.workload;
+    let sparing = match listed.iter().any(says_more) {
+        false => ["trial", "system calls", "workload", "direction", "lost", "started"],
+        true => ["trial", "system calls", "started", "direction", "lost", "workload"],
+    };
     forms::text(&[Piece::Table(table(listed, digits).filled().sparing(&sparing))], width)
 }
 
