@@ -13,6 +13,8 @@ use crate::time_budget::Limit;
 const SHARE: f64 = 0.3;
 /// From this share on a queue was seen at all.
 const SEEN: f64 = 0.1;
+/// So many seconds of what was sent wait at the end, or more.
+const LEAST_LATE_S: f64 = 0.15;
 /// Up to this share of its time a receiving thread may work, or wait for a CPU, and still be said to have time left.
 const MOST_BUSY: f64 = 0.5;
 
@@ -56,6 +58,11 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
 /// Datagrams that wait on the way and are not lost: its queue is deep.
 fn find_waiting(case: &Case<'_>) -> Option<Finding> {
     let late = case.read_late()?;
+    // What jitter alone keeps from arriving in time is not this much.
+    let (sent, got) = (case.flow()?.achieved_load_bps?, case.throughput_bps()?);
+    if (1.0 - got / sent) * case.span_s()? < LEAST_LATE_S {
+        return None;
+    }
     let busy = |side: Side<'_>| side.thread_shares(case).map_or(0.0, |(worked, waited)| worked + waited);
     // A receiver that reads slowly, and a shaper of the sender's own, are other rules'.
     if busy(case.receiver) >= MOST_BUSY || case.sender.held_at_egress().is_some_and(|(_, share)| share >= SEEN) {
