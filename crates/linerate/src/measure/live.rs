@@ -22,6 +22,9 @@ pub(crate) struct Interval {
     pub(crate) is_sent: bool,
 }
 
+/// A line tells of so much at least, nanoseconds.
+const LEAST_NS: u64 = 900_000_000;
+
 /// What was heard of the present trial.
 #[derive(Default)]
 pub(crate) struct Live {
@@ -31,6 +34,11 @@ pub(crate) struct Live {
 impl Live {
     /// What an end says. The receiver's count is told, the sender's only where the target is another tool's.
     pub(crate) fn heard(&mut self, end: End, now: SoFar, is_foreign: bool) -> Vec<Interval> {
+        // Another tool's end may tell more often than once a second, and that a trial has ended right after its last second.
+        let is_soon = |before: SoFar| now.elapsed_ns.checked_sub(before.elapsed_ns).is_some_and(|ns| ns < LEAST_NS);
+        if is_soon(self.before[end]) {
+            return Vec::new();
+        }
         let before = std::mem::replace(&mut self.before[end], now);
         let seconds = now.elapsed_ns.saturating_sub(before.elapsed_ns) as f64 / 1e9;
         let of = |octets: u64, before: u64| Some(8.0 * octets.checked_sub(before)? as f64 / seconds);
@@ -64,6 +72,10 @@ mod tests {
         assert_eq!(live.heard(End::Target, so_far(3, 0, 1500), false), [one(3.0, 2000.0, false)]);
         assert_eq!(live.heard(End::Host, so_far(3, 5000, 0), false), []);
         assert_eq!(live.heard(End::Host, so_far(4, 6000, 0), true), [one(4.0, 8000.0, true)]);
+        // Sooner than a second, it waits for the rest of that.
+        let tenth = |tenths: u64| SoFar { elapsed_ns: tenths * 100_000_000, ..so_far(0, 0, 1500 + 50 * (tenths - 30)) };
+        assert!((31..39).all(|tenths| live.heard(End::Target, tenth(tenths), false).is_empty()));
+        assert_eq!(live.heard(End::Target, tenth(40), false), [one(4.0, 4000.0, false)]);
         // A count that goes back is of another trial.
         assert_eq!(live.heard(End::Target, so_far(1, 0, 100), false), []);
     }
