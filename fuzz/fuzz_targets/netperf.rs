@@ -11,6 +11,7 @@ use linerate_peers::netperf::message::Message;
 use linerate_peers::netperf::omni::{Request, Response};
 use linerate_peers::netperf::results::Results;
 use linerate_peers::netperf::server::{Command, command};
+use linerate_peers::plausible::limit;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{MAX_MESSAGE, Spec, Workload};
@@ -60,7 +61,8 @@ fn answered(message: &Message, workload: Workload) {
     let mut near = FlowOutcome::new(0, if workload.is_stream() { Role::Sender } else { Role::Requester });
     (near.messages, near.messages_total, near.octets, near.octets_total) = (100, 110, 147_000, 161_700);
     let ours = Outcome::of_flows(End::Host, vec![near]);
-    let target = outcome_of(&spec, &[(flow, response, results)], &ours);
+    let mut target = outcome_of(&spec, &[(flow, response, results)], &ours);
+    limit(&ours, &mut target);
     let [far] = target.flows.as_slice() else { panic!("one flow") };
     assert!(far.octets_total <= 161_700 || !workload.is_stream());
     assert!(far.messages_total <= 111 && far.elapsed_ns <= 1_000_000_000_000_000);
