@@ -2,6 +2,7 @@
 //! Knows not how it is found out, nor what it means.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +158,8 @@ pub struct Usage {
 pub const ENOUGH: u32 = 3;
 /// Ports that datagrams come from at once: of two ways that flows are spread over, each has some of them but once in 30,000 times.
 pub const FLOWS: u16 = 16;
+/// A handshake that takes so long has waited for its SYN to be sent again (RFC 6298, section 2.1: after a second).
+pub const SYN_AGAIN: Duration = Duration::from_millis(900);
 
 /// What came of the probes that an end sent. Absent: not tried, or the machine does not permit it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

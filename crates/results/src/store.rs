@@ -103,7 +103,7 @@ pub struct Listed {
 }
 
 /// So much is told of an identifier that may be any text.
-const LONGEST_ID: usize = 60;
+pub const LONGEST_ID: usize = 60;
 /// The version of the tables below, kept in the file's `user_version`.
 const SCHEMA: i64 = 4;
 impl Store {

@@ -18,6 +18,19 @@ impl IpVersion {
             IpVersion::V6 => 40,
         }
     }
+
+    /// Packets that carry a payload of so many octets, the transport's header counted, over a link of this MTU; absent
+    /// where the MTU has no room for a fragment. Every fragment but the last carries a multiple of 8 octets (RFC 791,
+    /// section 3.2; RFC 8200, section 4.5, whose fragment header takes 8 more).
+    pub fn fragments(self, payload: u32, mtu: u32) -> Option<u32> {
+        let header = self.header_len() as u32;
+        if payload.saturating_add(header) <= mtu {
+            return Some(1);
+        }
+        let fragment_header = if self == IpVersion::V6 { 8 } else { 0 };
+        let room = mtu.saturating_sub(header + fragment_header) / 8 * 8;
+        (room > 0).then(|| payload.div_ceil(room))
+    }
 }
 
 /// What one frame costs beside the octets that the IP layer hands down (IEEE 802.3 clauses 3 and 4).

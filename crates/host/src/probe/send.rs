@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{
-    ENOUGH, FLOWS, IcmpError, IcmpReport, Neighbour, ProbeReport, Refusal, ReportedMtu, SizeTried, TcpReached,
-    TcpTried, Tried,
+    ENOUGH, FLOWS, IcmpError, IcmpReport, Neighbour, ProbeReport, Refusal, ReportedMtu, SYN_AGAIN, SizeTried,
+    TcpReached, TcpTried, Tried,
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -29,8 +29,6 @@ const PATIENCE: Duration = Duration::from_millis(1000);
 const CONNECT_TIME: Duration = Duration::from_millis(1300);
 /// No further one is tried when this has passed since the first began: the last may take as long again, and more.
 const AT_ONCE_TIME: Duration = Duration::from_millis(1800);
-/// A handshake that takes so long has waited for its SYN to be sent again (RFC 6298, section 2.1: after a second).
-const SYN_AGAIN: Duration = Duration::from_millis(900);
 const TALK_TIME: Duration = Duration::from_millis(1200);
 /// Sizes that are not answered are sent again after this part of the time for them.
 const SIZES_TWICE: u32 = 2;

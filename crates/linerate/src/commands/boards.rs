@@ -116,8 +116,7 @@ pub(super) fn find(program: Program, agents: &[PathBuf]) -> Result<PathBuf> {
         Program::Firmware(name) => (format!("linerate-firmware-{name}"), format!("firmware {name}")),
     };
     let named = std::env::var_os(AGENTS).map(PathBuf::from);
-    let mut folders = named.iter().chain(agents);
-    let found = folders.by_ref().map(|folder| folder.join(&name)).find(|path| path.is_file());
+    let found = named.iter().chain(agents).map(|folder| folder.join(&name)).find(|path| path.is_file());
     found.with_context(|| {
         format!(
             "there is no {name} beside this program; build it with 'cargo xtask {built_by}', and name its folder with \

@@ -11,13 +11,10 @@ use linerate_machine::units::parse_duration;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::select::{Filter, Selection};
-use linerate_results::store::{Picked, Store, StoreError};
+use linerate_results::store::{LONGEST_ID, Picked, Store, StoreError};
 
 use super::without;
 use crate::output::say;
-
-/// So much is told of an identifier that whoever hands a store on may have written.
-const LONGEST_ID: usize = 60;
 
 /// What the words pick, checked as far as it can be without records.
 pub(crate) fn selection(store: &Store, words: &str) -> Result<Selection> {

@@ -13,7 +13,7 @@ use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::{Ip, Spacing, Spec, Workload};
-use linerate_trial::wire::EthernetOverhead;
+use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
 use crate::figure::Source;
@@ -337,6 +337,15 @@ impl<'a> Case<'a> {
     /// Whether IPv6 was not asked for.
     pub(super) fn is_ipv4(&self) -> bool {
         self.asked.as_ref().is_none_or(|asked| asked.ip != Some(Ip::V6))
+    }
+
+    pub(super) fn ip_version(&self) -> IpVersion {
+        if self.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
+    }
+
+    /// Octets of a datagram's headers from IP's on, where it is not cut.
+    pub(super) fn udp_headers(&self) -> u32 {
+        self.ip_version().header_len() as u32 + 8
     }
 
     /// What the trial counts one by one.

@@ -30,7 +30,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         Workload::UdpRr => asked.request_size.max(asked.response_size),
         _ => return None,
     };
-    let (headers, cut) = if case.is_ipv4() { (28, 20) } else { (48, 48) };
+    let headers = case.udp_headers();
     let mtu = case.sender.nic()?.mtu?;
     if message.saturating_add(headers) <= mtu || mtu <= headers {
         return None;
@@ -42,14 +42,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         is_udp && matches!(step.came, StepResult::Passed(Passed::Answered { .. }))
     };
     case.record.examination.as_ref()?.steps.iter().find(answered)?;
-    // Every fragment but the last holds a multiple of eight octets.
-    let each = ((mtu - cut) / 8 * 8).max(8);
+    let fragments = case.ip_version().fragments(message.saturating_add(8), mtu)?;
     let place = if missing.is_between() { format!(" {}", missing.links) } else { String::new() };
     let sentence = format!(
-        "Fragments are dropped{place}: {} of {message} bytes travel as {} fragments each, and do not come through, while whole packets \
+        "Fragments are dropped{place}: {} of {message} bytes travel as {fragments} fragments each, and do not come through, while whole packets \
          do.",
-        case.noun(),
-        (message + 8).div_ceil(each)
+        case.noun()
     );
     let finding = RULE
         .finds(case, None, Sureness::Likely, 1.0, sentence)

@@ -21,10 +21,8 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let (path, link, message) = case.fragmented_by_path()?;
     let end = case.sender.end;
-    let (headers, cut) = if case.is_ipv4() { (28, 20) } else { (48, 48) };
-    // Every fragment but the last holds a multiple of eight octets.
-    let each = (path.checked_sub(cut)? / 8 * 8).max(8);
-    let fragments = (message + 8).div_ceil(each);
+    let headers = case.udp_headers();
+    let fragments = case.ip_version().fragments(message + 8, path)?;
     let is_set =
         |event: &&Event| event.end == Some(end) && matches!(event.what, Happening::MtuChanged { to, .. } if to == path);
     let set_to = case.events().find(is_set);
@@ -54,7 +52,7 @@ impl Case<'_> {
         let path = self.flow()?.path_mtu.filter(|_| self.is(Workload::UdpStream))?;
         let link = self.sender.nic()?.mtu?;
         let message = self.asked.as_ref()?.message_octets();
-        let headers = if self.is_ipv4() { 28 } else { 48 };
-        (path < link && (path + 1..=link).contains(&(message.saturating_add(headers)))).then_some((path, link, message))
+        let packet = message.saturating_add(self.udp_headers());
+        (path < link && (path + 1..=link).contains(&packet)).then_some((path, link, message))
     }
 }

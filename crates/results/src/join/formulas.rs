@@ -664,8 +664,7 @@ pub(super) fn sending<'e>(pair: &Pair<'_>, [target, host]: [&'e Environment; 2])
     if pair.flow.source == End::Target { target } else { host }
 }
 
-/// IP fragments of each datagram, by the MTU of the sender: a receiver with a smaller one drops what is longer (RFC
-/// 791, section 3.2; RFC 8200, section 4.5: every fragment but the last carries a multiple of 8 octets).
+/// IP fragments of each datagram, by the MTU of the sender: a receiver with a smaller one drops what is longer.
 pub(super) fn fragments(spec: &Spec, sender: &Environment) -> u32 {
     fragments_of(spec.message_octets(), spec.ip, sender)
 }
@@ -673,15 +672,6 @@ pub(super) fn fragments(spec: &Spec, sender: &Environment) -> u32 {
 /// The same of a datagram of so many octets.
 pub(super) fn fragments_of(octets: u32, ip: Option<Ip>, sender: &Environment) -> u32 {
     let Some(mtu) = sender.nic.as_ref().and_then(|nic| nic.mtu) else { return 1 };
-    let (ip, fragment_header) = match ip {
-        Some(Ip::V6) => (IpVersion::V6, 8),
-        _ => (IpVersion::V4, 0),
-    };
-    let header = ip.header_len() as u32;
-    let payload = octets + 8;
-    if payload + header <= mtu {
-        return 1;
-    }
-    let room = mtu.saturating_sub(header + fragment_header) / 8 * 8;
-    if room == 0 { 1 } else { payload.div_ceil(room) }
+    let version = if ip == Some(Ip::V6) { IpVersion::V6 } else { IpVersion::V4 };
+    version.fragments(octets + 8, mtu).unwrap_or(1)
 }

@@ -19,6 +19,14 @@ const NO_ROOM: &str = "awk '/^Udp: [0-9]/ {print $6}' /proc/self/net/snmp; awk '
 /// What a rule that counts threw away.
 pub(super) const FIREWALL: &str = "nft list ruleset | sed -n 's/.*counter packets \\([0-9]*\\) .*/\\1/p'";
 
+/// A firewall of one rule, as the shell reads it: at a hook of a family of tables.
+pub(super) fn rule(family: &str, hook: &str, says: &str) -> String {
+    format!(
+        "nft add table {family} t\nnft 'add chain {family} t c {{ type filter hook {hook} priority 0; }}'\n\
+         nft add rule {family} t c {says}"
+    )
+}
+
 pub(super) fn shaper(draft: &mut Draft) {
     draft.lies_between(&PLAIN);
     draft.lasts(1500, 2500);
@@ -143,9 +151,10 @@ pub(super) fn marks(draft: &mut Draft) {
     let rate = draft.case.carries_bps.unwrap_or_default() / 32_000;
     draft.before(
         Place::Middle,
-        format!(
-            "nft add table ip t\nnft 'add chain ip t c {{ type filter hook forward priority 0; }}'\n\
-             nft add rule ip t c meta length '>' 500 limit rate over {rate} kbytes/second burst 20 kbytes ip ecn set ce counter"
+        rule(
+            "ip",
+            "forward",
+            &format!("meta length '>' 500 limit rate over {rate} kbytes/second burst 20 kbytes ip ecn set ce counter"),
         ),
     );
     draft.witness(Place::Middle, FIREWALL, 20, "marked by nft");
@@ -374,10 +383,13 @@ fn filter(draft: &mut Draft, hook: &'static str, end: End) {
     // Longer than a handshake and any acknowledgement.
     draft.before(
         end,
-        format!(
-            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook {hook} priority 0; }}'\n\
-             nft add rule inet t c meta l4proto '{{ tcp, udp }}' meta length '>' 300 numgen random mod 100 '<' {share} \
+        rule(
+            "inet",
+            hook,
+            &format!(
+                "meta l4proto '{{ tcp, udp }}' meta length '>' 300 numgen random mod 100 '<' {share} \
              counter drop"
+            ),
         ),
     );
     draft.witness(end, FIREWALL, 10, "dropped by nft");
@@ -412,10 +424,13 @@ pub(super) fn acks_lost(draft: &mut Draft) {
     draft.say(format!("a firewall at the {end} drops {share} % of the acknowledgements"));
     draft.before(
         end,
-        format!(
-            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook input priority 0; }}'\n\
-             nft add rule inet t c 'tcp flags & (fin | syn | rst | psh) == 0' meta length '<' 100 numgen random mod 100 '<' {share} \
+        rule(
+            "inet",
+            "input",
+            &format!(
+                "'tcp flags & (fin | syn | rst | psh) == 0' meta length '<' 100 numgen random mod 100 '<' {share} \
              counter drop"
+            ),
         ),
     );
     draft.witness(end, FIREWALL, 5, "dropped by nft");

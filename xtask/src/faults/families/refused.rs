@@ -5,6 +5,7 @@ use linerate_machine::end::End;
 
 use super::super::case::{Between, Place, Witness, other, way_of};
 use super::super::draw::Draft;
+use super::ends::rule;
 
 const PLAIN: [Between; 3] = [Between::Cable, Between::Cable, Between::Router];
 const ROUTED: [Between; 2] = [Between::Router, Between::Routers];
@@ -37,13 +38,7 @@ fn firewall(draft: &mut Draft, verdict: &str) {
     let hook = draft.of(&["input", "input", "output"]);
     let protocol = if is_tcp(draft) { "tcp" } else { "udp" };
     draft.say(format!("the {end}'s firewall ({hook}, {protocol}): {verdict}"));
-    draft.before(
-        end,
-        format!(
-            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook {hook} priority 0; }}'\n\
-             nft add rule inet t c meta l4proto {protocol} counter {verdict}"
-        ),
-    );
+    draft.before(end, rule("inet", hook, &format!("meta l4proto {protocol} counter {verdict}")));
 }
 
 pub(super) fn firewall_drop(draft: &mut Draft) {
@@ -158,13 +153,7 @@ pub(super) fn router_firewall(draft: &mut Draft) {
     let protocol = if is_tcp(draft) { "tcp" } else { "udp" };
     let verdict = draft.of(&["drop", "drop", "reject with icmpx type admin-prohibited"]);
     draft.say(format!("the router's firewall ({protocol}): {verdict}"));
-    draft.before(
-        Place::Middle,
-        format!(
-            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook forward priority 0; }}'\n\
-             nft add rule inet t c meta l4proto {protocol} counter {verdict}"
-        ),
-    );
+    draft.before(Place::Middle, rule("inet", "forward", &format!("meta l4proto {protocol} counter {verdict}")));
 }
 
 /// One end has no address of the network that both share.

@@ -5,7 +5,7 @@ use linerate_machine::end::End;
 
 use super::super::case::Between;
 use super::super::draw::Draft;
-use super::ends::{FIREWALL, OVERLIMITS, PLAIN};
+use super::ends::{FIREWALL, OVERLIMITS, PLAIN, rule};
 
 /// Either end's firewall drops a share of what comes.
 pub(super) fn filtered(draft: &mut Draft) {
@@ -23,10 +23,7 @@ pub(super) fn filtered(draft: &mut Draft) {
     draft.say(format!("a firewall at the {end} ({hook}, {protocol}) drops {share} %"));
     draft.before(
         end,
-        format!(
-            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook {hook} priority 0; }}'\n\
-             nft add rule inet t c meta l4proto {protocol} numgen random mod 100 '<' {share} counter drop"
-        ),
+        rule("inet", hook, &format!("meta l4proto {protocol} numgen random mod 100 '<' {share} counter drop")),
     );
     draft.witness(end, FIREWALL, 3, "dropped by nft");
 }

@@ -5,17 +5,11 @@ use linerate_machine::end::End;
 
 use super::super::case::{Between, Place, Witness};
 use super::super::draw::Draft;
-use super::ends::{FIREWALL, OVERLIMITS};
+use super::ends::{FIREWALL, OVERLIMITS, rule};
 
 /// A router's rule for what it forwards, and how many it must have dropped.
-fn drops(draft: &mut Draft, rule: &str, least: u64) {
-    draft.before(
-        Place::Middle,
-        format!(
-            "nft add table inet t\nnft 'add chain inet t c {{ type filter hook forward priority 0; }}'\n\
-             nft 'add rule inet t c {rule} counter drop'"
-        ),
-    );
+fn drops(draft: &mut Draft, what: &str, least: u64) {
+    draft.before(Place::Middle, rule("inet", "forward", &format!("'{what} counter drop'")));
     draft.witness(Place::Middle, FIREWALL, least, "dropped by nft");
 }
 
@@ -93,7 +87,6 @@ pub(super) fn resets(draft: &mut Draft) {
     draft.say("the router resets connections at their first full segment".to_owned());
     draft.before(
         Place::Middle,
-        "nft add table inet t\nnft 'add chain inet t c { type filter hook forward priority 0; }'\n\
-         nft 'add rule inet t c tcp flags & (syn | rst) == 0 meta length > 500 counter reject with tcp reset'",
+        rule("inet", "forward", "'tcp flags & (syn | rst) == 0 meta length > 500 counter reject with tcp reset'"),
     );
 }

@@ -5,7 +5,7 @@ use linerate_machine::end::End;
 
 use super::super::case::{Between, Place};
 use super::super::draw::Draft;
-use super::ends::{FIREWALL, QDISC_DROPS};
+use super::ends::{FIREWALL, QDISC_DROPS, rule};
 
 /// The end's addresses are moved from its interface to `upper`, which these lines make.
 fn move_addresses(draft: &mut Draft, end: End, upper: &str, make: &str) {
@@ -82,10 +82,7 @@ pub(super) fn two_ports(draft: &mut Draft) {
     let neighbour = format!("ip neigh replace 198.18.0.{} lladdr {OWN} dev eth0 nud permanent", last(end));
     draft.before(to, neighbour);
     let table = |hook: &str, family: &str| {
-        format!(
-            "nft add table {family} t\nnft 'add chain {family} t c {{ type filter hook {hook} priority 0; }}'\n\
-             nft add rule {family} t c meta l4proto udp numgen random mod 100 '<' {percent} counter drop"
-        )
+        rule(family, hook, &format!("meta l4proto udp numgen random mod 100 '<' {percent} counter drop"))
     };
     let place = if end == sender { Place::Middle } else { end.into() };
     draft

@@ -2,11 +2,12 @@
 //! Asks nobody.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::probe::{
     ENOUGH, FLOWS, IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind,
-    Seen, TcpReached, TcpTried, Tried, Way, WitnessReport,
+    SYN_AGAIN, Seen, TcpReached, TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::LossLine;
 use linerate_results::examination::{Exhausted, Failed, Passed, Place, StepResult, Unknown};
@@ -59,8 +60,6 @@ fn of_flows(answered: &[u32]) -> Option<(u16, StepResult)> {
     }
 }
 
-/// From here on a handshake has waited for its SYN to be sent again.
-const SYN_AGAIN_NS: u64 = 900_000_000;
 /// Requests leave a tenth of a second apart: what is answered sooner than this was not on its way when the last was counted.
 const APART_NS: u64 = 50_000_000;
 
@@ -286,7 +285,7 @@ impl Evidence {
         let answer_ns = self.reports[asker].udp.as_ref().and_then(|udp| udp.median_ns);
         match (ns, answer_ns) {
             // A SYN is sent again after a second (RFC 6298), and the agent has tried twice.
-            (Some(ns), Some(answer_ns)) if ns >= SYN_AGAIN_NS && ns / 3 > answer_ns => {
+            (Some(ns), Some(answer_ns)) if Duration::from_nanos(ns) >= SYN_AGAIN && ns / 3 > answer_ns => {
                 StepResult::Failed(Failed::FirstSyn { handshake_s: seconds(ns), answer_s: seconds(answer_ns) })
             }
             _ => StepResult::Passed(Passed::Connected { handshake_s: ns.map(seconds) }),
