@@ -86,10 +86,8 @@ impl fmt::Display for OfferedLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             OfferedLoad::Unlimited => f.write_str("unlimited"),
-            OfferedLoad::BitsPerSecond(bits) => f.write_str(&with_suffix(bits, 1000, ["", "K", "M", "G"])),
-            OfferedLoad::PacketsPerSecond(packets) => {
-                write!(f, "{}pps", with_suffix(packets, 1000, ["", "k", "M", "G"]))
-            }
+            OfferedLoad::BitsPerSecond(bits) => f.write_str(&rate(bits, ["", "K", "M", "G"])),
+            OfferedLoad::PacketsPerSecond(packets) => write!(f, "{}pps", rate(packets, ["", "k", "M", "G"])),
             OfferedLoad::OfLine(parts) => {
                 // Four digits behind the point, those that are zero left out.
                 let text = format!("{}.{:04}", parts / 10_000, parts % 10_000);
@@ -111,7 +109,14 @@ pub fn parse_size(text: &str) -> Result<u64, BadQuantity> {
 
 /// A size as [`parse_size`] reads it.
 pub fn format_size(octets: u64) -> String {
-    with_suffix(octets, 1024, ["", "K", "M", "G"])
+    let (mut value, mut suffix) = (octets, "");
+    for larger in ["K", "M", "G"] {
+        if value < 1024 || !value.is_multiple_of(1024) {
+            break;
+        }
+        (value, suffix) = (value / 1024, larger);
+    }
+    format!("{value}{suffix}")
 }
 
 /// Reads a time: `5s`, `100ms`, `20us`, `2m`, `1h`; a bare number counts seconds.
@@ -166,14 +171,15 @@ fn scaled(text: &str, base: f64) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * base.powi(power))
 }
 
-fn with_suffix(value: u64, base: u64, suffixes: [&str; 4]) -> String {
-    let mut value = value;
-    let mut suffix = 0;
-    while suffix + 1 < suffixes.len() && value >= base && value.is_multiple_of(base) {
-        value /= base;
-        suffix += 1;
+/// All of its digits; behind a point only where there would be more than four before it.
+fn rate(value: u64, suffixes: [&str; 4]) -> String {
+    let (mut unit, mut at) = (1, 0);
+    while at + 1 < suffixes.len() && (value / unit >= 10_000 || value > 0 && value.is_multiple_of(1000 * unit)) {
+        unit *= 1000;
+        at += 1;
     }
-    format!("{value}{}", suffixes[suffix])
+    let text = format!("{}.{:0digits$}", value / unit, value % unit, digits = 3 * at);
+    format!("{}{}", text.trim_end_matches('0').trim_end_matches('.'), suffixes[at])
 }
 
 #[cfg(test)]
@@ -192,6 +198,10 @@ mod tests {
     fn rates_are_written_as_iperf_users_write_them() {
         check_load("100M", OfferedLoad::BitsPerSecond(100_000_000), "100M");
         check_load("1.5g", OfferedLoad::BitsPerSecond(1_500_000_000), "1500M");
+        check_load("9570300K", OfferedLoad::BitsPerSecond(9_570_300_000), "9570.3M");
+        check_load("12345678", OfferedLoad::BitsPerSecond(12_345_678), "12.345678M");
+        check_load("9999999999999", OfferedLoad::BitsPerSecond(9_999_999_999_999), "9999.999999999G");
+        check_load("14880952pps", OfferedLoad::PacketsPerSecond(14_880_952), "14.880952Mpps");
         check_load("64Kbit/s", OfferedLoad::BitsPerSecond(64_000), "64K");
         check_load("10kpps", OfferedLoad::PacketsPerSecond(10_000), "10kpps");
         check_load("100pps", OfferedLoad::PacketsPerSecond(100), "100pps");

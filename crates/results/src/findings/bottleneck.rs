@@ -57,10 +57,9 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
 
 /// Datagrams that wait on the way and are not lost: its queue is deep.
 fn find_waiting(case: &Case<'_>) -> Option<Finding> {
-    let late = case.read_late()?;
+    let (share, late) = case.read_late()?;
     // What jitter alone keeps from arriving in time is not this much.
-    let (sent, got) = (case.flow()?.achieved_load_bps?, case.throughput_bps()?);
-    if (1.0 - got / sent) * case.span_s()? < LEAST_LATE_S {
+    if share * case.span_s()? < LEAST_LATE_S {
         return None;
     }
     let busy = |side: Side<'_>| side.thread_shares(case).map_or(0.0, |(worked, waited)| worked + waited);

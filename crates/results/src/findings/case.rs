@@ -669,11 +669,13 @@ impl<'a> Case<'a> {
         Some(1.0 - self.throughput_bps()? / wanted).filter(|share| *share > 0.0)
     }
 
-    /// Datagrams were read more slowly than they were sent, and waited in a buffer meanwhile: a clause that says so.
-    pub(super) fn read_late(&self) -> Option<String> {
+    /// Datagrams were read more slowly than they were sent, and waited in a buffer meanwhile: the share of them that waited longer
+    /// than the trial, and a clause that says so.
+    pub(super) fn read_late(&self) -> Option<(f64, String)> {
         let (sent, got) = (self.flow()?.achieved_load_bps?, self.throughput_bps()?);
         let is_late = self.is(Workload::UdpStream) && self.loss().is_none() && got < 0.95 * sent;
-        is_late.then(|| format!("{} Mbit/s were sent, and read at {}", tidy(sent / 1e6), tidy(got / 1e6)))
+        let clause = || format!("{} Mbit/s were sent, and read at {}", tidy(sent / 1e6), tidy(got / 1e6));
+        is_late.then(|| (1.0 - got / sent, clause()))
     }
 
     /// Copies that arrived beside the first one, where they are enough to matter, and their share of what arrived.

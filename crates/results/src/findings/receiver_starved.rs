@@ -40,7 +40,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, Some(side.end), Sureness::Likely, weight, sentence)
             .because(waited_for_cpu(worked, waited))
             .because_of(at.as_ref().map(|at| format!("{}; {}", at.evidence(), case.of_loss(at))))
-            .because_of(late)
+            .because_of(late.map(|(_, clause)| clause))
             .because_of(short)
             .because_of(cpu.map(|cpu| {
                 let [busy, softirq] = [cpu.machine.busy, cpu.machine.softirq].map(percent);
