@@ -414,7 +414,8 @@ pub struct Segments {
     /// Of them, those that the receiver said it had already (tcpi_dsack_dups).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spurious: Option<u64>,
-    /// Sent and not acknowledged at that time (tcpi_unacked): 0 where the connection was emptied.
+    /// Not acknowledged at that time, sent or not (tcpi_unacked, and tcpi_notsent_bytes in full segments): 0 where the connection was
+    /// emptied.
     pub unacknowledged: u64,
 }
 

@@ -40,7 +40,7 @@ pub struct SegmentCounts {
     received: u64,
     retransmitted: u64,
     looked_octets: u64,
-    /// Sent and not acknowledged when this was looked at last: a connection that was reset has forgotten its queue.
+    /// What was outstanding when this was looked at last: a connection that was reset has forgotten its queue.
     open: u64,
 }
 
@@ -76,7 +76,7 @@ impl SegmentCounts {
         self.handle_info(&info);
         let spurious = info.get32(Field32::DsackDups).map(u64::from);
         let SegmentCounts { sent, received, retransmitted, open, .. } = self;
-        let unacknowledged = info.get32(Field32::Unacked).map_or(0, u64::from).max(open);
+        let unacknowledged = outstanding(&info).max(open);
         Some(Segments { sent, received, retransmitted, spurious, unacknowledged })
     }
 
@@ -92,7 +92,7 @@ impl SegmentCounts {
             if clock.stopped() || (bounded && waited >= LONGEST_NS) {
                 return false;
             }
-            self.open = TcpInfo::of(stream).ok().and_then(|info| info.get32(Field32::Unacked)).map_or(0, u64::from);
+            self.open = TcpInfo::of(stream).map_or(0, |info| outstanding(&info));
             let left = left();
             if left < least {
                 (least, progress_ns) = (left, now);
@@ -110,6 +110,13 @@ impl SegmentCounts {
             self.open = 0;
         }
     }
+}
+
+/// Segments that are not acknowledged: sent, or waiting to be. TCP's own pacing may hold back all that is left, with nothing on its
+/// way, and goes on sending when the counts have been read.
+fn outstanding(info: &TcpInfo) -> u64 {
+    let get = |field| info.get32(field).map_or(0, u64::from);
+    get(Field32::Unacked) + get(Field32::NotsentBytes).div_ceil(get(Field32::SndMss).max(1))
 }
 
 /// A requester has asked everything: reads the answers that are still on their way, and that there are no more.

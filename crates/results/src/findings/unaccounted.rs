@@ -84,7 +84,7 @@ impl Missing {
             out = out.map(|out| sent.map_or(out, |sent| out.min(sent.saturating_add(besides))));
         }
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
-        let before = share(before_the_link(case), out);
+        let before = share(before_the_link(case, out, came), out);
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
         let (sender, receiver) = (case.sender.end, case.receiver.end);
         let mut links = "between the two ends".to_owned();
@@ -399,12 +399,13 @@ const REGULAR_FROM: f64 = 0.04;
 
 /// What the sender's socket took less what its stack is known to have dropped: so many packets should leave by its link.
 /// Not where buffers are cut apart on the way.
-fn before_the_link(case: &Case<'_>) -> Option<u64> {
+fn before_the_link(case: &Case<'_>, out: Option<u64>, came: Option<u64>) -> Option<u64> {
     let segments = case.flow()?.sender_api.as_ref().and_then(|api| api.segments).unwrap_or(1);
     let of_socket = |line: &&PathLine| line.direction == case.way && line.passage.stage == Stage::SenderSocket;
-    if case.losses().is_some_and(|losses| losses.of == Counted::Segments) {
-        return None;
-    }
-    let taken = case.record.path.iter().find(of_socket).filter(|_| segments <= 1)?.passage.packets;
+    let taken = match case.losses().filter(|losses| losses.of == Counted::Segments) {
+        // Each packet at either link is one segment: the receiver got as many as its link, and that as many as left the sender's.
+        Some(losses) => (came? >= losses.arrived && out? >= came?).then_some(losses.sent)?,
+        None => case.record.path.iter().find(of_socket).filter(|_| segments <= 1)?.passage.packets,
+    };
     Some(taken.saturating_sub(case.dropped_between(Stage::SenderStack, Stage::DriverTxRing)))
 }

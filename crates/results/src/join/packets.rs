@@ -286,13 +286,19 @@ fn segment_budget(
     let mut budget = drops_seen(shared_kernel, lost, chain);
     let Some(((sent, received), lost)) = counts.or(nearly).zip(lost) else { return budget };
     let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
-    let link = |seen: &Seen<'_>, stage, name| seen.counters.get(stage, name).filter(|packets| *packets > 0);
+    let counted = |seen: &Seen<'_>, stage, names: &[&str]| -> u64 {
+        names.iter().filter_map(|name| seen.counters.get(stage, name)).total()
+    };
+    let in_stack = budget.lines.iter().all(|line| line.stage == Stage::SenderStack);
+    let requests: &[&str] = if in_stack { &["Ip OutRequests", "Ip6 OutRequests"] } else { &[] };
     let buffers = [
-        link(sender, Stage::DriverTxRing, "link tx_packets").map(|packets| sent as f64 / packets as f64),
-        link(receiver, Stage::DriverRxRing, "link rx_packets").map(|packets| received as f64 / packets as f64),
+        (sent, counted(sender, Stage::SenderStack, requests)),
+        (sent, counted(sender, Stage::DriverTxRing, &["link tx_packets"])),
+        (received, counted(receiver, Stage::DriverRxRing, &["link rx_packets"])),
     ];
     // A buffer that is cut into segments only behind the counter, or was put together before it, is one packet to it.
-    let per_buffer = buffers.into_iter().flatten().fold(1.0, f64::max);
+    let per_buffer = buffers.map(|(segments, packets)| segments as f64 / packets as f64);
+    let per_buffer = per_buffer.into_iter().filter(|each| each.is_finite()).fold(1.0, f64::max);
     let expected = seen as f64 * per_buffer;
     if let [line] = budget.lines.as_mut_slice()
         && lost > seen
