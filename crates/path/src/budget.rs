@@ -220,6 +220,11 @@ pub fn drops_seen(shared_kernel: bool, most: Option<u64>, chain: Chain<'_>) -> L
     LossBudget { lines: found.into_lines(), unaccounted: 0, benign_drops: chain.receiver.benign(), disagreements }
 }
 
+/// Interfaces that counted too little for so many packets that arrived: they pass by others.
+pub fn elsewhere(arrived: u64, chain: Chain<'_>) -> impl Iterator<Item = Disagreement> {
+    contradictions::elsewhere(arrived, chain).into_iter().map(Disagreement::Contradiction)
+}
+
 /// Where drops were counted before the buffers were cut apart, each may have been of as many datagrams as a buffer
 /// holds. How many it held no counter tells, so nothing is multiplied.
 fn segmented(datagrams: &Datagrams, budget: &LossBudget, explained: i128) -> Option<Disagreement> {

@@ -45,6 +45,7 @@ mod mss_multiple;
 mod mtu_mismatch;
 mod neighbour_changed;
 mod neighbours;
+mod ecn_dropped;
 mod no_sack;
 mod nothing_comes_through;
 mod others_traffic;
@@ -207,6 +208,7 @@ pub const RULES: &[Rule] = &[
     path_mtu::RULE,
     lossy_path::RULE,
     no_sack::RULE,
+    ecn_dropped::RULE,
     retransmission_timeout::RULE,
     reordering::RULE,
     duplicates::RULE,

@@ -387,6 +387,9 @@ pub struct TcpSummary {
     /// Whether windows may be larger than 65,535 octets (RFC 7323, section 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_scaling: Option<bool>,
+    /// Whether both ends agreed on explicit congestion notification (RFC 3168): data segments say that they may be marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<bool>,
     /// Payload sent, that of retransmitted segments included, octets (tcpi_bytes_sent).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,

@@ -68,6 +68,9 @@ pub const SACK: u8 = 2;
 /// TCPI_OPT_WSCALE: both ends scale windows.
 pub const WINDOW_SCALING: u8 = 4;
 
+/// TCPI_OPT_ECN: both ends agreed on explicit congestion notification.
+pub const ECN: u8 = 8;
+
 /// TCP_CLOSE of net/tcp_states.h: neither end will send anything more, and this end knows that it is so.
 pub const TCP_CLOSE: u8 = 7;
 

@@ -4,7 +4,7 @@
 use linerate_trial::outcome::{TcpSample, TcpSummary};
 use socket2::Socket;
 
-use crate::sys::socket_state::{Field8, Field32, Field64, SACK, TIMESTAMPS, TcpInfo, WINDOW_SCALING};
+use crate::sys::socket_state::{ECN, Field8, Field32, Field64, SACK, TIMESTAMPS, TcpInfo, WINDOW_SCALING};
 
 /// TCP's own account of a flow that ends now.
 pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
@@ -36,6 +36,7 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
         timestamps: has(TIMESTAMPS),
         sack: has(SACK),
         window_scaling: has(WINDOW_SCALING),
+        ecn: has(ECN),
         bytes_sent: info.get64(Field64::BytesSent),
         bytes_retransmitted: info.get64(Field64::BytesRetrans),
         segments_lost: None,

@@ -134,7 +134,7 @@ impl Display for Contradiction {
             ),
             Contradiction::Elsewhere { end, delivered, counters, .. } => write!(
                 f,
-                "{end}: {delivered} datagrams arrived and {}: they pass by another interface than the one that has the \
+                "{end}: {delivered} packets arrived and {}: they pass by another interface than the one that has the \
                  address; compare ip route get here with what the other end has for this one (ip neigh)",
                 listed(counters)
             ),
@@ -202,22 +202,27 @@ pub(super) fn of_passages(datagrams: &Datagrams, chain: Chain<'_>) -> Vec<Contra
     if datagrams.fragments > 1 || datagrams.segments > 1 {
         return found;
     }
-    for (seen, stage) in [(chain.sender, Stage::DriverTxRing), (receiver, Stage::DriverRxRing)] {
-        let Some((frames, counters)) = frames_at(seen, stage) else { continue };
-        let (end, delivered) = (seen.party(), datagrams.received_unique);
-        if delivered <= slack(frames) {
-            continue;
-        }
+    let delivered = datagrams.received_unique;
+    let elsewhere = if datagrams.below_ip { Vec::new() } else { elsewhere(delivered, chain) };
+    let merged = frames_at(receiver, Stage::DriverRxRing)
+        .filter(|(frames, _)| delivered > slack(*frames))
+        .filter(|_| !elsewhere.iter().any(|one| one.is_elsewhere(receiver.party(), false)));
+    found.extend(merged.map(|(_, counters)| Contradiction::MoreDelivered { end: receiver.party(), delivered, counters }));
+    found.extend(elsewhere);
+    found
+}
+
+/// Interfaces that counted too little for what arrived, datagrams or segments: it passes by others.
+pub(super) fn elsewhere(delivered: u64, chain: Chain<'_>) -> Vec<Contradiction> {
+    let of = |(seen, stage): (&Seen<'_>, Stage)| {
+        let (frames, counters) = frames_at(seen, stage).filter(|(frames, _)| delivered > slack(*frames))?;
         // Buffers that were merged have all octets in them.
         let octets = octets_at(seen, stage).map(|(octets, _)| octets);
         let is_elsewhere = octets.map_or(frames.saturating_mul(MOST_MERGED), |octets| octets / HEADERS) < delivered;
-        if is_elsewhere && !datagrams.below_ip {
-            found.push(Contradiction::Elsewhere { end, sends: stage == Stage::DriverTxRing, delivered, counters });
-        } else if stage == Stage::DriverRxRing {
-            found.push(Contradiction::MoreDelivered { end, delivered, counters });
-        }
-    }
-    found
+        let (end, sends) = (seen.party(), stage == Stage::DriverTxRing);
+        is_elsewhere.then_some(Contradiction::Elsewhere { end, sends, delivered, counters })
+    };
+    [(chain.sender, Stage::DriverTxRing), (chain.receiver, Stage::DriverRxRing)].into_iter().filter_map(of).collect()
 }
 
 /// Octets of the smallest datagram on a link: headers of Ethernet, IPv4 and UDP.

@@ -226,9 +226,7 @@ impl LossLine {
             let _ = write!(clause, "{adjustment}");
         }
         clause.push_str(match self.cause {
-            Some(DropCause::RedirectQueue) => {
-                " (packets are redirected there on the way in, as through a board's receive queue)"
-            }
+            Some(DropCause::RedirectQueue) => " (packets are redirected there on the way in)",
             Some(DropCause::PolicyIn | DropCause::PolicyOut) => " (IPsec)",
             Some(DropCause::UdpErrors) => " (a socket's filter, or a policy)",
             _ => "",

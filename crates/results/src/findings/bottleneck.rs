@@ -71,7 +71,7 @@ fn find_waiting(case: &Case<'_>) -> Option<Finding> {
     let middle = case.held_in_middle();
     let sentence = format!(
         "{} limits: about {} Mbit/s pass it, and what is above waits there and comes late.",
-        place(middle),
+        place(case, middle),
         tidy(mbit)
     );
     let finding = RULE
@@ -83,9 +83,14 @@ fn find_waiting(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// What limits, as far as the machine in the middle tells: its interface, its discipline, and how often that held a packet back.
-fn place(middle: Option<(&str, &str, u64)>) -> String {
+fn place(case: &Case<'_>, middle: Option<(&str, &str, u64)>) -> String {
     match middle {
         Some((interface, kind, _)) => format!("The middle's {kind} at {interface} keeps to a rate and"),
+        None if case.passes_elsewhere(case.sender.end) => format!(
+            "A slower link or a shaper between the two ends, or a shaper of the interface by which the {} sends (another one than \
+             its address's: ip route get),",
+            case.sender.end
+        ),
         None => "A slower link or a shaper between the two ends".to_owned(),
     }
 }
@@ -118,7 +123,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let tcp = case.tcp()?;
     let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.passing_bps())? / 1e6;
     let middle = case.held_in_middle();
-    let sentence = format!("{} limits: about {} Mbit/s pass it.", place(middle), tidy(mbit));
+    let sentence = format!("{} limits: about {} Mbit/s pass it.", place(case, middle), tidy(mbit));
     let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {
         format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3))
     });

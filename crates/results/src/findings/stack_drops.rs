@@ -50,6 +50,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         () if counted("InTruncatedPkts") => "packets had been cut short on their way",
         () if counted("InHdrErrors") => "its headers were wrong",
         () if counted("ReasmFails") => "fragments were missing",
+        () if counted("OutDiscards") && case.passes_elsewhere(side.end) => {
+            "IP discarded it on its way out, as the interface does by which it leaves, if its queueing discipline is full \
+             (tc -s qdisc; it is another one than this address's, as ip route get says)"
+        }
         () if counted("OutDiscards") => "IP discarded it on its way out, as a packet filter has it do",
         () => "as the counters name it",
     };

@@ -638,6 +638,7 @@ fn combine(summaries: &[&TcpSummary]) -> Option<TcpSummary> {
         timestamps: alike(|one| one.timestamps),
         sack: alike(|one| one.sack),
         window_scaling: alike(|one| one.window_scaling),
+        ecn: alike(|one| one.ecn),
         bytes_sent: sum(|one| one.bytes_sent),
         bytes_retransmitted: sum(|one| one.bytes_retransmitted),
         segments_lost: sum(|one| one.segments_lost),

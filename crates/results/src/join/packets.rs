@@ -4,7 +4,7 @@
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Environment;
 use linerate_path::budget::{
-    Adjustment, Between, Chain, Datagrams, LossBudget, Seen, Trial, drops_seen, loss_budget, path,
+    Adjustment, Between, Chain, Datagrams, LossBudget, Seen, Trial, drops_seen, elsewhere, loss_budget, path,
 };
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::Doubt;
@@ -282,9 +282,11 @@ fn segment_budget(
     chain: Chain<'_>,
 ) -> LossBudget {
     let Chain { sender, receiver, .. } = chain;
-    let lost = counts.or(nearly).map(|(sent, received)| sent.saturating_sub(received));
+    let counts = counts.or(nearly);
+    let lost = counts.map(|(sent, received)| sent.saturating_sub(received));
     let mut budget = drops_seen(shared_kernel, lost, chain);
-    let Some(((sent, received), lost)) = counts.or(nearly).zip(lost) else { return budget };
+    let Some(((sent, received), lost)) = counts.zip(lost) else { return budget };
+    budget.disagreements.extend(elsewhere(received, chain));
     let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
     let counted = |seen: &Seen<'_>, stage, names: &[&str]| -> u64 {
         names.iter().filter_map(|name| seen.counters.get(stage, name)).total()

@@ -99,6 +99,23 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.losses = vec![of_segments(Rx, 50, 50)];
             limited(r, Limit::CongestionWindow, None, 0.9);
         }),
+        case("a router that drops what is ECN-capable", "ecn-dropped", &["lossy-path"], tcp(Rx, 1.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (70, Some(69), Some(144));
+            tcp.ecn = Some(true);
+            r.losses = vec![of_segments(Rx, 69, 69)];
+            r.target.counters.add(Stage::ReceiverStack, "IpExt InNoECTPkts", 80);
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
+        case("the same losses of what arrives ECN-capable", "lossy-path", &["ecn-dropped"], tcp(Rx, 1.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (70, Some(69), Some(144));
+            tcp.ecn = Some(true);
+            r.losses = vec![of_segments(Rx, 69, 69)];
+            r.target.counters.add(Stage::ReceiverStack, "IpExt InNoECTPkts", 80);
+            r.target.counters.add(Stage::ReceiverStack, "IpExt InECT0Pkts", 60);
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
         case("window scaling that is taken off the SYNs", "receive-window", &[], tcp(Rx, 26.0), |r| {
             let tcp = tcp_of(r);
             tcp.window_scaling = Some(false);
