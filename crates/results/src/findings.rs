@@ -25,6 +25,7 @@ mod cpu_wait;
 mod dead_flows;
 mod duplex;
 mod duplicates;
+mod ecn_dropped;
 mod eee;
 mod far_path;
 mod fifo_overrun;
@@ -45,7 +46,6 @@ mod mss_multiple;
 mod mtu_mismatch;
 mod neighbour_changed;
 mod neighbours;
-mod ecn_dropped;
 mod no_sack;
 mod nothing_comes_through;
 mod others_traffic;
@@ -65,6 +65,7 @@ mod send_buffer;
 mod sender_cpu;
 mod sender_starved;
 mod shaper;
+mod short_stalls;
 mod slow_answers;
 mod small_buffer;
 mod small_segments;
@@ -209,6 +210,7 @@ pub const RULES: &[Rule] = &[
     lossy_path::RULE,
     no_sack::RULE,
     ecn_dropped::RULE,
+    short_stalls::RULE,
     retransmission_timeout::RULE,
     reordering::RULE,
     duplicates::RULE,
@@ -248,9 +250,12 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for case in Case::of(record) {
         for finding in RULES.iter().filter_map(|rule| (rule.find)(&case)) {
-            // Of both directions at once a machine's own trouble is told once; of requests and their answers any.
-            let same = |other: &Finding| (other.name, other.machine) == (finding.name, finding.machine);
-            if (finding.machine.is_none() && record.workload.is_stream()) || !found.iter().any(same) {
+            // Of both directions at once a machine's own trouble is told once; of requests and their answers what reads the same.
+            let is_told = |other: &Finding| {
+                (other.name, other.machine) == (finding.name, finding.machine)
+                    && (finding.machine.is_some() || !record.workload.is_stream() && other.sentence == finding.sentence)
+            };
+            if !found.iter().any(is_told) {
                 found.push(finding);
             }
         }

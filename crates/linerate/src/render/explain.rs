@@ -1,6 +1,7 @@
 //! What a record shows, for people and programs: what went wrong, where the packets went, what limits it, what to try.
 //! Concludes nothing; findings come from `results`.
 
+use linerate_machine::end::Direction;
 use linerate_results::findings::{Absent, Finding, Trouble, Try, absent, findings, limit, trouble};
 use linerate_results::record::Record;
 
@@ -105,8 +106,11 @@ impl<'a> Explained<'a> {
             pieces.push(Piece::Lines(vec![nothing(self.record)]));
         }
         for (at, finding) in self.findings.iter().enumerate() {
+            // What is on a way, and not of a machine, may be on either.
+            let is_of_either = self.record.direction == Direction::Both && finding.machine.is_none();
+            let way = if is_of_either { format!("{}: ", finding.direction) } else { String::new() };
             pieces.push(Piece::Heading(format!(
-                "{}. {} ({}: {})",
+                "{}. {way}{} ({}: {})",
                 at + 1,
                 finding.sentence,
                 finding.sure.name(),
@@ -153,6 +157,7 @@ fn capital(text: &str) -> String {
 /// What a run keeps of each record until its end: which, and its first finding.
 pub(crate) struct First {
     pub(crate) record: String,
+    pub(crate) direction: Direction,
     pub(crate) failed: bool,
     pub(crate) limit: Option<String>,
     pub(crate) finding: Option<Finding>,
@@ -162,6 +167,7 @@ impl First {
     pub(crate) fn of(record: &Record) -> First {
         First {
             record: record.id.clone(),
+            direction: record.direction,
             failed: record.result.is_none(),
             limit: limit(record),
             finding: findings(record).into_iter().next(),
@@ -169,11 +175,12 @@ impl First {
     }
 }
 
-/// Three lines for the end of a run: what limits it most, on what evidence, and where to read on. Empty without
+/// Three lines for the end of a run, for each direction: what limits it most, on what evidence, and where to read on. Empty without
 /// trials.
 pub(crate) fn in_three_lines(firsts: &[First], width: Option<u16>) -> String {
     let Some(last) = firsts.last() else { return String::new() };
-    let Some((first, finding)) = strongest(firsts) else {
+    let strongest = strongest(firsts);
+    if strongest.is_empty() {
         let said = match (&last.limit, last.failed) {
             (_, true) => "The last trial has no figures.",
             (Some(limit), false) => limit,
@@ -181,35 +188,69 @@ pub(crate) fn in_three_lines(firsts: &[First], width: Option<u16>) -> String {
         };
         let more = format!("linerate explain {} shows what is known.", last.record);
         return wrapped(&format!("{}\n", sentence(&format!("{said} {more}"))), width);
-    };
-    let advice = match finding.tries.first() {
-        Some(one) => format!("Try {}={}: linerate explain --try {}", one.name, one.value, first.record),
-        None => format!("More: linerate explain {}", first.record),
-    };
-    let mut lines = vec![format!("{} {}", finding.sentence, how_sure(firsts, finding))];
-    lines.extend(finding.evidence.first().map(|clause| format!("Because {clause}.")));
-    lines.push(advice);
-    let text: String = lines.iter().map(|line| format!("{}\n", sentence(line))).collect();
+    }
+    let lines = strongest.iter().flat_map(|one| {
+        let because = one.finding.evidence.first().map(|clause| format!("Because {clause}."));
+        let advice = match one.finding.tries.first() {
+            Some(change) => format!("Try {}={}: linerate explain --try {}", change.name, change.value, one.record),
+            None => format!("More: linerate explain {}", one.record),
+        };
+        [Some(one.sentence()), because, Some(advice)].into_iter().flatten()
+    });
+    let text: String = lines.map(|line| format!("{}\n", sentence(&line))).collect();
     wrapped(&text, width)
 }
 
 /// The first of the same, for records that nobody can ask for again.
 pub(crate) fn in_a_line(firsts: &[First], width: Option<u16>) -> String {
-    let Some((_, finding)) = strongest(firsts) else { return String::new() };
-    wrapped(&format!("{}\n", sentence(&format!("{} {}", finding.sentence, how_sure(firsts, finding)))), width)
+    let strongest = strongest(firsts);
+    let text: String = strongest.iter().map(|one| format!("{}\n", sentence(&one.sentence()))).collect();
+    wrapped(&text, width)
 }
 
-fn strongest(firsts: &[First]) -> Option<(&First, &Finding)> {
-    let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
-    let found = firsts.iter().filter_map(|first| Some((first, first.finding.as_ref()?)));
-    found.max_by(|a, b| weigh(a.1).total_cmp(&weigh(b.1)))
+/// What limits the trials of a direction.
+struct Strongest<'a> {
+    /// Told where a run has trials of several.
+    direction: Option<Direction>,
+    record: &'a str,
+    finding: &'a Finding,
+    /// In how many trials of how many it is the first finding.
+    same: usize,
+    of: usize,
 }
 
-/// `(sure, in 3 of 5 trials)`.
-fn how_sure(firsts: &[First], finding: &Finding) -> String {
-    let same = firsts.iter().filter(|one| one.finding.as_ref().is_some_and(|other| other.name == finding.name)).count();
-    let of = if firsts.len() > 1 { format!(", in {same} of {} trials", firsts.len()) } else { String::new() };
-    format!("({}{of})", finding.sure.name())
+impl Strongest<'_> {
+    /// With `(sure, in 3 of 5 trials)`.
+    fn sentence(&self) -> String {
+        let direction = self.direction.map_or(String::new(), |direction| format!("{direction}: "));
+        let of = if self.of > 1 { format!(", in {} of {} trials", self.same, self.of) } else { String::new() };
+        format!("{direction}{} ({}{of})", self.finding.sentence, self.finding.sure.name())
+    }
+}
+
+/// Of each direction what its trials have in common: the finding that has most weight in all of them together, as the trial says it
+/// in which it has most.
+fn strongest(firsts: &[First]) -> Vec<Strongest<'_>> {
+    let of_direction = |direction: Direction, told: bool| {
+        let of = firsts.iter().filter(|first| first.direction == direction).count();
+        let found = firsts
+            .iter()
+            .filter(|first| first.direction == direction)
+            .filter_map(|first| Some((first.record.as_str(), first.finding.as_ref()?)));
+        let found: Vec<(&str, &Finding)> = found.collect();
+        let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
+        let is_same = |one: &Finding, other: &Finding| (one.name, one.machine) == (other.name, other.machine);
+        let of_all = |one: &Finding| -> f64 {
+            found.iter().filter(|(_, other)| is_same(one, other)).map(|(_, other)| weigh(other)).sum()
+        };
+        let (record, finding) = found.iter().copied().max_by(|(_, a), (_, b)| {
+            of_all(a).total_cmp(&of_all(b)).then_with(|| weigh(a).total_cmp(&weigh(b)))
+        })?;
+        let same = found.iter().filter(|(_, other)| is_same(finding, other)).count();
+        Some(Strongest { direction: told.then_some(direction), record, finding, same, of })
+    };
+    let several = firsts.iter().any(|first| first.direction != firsts[0].direction);
+    Direction::ALL.into_iter().filter_map(|direction| of_direction(direction, several)).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
-use super::streams::DeadFlows;
+use super::streams::{DeadFlows, UnevenFlows};
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
@@ -50,6 +50,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
             .because_of(missing.evidence(case))
             .because(pattern.clause())
+            .because_of(UnevenFlows::of(case).map(|uneven| uneven.clause()))
             .because_of(from.map(|from| from.clause()))
             .wrong_if("It is wrong if as large a share is lost at half the rate: then it is no limit of rate."),
     )

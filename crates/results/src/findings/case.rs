@@ -721,8 +721,9 @@ impl<'a> Case<'a> {
     /// Round trips over TCP in which something was sent again: how many took as long as that takes at least, and of how many.
     pub(super) fn waited_for_timer(&self) -> Option<(u64, u64)> {
         let latency = self.latency().filter(|_| matches!(self.record.workload, Workload::TcpRr | Workload::TcpCrr))?;
-        // Where the way alone takes long, the timer does too (RFC 6298).
-        let least = if self.waits_for_each_syn() { LEAST_TIMER_S } else { (latency.min_s? * 3.0).max(LEAST_TIMER_S) };
+        let each = self.waits_for_each_syn() || self.retransmitted_by_any() >= latency.count.max(2);
+        // Where the way alone takes long, the timer does too (RFC 6298). Where each waited, the quickest did.
+        let least = if each { LEAST_TIMER_S } else { (latency.min_s? * 3.0).max(LEAST_TIMER_S) };
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
         let slow = slow.map(|(_, count)| count).total();
         (slow > 0).then_some((slow, latency.count))

@@ -6,10 +6,12 @@ use linerate_trial::spec::Workload;
 
 use super::acknowledgements::LostBack;
 use super::case::{Case, FEW, percent, tidy};
-use super::streams::DeadFlows;
+use super::streams::{DeadFlows, UnevenFlows};
 use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
+use crate::record::Losses;
+use crate::total::Total;
 
 /// Of what was lost, so much must be unaccounted for at the ends.
 const BETWEEN: f64 = 0.5;
@@ -38,6 +40,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     if pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
         return None;
     }
+    let uneven = UnevenFlows::of(case);
     let sentence = match (alone(case, &missing), &pattern) {
         (None, Some(Pattern::Bursts { runs, seconds: Some(seconds), .. })) if *seconds >= STOPS_S => format!(
             "{} are lost {} for about {} ms at a time: something there stopped {runs} times.",
@@ -50,6 +53,11 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
             case.noun(),
             missing.links
         ),
+        (None, _) if uneven.is_some() => format!(
+            "{} of some streams are lost {}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",
+            capital(case.noun()),
+            missing.links
+        ),
         (None, _) => format!(
             "{} are lost {}: a switch, the cable, or a MAC that does not count what it drops.",
             capital(case.noun()),
@@ -57,12 +65,18 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
         ),
     };
     Some(
-        RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
+        RULE.finds(case, None, Sureness::Likely, missing.part * share_of_both(case, missing.loss.packets), sentence)
             .because_of(missing.evidence(case))
-            .because_of(pattern.map(|pattern| pattern.clause()))
+            .because_of(uneven.map(|uneven| uneven.clause()).or(pattern.map(|pattern| pattern.clause())))
             .because_of(case.loss_from().map(|from| from.clause()))
             .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between."),
     )
+}
+
+/// Which part of what was lost of requests and of answers was lost this way; half at least, and all of a stream.
+fn share_of_both(case: &Case<'_>, lost: u64) -> f64 {
+    let all = case.record.losses.iter().map(Losses::lost).total();
+    if case.record.workload.is_stream() || all == 0 { 1.0 } else { (lost as f64 / all as f64).clamp(0.5, 1.0) }
 }
 
 /// How many were sent, where one alone is missing and the next waited until it was given up: nobody can tell then what else
@@ -96,7 +110,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let ratio = lost as f64 / sent.max(1) as f64;
     let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
-    let limits = permitted.is_some_and(|permitted| got <= permitted * case.streams() * ABOUT);
+    let limits = permitted.is_some_and(|permitted| {
+        let permitted = permitted * case.streams();
+        (permitted / ABOUT..=permitted * ABOUT).contains(&got)
+    });
     let back = LostBack::of(case).filter(|back| back.is_of_both_ways(case));
     let sentence = match (&back, limits) {
         (Some(_), _) => "Segments and acknowledgements are lost between the two ends.".to_owned(),
@@ -112,6 +129,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because(format!("{lost} of {sent} segments never arrived, {}", percent(ratio)))
             .because(format!("counters of both machines saw {} packets dropped", case.drops_seen()))
             .because(format!("{} of the segments were retransmitted", percent(share)))
+            .because_of(UnevenFlows::of(case).map(|uneven| uneven.clause()))
             .because_of(back.map(|back| back.clause()))
             .because_of(permitted.zip(tcp.rtt_s).map(|(bps, rtt_s)| {
                 format!(

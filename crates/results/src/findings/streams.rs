@@ -3,7 +3,7 @@
 
 use linerate_trial::spec::Workload;
 
-use super::case::{Case, FEW};
+use super::case::{Case, FEW, percent};
 use crate::record::StreamFigures;
 
 /// From this share on a stream is dead, and up to this one it lives.
@@ -27,11 +27,7 @@ impl DeadFlows {
         if !case.is(Workload::UdpStream) && !case.is(Workload::Frames) {
             return None;
         }
-        let streams = &case.record.result.as_ref()?.streams;
-        let count = |one: &StreamFigures| Some((one.flow.packets_sent?, one.flow.packets_lost?));
-        let counts = streams.iter().filter(|one| one.direction == case.way).filter_map(count);
-        let counts: Vec<(u64, u64)> = counts.filter(|(sent, _)| *sent >= FEW).collect();
-        let share = |(sent, lost): (u64, u64)| lost as f64 / sent.max(1) as f64;
+        let counts = counts(case, |one| Some((one.flow.packets_sent?, one.flow.packets_lost?)));
         let sum = |of: &dyn Fn(f64) -> bool| {
             let those = counts.iter().filter(|one| of(share(**one)));
             those.fold((0, 0_u64, 0_u64), |(n, sent, lost), one| {
@@ -45,4 +41,69 @@ impl DeadFlows {
         let found = DeadFlows { dead, all: dead + others, sent, others: share((others_sent, others_lost)) };
         (dead > 0 && lives && is_most).then_some(found)
     }
+}
+
+/// So much at least the streams that are hit lose, and so little the others.
+const HIT: f64 = 0.02;
+const UNHIT: f64 = 0.1;
+/// So many would be missing of the others if they lost as much: none of them is no accident.
+const EXPECTED: f64 = 30.0;
+
+/// Some streams lose, and others do not.
+pub(super) struct UnevenFlows {
+    hit: usize,
+    all: usize,
+    /// What those that are hit lose of theirs, and the others.
+    ratio: f64,
+    others: f64,
+}
+
+impl UnevenFlows {
+    pub(super) fn of(case: &Case<'_>) -> Option<UnevenFlows> {
+        let counts = match case.record.workload {
+            Workload::UdpStream | Workload::Frames => {
+                counts(case, |one| Some((one.flow.packets_sent?, one.flow.packets_lost?)))
+            }
+            Workload::TcpStream => counts(case, |one| {
+                let tcp = one.flow.tcp.as_ref()?;
+                Some((tcp.segments_sent?, tcp.segments_lost.unwrap_or(tcp.retransmissions)))
+            }),
+            _ => return None,
+        };
+        let all_of = |those: &[(u64, u64)]| {
+            those.iter().fold((0_u64, 0_u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
+        };
+        let most = counts.iter().map(|one| share(*one)).fold(0.0, f64::max);
+        // Those that lose as the most lossy one does, about, and those that lose next to nothing beside it; none may be in between.
+        let (hit, others): (Vec<_>, Vec<_>) = counts.iter().copied().partition(|one| share(*one) >= most / 3.0);
+        let (hit_sums, other_sums) = (all_of(&hit), all_of(&others));
+        let (ratio, of_others) = (share(hit_sums), share(other_sums));
+        let is_uneven = hit_sums.1 >= FEW
+            && ratio >= HIT
+            && of_others <= UNHIT * ratio
+            && others.len() >= 2
+            && other_sums.0 as f64 * ratio >= EXPECTED;
+        is_uneven.then_some(UnevenFlows { hit: hit.len(), all: counts.len(), ratio, others: of_others })
+    }
+
+    pub(super) fn clause(&self) -> String {
+        let others = if self.others > 0.0 { percent(self.others) } else { "nothing".to_owned() };
+        format!(
+            "{} of {} streams lost {} of theirs, and the others {others}",
+            self.hit,
+            self.all,
+            percent(self.ratio)
+        )
+    }
+}
+
+/// What each stream of this direction sent and lost.
+fn counts(case: &Case<'_>, count: impl Fn(&StreamFigures) -> Option<(u64, u64)>) -> Vec<(u64, u64)> {
+    let streams = case.record.result.iter().flat_map(|figures| &figures.streams);
+    let counts = streams.filter(|one| one.direction == case.way).filter_map(count);
+    counts.filter(|(sent, _)| *sent >= FEW).collect()
+}
+
+fn share((sent, lost): (u64, u64)) -> f64 {
+    lost as f64 / sent.max(1) as f64
 }

@@ -10,7 +10,7 @@ use linerate_trial::spec::{Ip, Workload};
 use super::case::{Case, FEW, Loss, Side, percent, tidy};
 use super::streams::DeadFlows;
 use super::{Finding, Rule, Sureness};
-use crate::record::{Counted, PathLine};
+use crate::record::{Counted, Losses, PathLine};
 use crate::total::Total;
 
 /// From this part of the loss on.
@@ -32,6 +32,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// What no counter explains of a loss, and where the two links' counts put it.
+#[derive(Clone)]
 pub(super) struct Missing {
     pub(super) loss: Loss,
     pub(super) packets: u64,
@@ -46,13 +47,15 @@ pub(super) struct Missing {
     pub(super) links: String,
     counted: String,
     of_segments: bool,
-    /// The receiver's link has all that left the sender's, and nothing else: of a few, one packet of another kind is a good part.
-    all_came: bool,
+    /// What is missing may have come as far as the receiver's link, which has what left the sender's, and nothing else: of a few, one
+    /// packet of another kind is a good part.
+    came: bool,
     /// The end whose link has no count of this traffic.
     elsewhere: Option<End>,
 }
 
 /// A share for each of the places where packets may have vanished.
+#[derive(Clone)]
 struct PerPlace {
     before: f64,
     between: f64,
@@ -121,14 +124,34 @@ impl Missing {
             (Some(losses), Some(out)) => (losses.sent as f64 / out.max(1) as f64).max(1.0),
             _ => 1.0,
         };
-        let between = share(out, came).filter(|_| comparable).map(|between| between * per_packet);
+        let between_them = |out, came| share(out, came).filter(|_| comparable).map(|between| between * per_packet);
+        let between = between_them(out, came);
         // A few packets of another kind are no contradiction, and what counters saw dropped between the links is no part of what
         // is missing. A datagram that travels as fragments is lost with one of them, or with all.
         let per_datagram = out.zip(sent).map_or(1.0, |(out, sent)| out as f64 / sent.max(1) as f64).max(1.0);
         let at_most = |known: u64| AGREES * per_datagram + (known.saturating_add(FEW)) as f64 / packets as f64;
         let most = PerPlace { before: at_most(0), between: at_most(case.dropped_between_links()) };
         let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
-        Some(Missing { loss, packets, part, before, between, links, counted, of_segments, all_came, most, elsewhere })
+        let came_there = packets >= 20 || all_came;
+        let mut missing =
+            Missing { loss, packets, part, before, between, links, counted, of_segments, came: came_there, most, elsewhere };
+        // What else arrived, such as copies and other machines' packets, hides what did not; and what else left, too.
+        if between.is_some() && !missing.is_between() {
+            let others = Others::of(case);
+            let came = others.received(of_traffic(case.receiver, case.receiver.link_received()));
+            let without = [out, others.sent(of_traffic(case.sender, case.sender.link_sent()))]
+                .into_iter()
+                .filter_map(|out| between_them(out, came))
+                .find(|without| Missing { between: Some(*without), ..missing.clone() }.is_between());
+            match without {
+                Some(without) => {
+                    missing.between = Some(without);
+                    missing.counted += &others.clause();
+                }
+                None => missing.came &= between_them(out, came).is_none_or(|without| without <= 0.5),
+            }
+        }
+        Some(missing)
     }
 
     fn is_before(&self) -> bool {
@@ -226,7 +249,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             Some(sender),
             format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
         ),
-        Some(between) if between <= 0.2 && (missing.packets >= 20 || missing.all_came) => (
+        Some(between) if between <= 0.2 && missing.came => (
             Some(receiver),
             format!(
                 "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."
@@ -396,6 +419,39 @@ const LONG_RUN: f64 = 20.0;
 const ENOUGH_RUNS: u64 = 30;
 /// Of a smaller share that is lost at random, few runs are longer than one.
 const REGULAR_FROM: f64 = 0.04;
+
+/// Packets that IP sent at the sender, and delivered at the receiver, beside those of the trial: copies, too. Unknown where one datagram
+/// is several packets, or one packet several segments.
+struct Others {
+    sent: Option<u64>,
+    received: Option<u64>,
+}
+
+impl Others {
+    fn of(case: &Case<'_>) -> Others {
+        let beside = |side: Side<'_>, names: [&str; 2], own: fn(&Losses) -> u64| {
+            let all: Option<u64> = names.into_iter().filter_map(|name| side.counter(name)).reduce(u64::saturating_add);
+            all?.checked_sub(own(case.losses()?)).filter(|_| !case.may_be_fragmented())
+        };
+        Others {
+            sent: beside(case.sender, ["Ip OutRequests", "Ip6 OutRequests"], |losses| losses.sent),
+            received: beside(case.receiver, ["Ip InDelivers", "Ip6 InDelivers"], |losses| losses.arrived),
+        }
+    }
+
+    fn sent(&self, link: Option<u64>) -> Option<u64> {
+        Some(link?.saturating_sub(self.sent?))
+    }
+
+    fn received(&self, link: Option<u64>) -> Option<u64> {
+        Some(link?.saturating_sub(self.received?))
+    }
+
+    fn clause(&self) -> String {
+        let received = self.received.unwrap_or(0);
+        format!(", {received} of which were others or copies (Ip InDelivers)")
+    }
+}
 
 /// What the sender's socket took less what its stack is known to have dropped: so many packets should leave by its link.
 /// Not where buffers are cut apart on the way.

@@ -132,6 +132,11 @@ impl Joined<'_> {
             whole: pairs.iter().map(|pair| pair.source.messages_total).total(),
             lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).total() as f64,
             retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(TCP_RTO_MIN_S),
+            retransmitted: [self.target, self.host]
+                .into_iter()
+                .filter_map(|end| end.counters.get(Stage::SenderStack, "Tcp RetransSegs"))
+                .total(),
+            least_rtt_s: pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()?.min_rtt_s).reduce(f64::min),
         })
     }
 }

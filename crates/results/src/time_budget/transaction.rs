@@ -23,6 +23,10 @@ pub(crate) struct Transactions<'a> {
     pub(crate) lost_s: f64,
     /// How long a retransmission takes at least (RTO), where the transport has any: a round trip that takes as long has one.
     pub(crate) retransmission_s: Option<f64>,
+    /// Segments that either end retransmitted.
+    pub(crate) retransmitted: u64,
+    /// The least round trip that TCP itself has seen.
+    pub(crate) least_rtt_s: Option<f64>,
 }
 
 /// The least round trips, of which the quickest ways are known: an accident is not the quickest.
@@ -37,7 +41,13 @@ pub(crate) fn transactions(of: &Transactions<'_>) -> Vec<TimeLine> {
     let mut sums = Sums::default();
     sums.add(Limit::LostAndWaited, None, of.lost_s);
     let all = mean_ns / 1e9 * count as f64;
-    let quick = quick_ns as f64 / 1e9;
+    let quick = match (quick_ns as f64 / 1e9, of.retransmission_s) {
+        // Where there was a retransmission in each, the quickest one had its timer in it, too.
+        (quick, Some(timer)) if quick >= timer && of.retransmitted >= count.max(2) => {
+            of.least_rtt_s.unwrap_or(f64::INFINITY).min(quick - timer)
+        }
+        (quick, _) => quick,
+    };
     // Round trips in which a segment was sent again.
     let again = of.retransmission_s.map_or(0.0, |least| {
         let slow = of.latency.buckets().filter(|(ns, _)| *ns as f64 >= least * 1e9);
@@ -91,6 +101,8 @@ mod tests {
             whole: 2 * latency.count(),
             lost_s,
             retransmission_s: is_tcp.then_some(0.2),
+            retransmitted: latency.buckets().filter(|(ns, _)| *ns >= 200 * MS).map(|(_, count)| count).sum(),
+            least_rtt_s: None,
         })
     }
 
@@ -150,6 +162,12 @@ mod tests {
             &[(Limit::OnTheWay, None, 0.625), (Limit::LostAndWaited, None, 0.375)],
         );
         check(&lines(&slow, none, none, 0.0, false), &[(Limit::OnTheWay, None, 0.625), (Limit::Queues, None, 0.375)]);
+        // Each of them: the way is what is left of the quickest.
+        let each = [(1000, 250)];
+        check(
+            &lines(&each, none, none, 0.0, true),
+            &[(Limit::LostAndWaited, None, 0.8), (Limit::OnTheWay, None, 0.2)],
+        );
     }
 
     #[test]
