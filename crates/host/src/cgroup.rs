@@ -78,14 +78,22 @@ fn groups(membership: &str, mounts: &str) -> Vec<(PathBuf, PathBuf)> {
         });
         let Some(path) = path else { continue };
         // In a container the mount may show a part of the tree, and the path be told from the whole tree's root.
+        let mount = visible(mount);
         let within = Path::new(path).strip_prefix(root).or(Path::new(path).strip_prefix("/")).unwrap_or(Path::new(""));
-        let group = Path::new(mount).join(within);
-        let group = if group.is_dir() { group } else { PathBuf::from(mount) };
-        if !found.iter().any(|(one, _)| one == Path::new(mount)) {
-            found.push((PathBuf::from(mount), group));
+        let group = mount.join(within);
+        let group = if group.is_dir() { group } else { mount.clone() };
+        if !found.iter().any(|(one, _)| *one == mount) {
+            found.push((mount, group));
         }
     }
     found
+}
+
+/// Where the mount is seen: 'ip netns exec' mounts another sysfs over it, and the first process still has it.
+fn visible(mount: &str) -> PathBuf {
+    let of_first = Path::new("/proc/1/root").join(mount.trim_start_matches('/'));
+    let is_group = |path: &Path| path.join("cgroup.procs").exists();
+    if !is_group(Path::new(mount)) && is_group(&of_first) { of_first } else { PathBuf::from(mount) }
 }
 
 /// `throttled_usec` of the second version (Documentation/admin-guide/cgroup-v2.rst), or `throttled_time`, nanoseconds, of

@@ -57,6 +57,10 @@ const STARVED: f64 = 0.3;
 const MOSTLY_STARVED: f64 = 0.6;
 const FAIR_SHARES: f64 = 4.0;
 const HALF_A_CPU: f64 = 0.5;
+/// Waiting so long for a CPU that others have costs a thread a good part of what it could do.
+const SHARED: f64 = 0.15;
+/// Up to here a machine has CPUs for whoever waits for one.
+const MOSTLY_BUSY: f64 = 0.8;
 /// CPUs that limited a smaller part of a stream's time are not what to look at.
 const CPU_PART: f64 = 0.2;
 /// The least time after which TCP sends again what nobody acknowledged, less what a clock tick may take off it.
@@ -111,6 +115,45 @@ struct OthersCpu<'a> {
     most: &'a str,
 }
 
+/// How a thread that had no time left came by what it had.
+pub(super) enum CpuTime {
+    /// It worked all the time.
+    Own,
+    /// Other programs had a good part of it: a clause that says so.
+    Shared(String),
+    /// It waited while CPUs were idle: a limit of its control group, or of the CPUs that it may run on.
+    Withheld,
+}
+
+impl CpuTime {
+    /// What its thread cannot do, `verb`: send or read.
+    pub(super) fn limit(&self, verb: &str) -> String {
+        match self {
+            CpuTime::Own => format!("can {verb} no faster"),
+            CpuTime::Shared(_) => format!("can {verb} no faster beside other programs"),
+            CpuTime::Withheld => {
+                "waits for a CPU while CPUs are idle: a quota of its control group (cpu.stat), or the CPUs that it may run on (taskset -p)"
+                    .to_owned()
+            }
+        }
+    }
+
+    pub(super) fn clause(&self) -> Option<String> {
+        if let CpuTime::Shared(clause) = self { Some(clause.clone()) } else { None }
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, CpuTime::Own)
+    }
+}
+
+impl OthersCpu<'_> {
+    fn clause(&self) -> String {
+        let real_time = if self.of_real_time >= HALF_A_CPU { "; real-time programs are among them" } else { "" };
+        format!("other programs had {} CPUs, {} most of it{real_time}", tidy(self.cpus), self.most)
+    }
+}
+
 impl Starved<'_> {
     /// What it explains besides: whose threads have so little are silent for a while, and answer late whoever examines the way.
     pub(super) fn silences(&self) -> &'static [&'static str] {
@@ -124,10 +167,7 @@ impl Starved<'_> {
     /// What says so.
     pub(super) fn clauses(&self) -> Vec<String> {
         let mut clauses = vec![waited_for_cpu(self.worked, self.waited)];
-        clauses.extend(self.others.as_ref().map(|OthersCpu { cpus, of_real_time, most }| {
-            let real_time = if *of_real_time >= HALF_A_CPU { "; real-time programs are among them" } else { "" };
-            format!("other programs had {} CPUs, {most} most of it{real_time}", tidy(*cpus))
-        }));
+        clauses.extend(self.others.as_ref().map(OthersCpu::clause));
         clauses
     }
 }
@@ -875,6 +915,17 @@ impl<'a> Side<'a> {
         let others = self.others(case).filter(|others| others.cpus >= HALF_A_CPU);
         let is_starved = waited >= least && waited >= times * worked && (others.is_some() || !case.shares_machine());
         is_starved.then_some(Starved { worked, waited, others })
+    }
+
+    /// How its threads came by the time that they had.
+    pub(super) fn cpu_time(self, case: &Case<'a>) -> CpuTime {
+        let Some((worked, waited)) = self.thread_shares(case) else { return CpuTime::Own };
+        let idle = self.cpu().is_some_and(|cpu| cpu.machine.busy <= MOSTLY_BUSY);
+        match self.others(case).filter(|others| others.cpus >= HALF_A_CPU && waited >= SHARED) {
+            Some(others) => CpuTime::Shared(others.clause()),
+            None if waited >= STARVED && waited >= 2.0 * worked && idle => CpuTime::Withheld,
+            None => CpuTime::Own,
+        }
     }
 
     /// Whether its threads, or one of its CPUs, had nothing left: a clause that says so, and how far.

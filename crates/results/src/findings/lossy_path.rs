@@ -40,38 +40,48 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     if pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
         return None;
     }
-    let uneven = UnevenFlows::of(case);
-    let sentence = match (alone(case, &missing), &pattern) {
-        (None, Some(Pattern::Bursts { runs, seconds: Some(seconds), .. })) if *seconds >= STOPS_S => format!(
-            "{} are lost {} for about {} ms at a time: something there stopped {runs} times.",
-            capital(case.noun()),
-            missing.links,
-            tidy(seconds * 1e3)
+    let (uneven, burst) = (UnevenFlows::of(case), own_bursts(case));
+    let (noun, links) = (case.noun(), &missing.links);
+    let are_lost = format!("{} are lost {links}", capital(noun));
+    let sentence = match (alone(case, &missing), burst, &pattern, &uneven) {
+        (Some(sent), ..) => {
+            format!("1 of {sent} {noun} was lost {links}: a single loss or a short outage, for nothing else was sent meanwhile.")
+        }
+        (None, Some(burst), ..) => {
+            format!("{are_lost}: a queue there has no room for the {burst} that the trial sends at a time.")
+        }
+        (None, None, Some(Pattern::Bursts { runs, seconds: Some(seconds), .. }), _) if *seconds >= STOPS_S => {
+            format!("{are_lost} for about {} ms at a time: something there stopped {runs} times.", tidy(seconds * 1e3))
+        }
+        (None, None, _, Some(_)) => format!(
+            "{} of some streams are lost {links}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",
+            capital(noun)
         ),
-        (Some(sent), _) => format!(
-            "1 of {sent} {} was lost {}: a single loss or a short outage, for nothing else was sent meanwhile.",
-            case.noun(),
-            missing.links
-        ),
-        (None, _) if uneven.is_some() => format!(
-            "{} of some streams are lost {}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",
-            capital(case.noun()),
-            missing.links
-        ),
-        (None, _) => format!(
-            "{} are lost {}: a switch, the cable, or a MAC that does not count what it drops.",
-            capital(case.noun()),
-            missing.links
-        ),
+        (None, None, _, None) => format!("{are_lost}: a switch, the cable, or a MAC that does not count what it drops."),
     };
-    Some(
-        RULE.finds(case, None, Sureness::Likely, missing.part * share_of_both(case, missing.loss.packets), sentence)
-            .because_of(missing.evidence(case))
-            .because_of(uneven.map(|uneven| uneven.clause()).or(pattern.map(|pattern| pattern.clause())))
-            .because_of(case.loss_from().map(|from| from.clause()))
-            .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between."),
-    )
+    let finding = RULE
+        .finds(case, None, Sureness::Likely, missing.part * share_of_both(case, missing.loss.packets), sentence)
+        .because_of(missing.evidence(case))
+        .because_of(uneven.map(|uneven| uneven.clause()).or(pattern.map(|pattern| pattern.clause())))
+        .because_of(case.loss_from().map(|from| from.clause()))
+        .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between.");
+    Some(if burst.is_some() { finding.attempt("burst", "1", "loss") } else { finding })
 }
+
+/// The datagrams that the trial sends at a time, where most of these bursts lost many in a row.
+fn own_bursts(case: &Case<'_>) -> Option<u32> {
+    let burst = case.asked.as_ref().filter(|asked| asked.workload == Workload::UdpStream)?.burst;
+    let flow = case.flow()?;
+    let runs: u64 = flow.loss_bursts.values().copied().total();
+    let lost: u64 = flow.loss_bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
+    let bursts = flow.packets_sent? as f64 / f64::from(burst.max(1));
+    let each = lost as f64 / runs.max(1) as f64;
+    let is_of_each = (0.5 * bursts..=1.5 * bursts).contains(&(runs as f64)) && (SEVERAL..=f64::from(burst)).contains(&each);
+    is_of_each.then_some(burst)
+}
+
+/// Of losses by chance fewer follow one another.
+const SEVERAL: f64 = 3.0;
 
 /// Which part of what was lost of requests and of answers was lost this way; half at least, and all of a stream.
 fn share_of_both(case: &Case<'_>, lost: u64) -> f64 {

@@ -3,20 +3,54 @@
 
 use linerate_machine::units::format_size;
 use linerate_path::stage::Stage;
+use linerate_trial::spec::Workload;
 
-use super::case::{Case, percent};
+use super::case::{Case, Side, percent};
 use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "receive-buffer",
     says: "The receiving socket's buffer runs full, or the memory of all of them: what arrives between two looks of the reader does not fit it.",
-    rests_on: "A loss of at least 10 datagrams, and 5 % of what was lost, at the stage receiver socket.",
+    rests_on: "A loss of at least 10 datagrams, and 5 % of what was lost, at the stage receiver socket. Or TCP that came short while an end \
+               counted memory pressure (TcpExt TCPMemoryPressures, TCPAbortOnMemory).",
     source: "socket(7), SO_RCVBUF; udp(7); RFC 4113 and Linux's Udp RcvbufErrors.",
-    suggests: &["socket_buffer", "sysctl.net.core.rmem_default", "sysctl.net.ipv4.udp_mem"],
+    suggests: &["socket_buffer", "sysctl.net.core.rmem_default", "sysctl.net.ipv4.udp_mem", "sysctl.net.ipv4.tcp_mem"],
     find,
 };
 
+/// Memory of all TCP sockets together: beyond it the kernel throws away what it has, and announces no window.
+fn find_tcp_memory(case: &Case<'_>) -> Option<Finding> {
+    let tcp = case.tcp().filter(|_| case.is(Workload::TcpStream))?;
+    let short = case.short()?;
+    let pressed = |side: &Side<'_>| {
+        let names = ["TcpExt TCPMemoryPressures", "TcpExt TCPAbortOnMemory", "TcpExt PruneCalled", "TcpExt TCPRcvQDrop"];
+        let counters = names.map(|name| (name, side.counter(name).unwrap_or(0)));
+        // A single socket whose buffer is full is pruned as well: pressure is of all of them.
+        let is_pressed = counters[..2].iter().any(|(_, value)| *value > 0);
+        let said = counters.into_iter().filter(|(_, value)| *value > 0).map(|(name, value)| format!("{name} {value}"));
+        is_pressed.then(|| said.collect::<Vec<_>>().join(", "))
+    };
+    let (side, counters) = [case.receiver, case.sender].into_iter().find_map(|side| Some((side, pressed(&side)?)))?;
+    let sentence = format!("The {}'s memory for TCP is used up ({TCP_MEM}); no socket's buffer is full.", side.end);
+    Some(
+        RULE.finds(case, Some(side.end), Sureness::Likely, 0.95, sentence)
+            .because(format!("{}: {counters}", side.end))
+            .because_of(side.sysctl(TCP_MEM).map(|pages| format!("{TCP_MEM} is {pages} pages")))
+            .because(format!("{} segments were retransmitted", tcp.retransmissions))
+            .because(short)
+            .attempt(side.setting(&format!("sysctl.{TCP_MEM}")), "262144 524288 1048576", "throughput")
+            .wrong_if("It is wrong if as little comes through with ten times the pages in net.ipv4.tcp_mem.")
+            .explains(&["receive-window", "small-buffer", "lossy-path", "outage", "stall", "unaccounted", "stack-drops"]),
+    )
+}
+
+/// Pages of memory of all TCP sockets: min, pressure, max (tcp(7)).
+const TCP_MEM: &str = "net.ipv4.tcp_mem";
+
 fn find(case: &Case<'_>) -> Option<Finding> {
+    if let Some(finding) = find_tcp_memory(case) {
+        return Some(finding);
+    }
     let at = case.lost_at(Stage::ReceiverSocket)?;
     let side = case.receiver;
     // The stage is the same, the cause another: memory of all sockets together.
@@ -57,5 +91,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     {
         finding = finding.attempt("socket_buffer", most.to_string(), "loss");
     }
-    Some(finding.attempt(side.setting("sysctl.net.core.rmem_default"), "4194304", "loss"))
+    // TCP has its own (tcp_rmem).
+    Some(match case.is(Workload::TcpStream) {
+        true => finding,
+        false => finding.attempt(side.setting("sysctl.net.core.rmem_default"), "4194304", "loss"),
+    })
 }

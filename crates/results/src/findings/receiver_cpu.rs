@@ -33,10 +33,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             most
         }
     };
-    let sentence = format!("The {}'s CPU is the limit: its receiving thread can read no faster.", side.end);
+    let time = side.cpu_time(case);
+    let sentence = format!("The {}'s CPU is the limit: its receiving thread {}.", side.end, time.limit("read"));
     let mut finding = RULE
         .finds(case, Some(side.end), Sureness::Likely, weight * most, sentence)
         .because_of(clauses)
+        .because_of(time.clause())
         .because_of(case.short())
         .because_of(at.as_ref().map(|at| at.evidence()))
         .wrong_if("It is wrong if its thread has time left at the same throughput with a cheaper receiver_api.")
@@ -45,7 +47,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some(used) = used {
         finding = finding.because(format!("it reads by {used}, which worked {} of the time", percent(worked)));
     }
-    if case.streams() < 2.0 && side.cpu().is_some_and(|cpu| cpu.cpus > 1) {
+    // More threads get more only of what nobody else has.
+    if case.streams() < 2.0 && side.cpu().is_some_and(|cpu| cpu.cpus > 1) && time.is_own() {
         finding = finding.attempt("streams", "2", if at.is_some() { "loss" } else { "throughput" });
     }
     Some(finding)

@@ -28,10 +28,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let used = case.flow().and_then(|flow| flow.sender_api.as_ref()).map(|api| api.name.as_str());
     let end = case.sender.end;
-    let sentence = format!("The {end}'s CPU is the limit: its sending thread can send no faster.");
+    let time = case.sender.cpu_time(case);
+    let sentence = format!("The {end}'s CPU is the limit: its sending thread {}.", time.limit("send"));
     let mut finding = RULE
         .finds(case, Some(end), Sureness::Likely, most * 0.9, sentence)
         .because_of(clauses)
+        .because_of(time.clause())
         .because_of(used.map(|used| format!("it sends by {used}")))
         .because(short)
         .wrong_if("It is wrong if a second stream brings no more, and the CPUs have time left then.");
@@ -42,6 +44,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         finding = finding.because(format!("each call hands over {octets} bytes"));
         finding = finding.attempt("message_size", "128K", "throughput");
     }
-    let has_more = case.sender.cpu().is_some_and(|cpu| cpu.cpus > 1);
+    // More threads get more only of what nobody else has.
+    let has_more = case.sender.cpu().is_some_and(|cpu| cpu.cpus > 1) && time.is_own();
     Some(if case.streams() < 2.0 && has_more { finding.attempt("streams", "2", "throughput") } else { finding })
 }
