@@ -125,7 +125,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         (permitted / ABOUT..=permitted * ABOUT).contains(&got)
     });
     let back = LostBack::of(case).filter(|back| back.is_of_both_ways(case));
+    // Such a loss permits far more than came through, steadily: it comes of the rate, and not the rate of it.
+    let of_rate = permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT) && is_steady(case);
     let sentence = match (&back, limits) {
+        (None, false) if of_rate => format!(
+            "Segments are lost between the two ends, as a limit of rate with a short queue drops them: about {} Mbit/s pass it.",
+            tidy(got / 1e6)
+        ),
         (Some(_), _) => "Segments and acknowledgements are lost between the two ends.".to_owned(),
         (None, true) => "Segments are lost between the two ends, and TCP goes as fast as that lets it.".to_owned(),
         (None, false) => "Segments are lost between the two ends.".to_owned(),
@@ -157,6 +163,19 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .explains(timer),
     )
 }
+
+/// Whether as much as possible was asked, and about the same came through all the time.
+fn is_steady(case: &Case<'_>) -> bool {
+    let slices = case.record.intervals.iter().filter_map(|slice| slice.throughput_bps);
+    // The first is of a window that grows.
+    let rates: Vec<f64> = slices.skip(1).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    let near = rates.iter().filter(|bps| (**bps - mean).abs() <= STEADY * mean).count();
+    case.is_unlimited() && rates.len() >= 4 && near as f64 >= 0.8 * rates.len() as f64
+}
+
+/// Slices of a steady stream are so near their mean.
+const STEADY: f64 = 0.25;
 
 /// Payload bits per second that a congestion control reaches at a ratio of loss, or marks, and a round trip; absent of one that does not go
 /// by loss.

@@ -67,7 +67,15 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let tolerated = case.sender.sysctl_number("net.ipv4.tcp_reordering").unwrap_or(3);
-    let sentence = "TCP retransmits what was not lost: packets overtake each other on the way.".to_owned();
+    // A copy that the way made is reported as what arrived again, too.
+    let sentence = match reorders > 0 || none_lost {
+        true => "TCP retransmits what was not lost: packets overtake each other on the way.",
+        false => {
+            "The receiver had most of what TCP retransmitted: packets overtake each other on the way, or some are doubled there while \
+             others are lost."
+        }
+    };
+    let sentence = sentence.to_owned();
     Some(
         RULE.finds(case, None, Sureness::Likely, (twice as f64 / again as f64).clamp(0.5, 1.0), sentence)
             .because(format!("{again} segments were retransmitted, {} of all", percent(share)))

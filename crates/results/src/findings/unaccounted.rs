@@ -138,10 +138,15 @@ impl Missing {
         // What else arrived, such as copies and other machines' packets, hides what did not; and what else left, too.
         if between.is_some() && !missing.is_between() {
             let others = Others::of(case);
-            let came = others.received(of_traffic(case.receiver, case.receiver.link_received()));
-            let without = [out, others.sent(of_traffic(case.sender, case.sender.link_sent()))]
+            let link = of_traffic(case.receiver, case.receiver.link_received());
+            // Of groups that nobody joined the link has what IP delivers to none.
+            let came = others.received(link);
+            let counts = [came, others.received(came_besides.less(link))];
+            let leaves = [out, others.sent(of_traffic(case.sender, case.sender.link_sent()))];
+            let without = leaves
                 .into_iter()
-                .filter_map(|out| between_them(out, came))
+                .flat_map(|out| counts.map(|came| between_them(out, came)))
+                .flatten()
                 .find(|without| Missing { between: Some(*without), ..missing.clone() }.is_between());
             match without {
                 Some(without) => {
