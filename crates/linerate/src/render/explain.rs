@@ -243,9 +243,10 @@ fn strongest(firsts: &[First]) -> Vec<Strongest<'_>> {
         let of_all = |one: &Finding| -> f64 {
             found.iter().filter(|(_, other)| is_same(one, other)).map(|(_, other)| weigh(other)).sum()
         };
-        let (record, finding) = found.iter().copied().max_by(|(_, a), (_, b)| {
-            of_all(a).total_cmp(&of_all(b)).then_with(|| weigh(a).total_cmp(&weigh(b)))
-        })?;
+        let (record, finding) = found
+            .iter()
+            .copied()
+            .max_by(|(_, a), (_, b)| of_all(a).total_cmp(&of_all(b)).then_with(|| weigh(a).total_cmp(&weigh(b))))?;
         let same = found.iter().filter(|(_, other)| is_same(finding, other)).count();
         Some(Strongest { direction: told.then_some(direction), record, finding, same, of })
     };

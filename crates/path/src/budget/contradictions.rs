@@ -207,7 +207,11 @@ pub(super) fn of_passages(datagrams: &Datagrams, chain: Chain<'_>) -> Vec<Contra
     let merged = frames_at(receiver, Stage::DriverRxRing)
         .filter(|(frames, _)| delivered > slack(*frames))
         .filter(|_| !elsewhere.iter().any(|one| one.is_elsewhere(receiver.party(), false)));
-    found.extend(merged.map(|(_, counters)| Contradiction::MoreDelivered { end: receiver.party(), delivered, counters }));
+    found.extend(merged.map(|(_, counters)| Contradiction::MoreDelivered {
+        end: receiver.party(),
+        delivered,
+        counters,
+    }));
     found.extend(elsewhere);
     found
 }

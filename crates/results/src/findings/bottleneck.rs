@@ -4,6 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
+use super::lossy_path::own_bursts;
 use super::streams::{DeadFlows, UnevenFlows};
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
@@ -37,7 +38,8 @@ pub(super) const RULE: Rule = Rule {
 /// Datagrams that vanish between the ends as a limit of rate has it: more is offered than passes.
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
-    let pattern = Pattern::of(case, &missing.loss).filter(Pattern::is_of_a_rate)?;
+    let pattern =
+        Pattern::of(case, &missing.loss).filter(|pattern| pattern.is_of_a_rate() && own_bursts(case).is_none())?;
     let from = case.loss_from();
     let mbit = from.as_ref().map(|from| from.bps).or(case.passing_bps())? / 1e6;
     // Of one rate nobody can tell a limit from what counts.

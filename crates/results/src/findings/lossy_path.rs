@@ -37,15 +37,17 @@ pub(super) const RULE: Rule = Rule {
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
     let pattern = Pattern::of(case, &missing.loss);
-    if pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
+    let (uneven, burst) = (UnevenFlows::of(case), own_bursts(case));
+    if burst.is_none() && pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
         return None;
     }
-    let (uneven, burst) = (UnevenFlows::of(case), own_bursts(case));
     let (noun, links) = (case.noun(), &missing.links);
     let are_lost = format!("{} are lost {links}", capital(noun));
     let sentence = match (alone(case, &missing), burst, &pattern, &uneven) {
         (Some(sent), ..) => {
-            format!("1 of {sent} {noun} was lost {links}: a single loss or a short outage, for nothing else was sent meanwhile.")
+            format!(
+                "1 of {sent} {noun} was lost {links}: a single loss or a short outage, for nothing else was sent meanwhile."
+            )
         }
         (None, Some(burst), ..) => {
             format!("{are_lost}: a queue there has no room for the {burst} that the trial sends at a time.")
@@ -57,7 +59,9 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
             "{} of some streams are lost {links}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",
             capital(noun)
         ),
-        (None, None, _, None) => format!("{are_lost}: a switch, the cable, or a MAC that does not count what it drops."),
+        (None, None, _, None) => {
+            format!("{are_lost}: a switch, the cable, or a MAC that does not count what it drops.")
+        }
     };
     let finding = RULE
         .finds(case, None, Sureness::Likely, missing.part * share_of_both(case, missing.loss.packets), sentence)
@@ -69,14 +73,15 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// The datagrams that the trial sends at a time, where most of these bursts lost many in a row.
-fn own_bursts(case: &Case<'_>) -> Option<u32> {
+pub(super) fn own_bursts(case: &Case<'_>) -> Option<u32> {
     let burst = case.asked.as_ref().filter(|asked| asked.workload == Workload::UdpStream)?.burst;
     let flow = case.flow()?;
     let runs: u64 = flow.loss_bursts.values().copied().total();
     let lost: u64 = flow.loss_bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
     let bursts = flow.packets_sent? as f64 / f64::from(burst.max(1));
     let each = lost as f64 / runs.max(1) as f64;
-    let is_of_each = (0.5 * bursts..=1.5 * bursts).contains(&(runs as f64)) && (SEVERAL..=f64::from(burst)).contains(&each);
+    let is_of_each =
+        (0.5 * bursts..=1.5 * bursts).contains(&(runs as f64)) && (SEVERAL..=f64::from(burst)).contains(&each);
     is_of_each.then_some(burst)
 }
 

@@ -23,7 +23,8 @@ fn find_tcp_memory(case: &Case<'_>) -> Option<Finding> {
     let tcp = case.tcp().filter(|_| case.is(Workload::TcpStream))?;
     let short = case.short()?;
     let pressed = |side: &Side<'_>| {
-        let names = ["TcpExt TCPMemoryPressures", "TcpExt TCPAbortOnMemory", "TcpExt PruneCalled", "TcpExt TCPRcvQDrop"];
+        let names =
+            ["TcpExt TCPMemoryPressures", "TcpExt TCPAbortOnMemory", "TcpExt PruneCalled", "TcpExt TCPRcvQDrop"];
         let counters = names.map(|name| (name, side.counter(name).unwrap_or(0)));
         // A single socket whose buffer is full is pruned as well: pressure is of all of them.
         let is_pressed = counters[..2].iter().any(|(_, value)| *value > 0);
@@ -40,7 +41,15 @@ fn find_tcp_memory(case: &Case<'_>) -> Option<Finding> {
             .because(short)
             .attempt(side.setting(&format!("sysctl.{TCP_MEM}")), "262144 524288 1048576", "throughput")
             .wrong_if("It is wrong if as little comes through with ten times the pages in net.ipv4.tcp_mem.")
-            .explains(&["receive-window", "small-buffer", "lossy-path", "outage", "stall", "unaccounted", "stack-drops"]),
+            .explains(&[
+                "receive-window",
+                "small-buffer",
+                "lossy-path",
+                "outage",
+                "stall",
+                "unaccounted",
+                "stack-drops",
+            ]),
     )
 }
 

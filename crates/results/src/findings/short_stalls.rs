@@ -43,21 +43,31 @@ struct Stalls {
 impl Stalls {
     fn of(times: &Histogram, usual_s: f64) -> Option<Stalls> {
         let least_s = (UNUSUAL * usual_s).max(SHORTEST_S);
-        let long: Vec<(f64, u64)> =
-            times.buckets().map(|(ns, count)| (ns as f64 / 1e9, count)).filter(|(seconds, _)| *seconds >= least_s).collect();
+        let long: Vec<(f64, u64)> = times
+            .buckets()
+            .map(|(ns, count)| (ns as f64 / 1e9, count))
+            .filter(|(seconds, _)| *seconds >= least_s)
+            .collect();
         let (longest_s, _) = *long.last()?;
         let count = |least: f64| -> u64 { long.iter().filter(|one| one.0 >= least).map(|one| one.1).total() };
         let (all, alike) = (count(0.0), count(ALIKE * longest_s));
         let seconds = long.iter().map(|(seconds, count)| seconds * *count as f64).sum();
-        (longest_s <= LONGEST_S && all >= TIMES && alike as f64 >= MOST * all as f64).then_some(Stalls { times: all, seconds })
+        (longest_s <= LONGEST_S && all >= TIMES && alike as f64 >= MOST * all as f64)
+            .then_some(Stalls { times: all, seconds })
     }
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let flow = case.flow()?;
-    let waits = case.sides().into_iter().filter_map(|side| side.thread_shares(case)).any(|(_, waited)| waited >= WAITED);
+    let waits =
+        case.sides().into_iter().filter_map(|side| side.thread_shares(case)).any(|(_, waited)| waited >= WAITED);
     // A way of its own for each stream hides what all of them wait for.
-    if waits || case.streams() > 1.0 || case.loss().is_some() || case.retransmitted_by_any() > 0 {
+    if waits
+        || case.streams() > 1.0
+        || case.loss().is_some()
+        || case.retransmitted_by_any() > 0
+        || case.waited_for_timer().is_some()
+    {
         return None;
     }
     let (stalls, what) = match case.record.workload {

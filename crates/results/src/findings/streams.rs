@@ -88,12 +88,7 @@ impl UnevenFlows {
 
     pub(super) fn clause(&self) -> String {
         let others = if self.others > 0.0 { percent(self.others) } else { "nothing".to_owned() };
-        format!(
-            "{} of {} streams lost {} of theirs, and the others {others}",
-            self.hit,
-            self.all,
-            percent(self.ratio)
-        )
+        format!("{} of {} streams lost {} of theirs, and the others {others}", self.hit, self.all, percent(self.ratio))
     }
 }
 

@@ -48,6 +48,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 /// Whether it hands its packets to another interface, and counts what that refuses as dropped by itself (linux
 /// include/net/ip_tunnels.h, iptunnel_xmit_stats).
 fn is_tunnel(nic: &Nic) -> bool {
-    let of_tunnels = ["vxlan", "geneve", "gre", "erspan", "ipip", "sit", "ip6", "wireguard", "vti", "xfrm", "tunnel", "bareudp"];
+    let of_tunnels =
+        ["vxlan", "geneve", "gre", "erspan", "ipip", "sit", "ip6", "wireguard", "vti", "xfrm", "tunnel", "bareudp"];
     nic.driver.as_deref().is_some_and(|driver| of_tunnels.iter().any(|one| driver.starts_with(one)))
 }

@@ -133,8 +133,19 @@ impl Missing {
         let most = PerPlace { before: at_most(0), between: at_most(case.dropped_between_links()) };
         let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
         let came_there = packets >= 20 || all_came;
-        let mut missing =
-            Missing { loss, packets, part, before, between, links, counted, of_segments, came: came_there, most, elsewhere };
+        let mut missing = Missing {
+            loss,
+            packets,
+            part,
+            before,
+            between,
+            links,
+            counted,
+            of_segments,
+            came: came_there,
+            most,
+            elsewhere,
+        };
         // What else arrived, such as copies and other machines' packets, hides what did not; and what else left, too.
         if between.is_some() && !missing.is_between() {
             let others = Others::of(case);

@@ -164,10 +164,7 @@ mod tests {
         check(&lines(&slow, none, none, 0.0, false), &[(Limit::OnTheWay, None, 0.625), (Limit::Queues, None, 0.375)]);
         // Each of them: the way is what is left of the quickest.
         let each = [(1000, 250)];
-        check(
-            &lines(&each, none, none, 0.0, true),
-            &[(Limit::LostAndWaited, None, 0.8), (Limit::OnTheWay, None, 0.2)],
-        );
+        check(&lines(&each, none, none, 0.0, true), &[(Limit::LostAndWaited, None, 0.8), (Limit::OnTheWay, None, 0.2)]);
     }
 
     #[test]

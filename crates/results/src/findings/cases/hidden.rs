@@ -1,0 +1,123 @@
+//! Recorded faults that other packets, buffers of several segments, or the trial's own shape hide.
+//! Measured by nobody.
+
+use linerate_machine::end::Direction::{self, Rx, Tx};
+use linerate_path::stage::Stage;
+use linerate_trial::spec::Workload;
+
+use super::{FaultCase, arrivals, between_links, case, cpus, crowded, idle, lose, nic, over_tcp, rr, tcp, tcp_of, udp};
+use crate::record::{Counted, FlowFigures, Losses, Record, StreamFigures};
+
+/// Every one of them.
+pub(super) fn cases() -> Vec<FaultCase> {
+    let segments = |record: &mut Record, direction: Direction, sent: u64, lost: u64| {
+        (tcp_of(record).segments_sent, tcp_of(record).segments_lost) = (Some(sent), Some(lost));
+        let (of, arrived, unaccounted) = (Counted::Segments, sent - lost, lost as i64);
+        record.losses = vec![Losses { direction, of, sent, arrived, unaccounted }];
+    };
+    let streams = |record: &mut Record, lost: [u64; 6]| {
+        let result = record.result.as_mut().expect("figures");
+        let sent = result.flow.packets_sent.expect("a UDP stream") / 6;
+        let stream = |(id, lost): (u16, &u64)| {
+            let (packets_sent, packets_lost) = (Some(sent), Some(*lost));
+            let flow = FlowFigures { packets_sent, packets_lost, ..FlowFigures::default() };
+            StreamFigures { id, direction: Rx, flow }
+        };
+        result.streams = (0..).zip(&lost).map(stream).collect();
+        lost.iter().sum::<u64>()
+    };
+    vec![
+        case(
+            "a loss on the way beside another machine's packets",
+            "lossy-path",
+            &["unaccounted"],
+            udp(Rx, 300, 290.0),
+            |r| {
+                let sent = 51_020;
+                let lost = lose(r, 1_700);
+                r.losses = vec![Losses {
+                    direction: Rx,
+                    of: Counted::Datagrams,
+                    sent,
+                    arrived: sent - lost,
+                    unaccounted: lost as i64,
+                }];
+                between_links(r, sent, lost);
+                // As many as are missing, and a few more.
+                r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 1_800);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", sent - lost + 1_800);
+            },
+        ),
+        case(
+            "a loss on the way beside what the sender sends others",
+            "lossy-path",
+            &["unaccounted"],
+            udp(Rx, 300, 290.0),
+            |r| {
+                let sent = 51_020;
+                let lost = lose(r, 1_700);
+                r.losses = vec![Losses {
+                    direction: Rx,
+                    of: Counted::Datagrams,
+                    sent,
+                    arrived: sent - lost,
+                    unaccounted: lost as i64,
+                }];
+                // Of the others as many are lost, and come to a closed port.
+                between_links(r, 2 * sent, 2 * lost);
+                r.host.counters.add(Stage::SenderStack, "Ip OutRequests", 2 * sent);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 2 * (sent - lost));
+                r.target.counters.add(Stage::ReceiverStack, "Udp NoPorts", sent - lost);
+            },
+        ),
+        case(
+            "segments that an egress filter of the sender's takes",
+            "unaccounted",
+            &["lossy-path"],
+            tcp(Rx, 9.0),
+            |r| {
+                segments(r, Rx, 1_435, 60);
+                r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 1_376);
+                r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 1_376);
+            },
+        ),
+        case("a tunnel over an interface that shapes", "transmit-ring", &[], udp(Tx, 30, 18.0), |r| {
+            let lost = lose(r, 1_771);
+            nic(&mut r.target).driver = Some("vxlan".to_owned());
+            r.target.counters.add(Stage::DriverTxRing, "link tx_dropped", lost);
+        }),
+        case("a bad link of several that flows are spread over", "lossy-path", &[], udp(Rx, 300, 270.0), |r| {
+            let lost = streams(r, [2_500, 0, 2_600, 0, 0, 0]);
+            let lost = lose(r, lost);
+            between_links(r, 51_030, lost);
+        }),
+        case("bursts of the trial that a short queue has no room for", "lossy-path", &[], udp(Rx, 300, 100.0), |r| {
+            drop(r.asked.insert("burst".to_owned(), "60".to_owned()));
+            let lost = lose(r, 34_000);
+            between_links(r, 51_030, lost);
+            arrivals(r, &[(100_000, 17_000)], &[(40, 850)]);
+        }),
+        case("a way that stops for 100 ms, twice a second", "short-stalls", &[], udp(Rx, 10, 10.0), |r| {
+            arrivals(r, &[(1_100_000, 1_500), (100_000_000, 4)], &[]);
+        }),
+        case("TCP's memory used up", "receive-buffer", &["lossy-path"], tcp(Rx, 20.0), |r| {
+            segments(r, Rx, 5_000, 100);
+            r.target.counters.add(Stage::ReceiverSocket, "TcpExt TCPMemoryPressures", 3);
+        }),
+        case("a sender that other programs leave little", "sender-cpu", &["sender-starved"], tcp(Tx, 300.0), |r| {
+            crowded(r, "unlimited", 1.1, 0.8);
+        }),
+        case("answers of which each waits for TCP's timer", "retransmission-timeout", &[], rr(0.43), |r| {
+            over_tcp(r, 0);
+            let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
+            latency.histogram = Default::default();
+            latency.histogram.record_n(430_000_000, 4);
+            (latency.count, latency.min_s) = (4, Some(0.43));
+            r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 5);
+            r.workload = Workload::TcpRr;
+            for machine in [&mut r.target, &mut r.host] {
+                cpus(machine, &[idle(); 2]);
+            }
+        }),
+    ]
+}
