@@ -29,7 +29,7 @@ pub(super) const RULE: Rule = Rule {
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %.",
     source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
              (CUBIC); RFC 4015 (spurious retransmissions).",
-    suggests: &["congestion_control"],
+    suggests: &["congestion_control", "burst"],
     find,
 };
 

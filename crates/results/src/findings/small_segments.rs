@@ -30,6 +30,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if f64::from(mss) >= SMALL * f64::from(carried) || case.asked.as_ref()?.mss.is_some() {
         return None;
     }
+    // A window that holds a segment or two has TCP make them smaller by itself (linux net/ipv4/tcp_output.c, tcp_bound_to_half_wnd).
+    if case.largest_window().is_some_and(|window| window <= 4 * u64::from(mss)) {
+        return None;
+    }
     let (most, clauses) = case.sides().into_iter().find_map(|side| side.out_of_cpu(case))?;
     let sentence = format!("TCP's segments carry at most {mss} bytes, though both links carry packets of {mtu}.");
     Some(
