@@ -67,6 +67,11 @@ impl Task {
         if self.framing.ends_itself() && end_ns != u64::MAX { end_ns.saturating_sub(AHEAD_NS) } else { end_ns }
     }
 
+    /// Whether another connection says that the streams are over, for all of them at once.
+    pub fn is_told_end(&self) -> bool {
+        !self.framing.is_own() && !self.framing.ends_itself()
+    }
+
     /// Length of the measured part: the time asked for, or up to `last_ns` where octets decided, a stop came or the trial
     /// ended before its time.
     pub fn elapsed_ns(&self, window: Window, last_ns: u64) -> u64 {

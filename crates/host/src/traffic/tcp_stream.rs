@@ -20,6 +20,7 @@ use super::sockets::is_passing;
 use super::task::Task;
 use super::tcp_info::tcp_summary;
 use super::wait::wait_until;
+use crate::sys::poll::wait_readable;
 use crate::sys::socket_state::{Field8, TCP_CLOSE, TcpInfo, set_receive_low_water, unacknowledged};
 use crate::sys::thread::thread_use;
 
@@ -280,6 +281,10 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     let began_ns = since.map(|since| (task.clock.now_ns(), since.as_nanos() as u64));
     let mut leaving = Leaving::default();
     while !task.clock.aborted() {
+        // Whoever said over another connection that the test is over may still send: what comes from now on is of no test.
+        if task.is_told_end() && task.clock.stopped() && !wait_readable(&socket, Duration::ZERO).unwrap_or(false) {
+            break;
+        }
         match inward.receive(&socket, LOOK_AGAIN) {
             Ok(0) => {
                 // A stream that ends itself took until now, pauses at its end included.
@@ -336,6 +341,10 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
             }
             Err(error) => return Err(TrafficError::Moving { what: "receiving failed".to_owned(), error }),
         }
+    }
+    // The pause of a paced sender before that word is part of the time.
+    if let Some(finished_ns) = task.clock.finished_ns().filter(|_| task.is_told_end()) {
+        last_ns = last_ns.max(finished_ns);
     }
     if let Some(window) = task.clock.receiving_so_far() {
         outcome.elapsed_ns = task.elapsed_ns(window, last_ns);

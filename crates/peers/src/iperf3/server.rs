@@ -18,7 +18,7 @@ use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
-use linerate_trial::outcome::{Outcome, Role};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::Socket;
 
@@ -228,6 +228,7 @@ impl Test<'_> {
             control.refuse(Refused::NoData);
         }
         let mut outcome = outcome?;
+        same_time(&mut outcome, started.elapsed());
         let mut theirs = match self.exchange(&outcome) {
             Ok(results) => outcome_of(spec, End::Host, &results),
             // The test is over: what this end saw of it does not go with the client.
@@ -358,6 +359,17 @@ fn patience(spec: &Spec, limits: &Limits) -> Duration {
         // Octets end it, or the client's user.
         _ => limits.time(),
     }
+}
+
+/// Every stream received until the client's word: its server has one time for all, and a client takes any of them for the
+/// sum's. Their threads heard of it one after the other.
+///
+/// A stream that its client closed before has its time from the trial, which took `most`.
+fn same_time(outcome: &mut Outcome, most: Duration) {
+    let most_ns = most.as_nanos() as u64;
+    let received = |flow: &&mut FlowOutcome| flow.role == Role::Receiver && flow.octets > 0;
+    let longest_ns = outcome.flows.iter_mut().filter(received).map(|flow| flow.elapsed_ns.min(most_ns)).max();
+    outcome.flows.iter_mut().filter(received).for_each(|flow| flow.elapsed_ns = longest_ns.unwrap_or(0));
 }
 
 /// What the client shows as the server's output.
