@@ -274,6 +274,8 @@ fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> Fl
             let missing_before = stream.omitted_errors.map(count).or((lost == 0).then_some(0));
             outcome.arrivals = Some(Arrivals {
                 missing_before,
+                // The highest number that it saw: more nobody knows before both accounts are side by side.
+                sent_by_end_mark: Some(count(stream.packets)),
                 received,
                 received_total: outcome.messages_total,
                 jitter_s: time_s(stream.jitter),

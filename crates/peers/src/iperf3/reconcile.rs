@@ -1,6 +1,9 @@
 //! The accounts of both ends made to agree where each knows what the other does not.
 
-use linerate_trial::outcome::{Outcome, Role};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+
+/// For how long a datagram may be on its way, in the sender's queue too, when the client says that the test is over.
+const UNDER_WAY_NS: u64 = 100_000_000;
 
 /// What each end alone cannot know: how many datagrams the sender sent, and how many of them are of the measured part.
 /// Each end leaves its first seconds out by its own clock, so what was on its way at that moment would be lost, or never
@@ -13,6 +16,9 @@ pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
         // A stranger's count makes none of what this end sent more.
         let received = if is_sender { receiver.messages.min(sender.messages_total) } else { receiver.messages };
         let Some(arrivals) = &mut receiver.arrivals else { continue };
+        if let Some(highest) = arrivals.sent_by_end_mark.filter(|_| is_sender) {
+            forget_under_way(sender, highest);
+        }
         arrivals.sent_by_end_mark = Some(sender.messages_total);
         // Numbers, not messages: a copy of a datagram was not sent.
         let before = arrivals.received_total.saturating_sub(arrivals.received);
@@ -21,6 +27,24 @@ pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
         {
             sender.messages = sender.messages_total.saturating_sub(before.saturating_add(missing)).max(received);
         }
+    }
+}
+
+/// What this end had sent beyond the last datagram that the other end saw, as far as that may have been on its way when the
+/// test was over, is in neither count.
+fn forget_under_way(sender: &mut FlowOutcome, highest: u64) {
+    if highest == 0 || sender.messages == 0 || sender.elapsed_ns == 0 {
+        return;
+    }
+    let most = u128::from(sender.messages) * u128::from(UNDER_WAY_NS) / u128::from(sender.elapsed_ns);
+    let most = u64::try_from(most).unwrap_or(u64::MAX).clamp(1, sender.messages);
+    let under_way = sender.messages_total.saturating_sub(highest).min(most);
+    let octets = under_way * (sender.octets_total / sender.messages_total);
+    for (messages, octets_of) in
+        [(&mut sender.messages, &mut sender.octets), (&mut sender.messages_total, &mut sender.octets_total)]
+    {
+        *messages = messages.saturating_sub(under_way);
+        *octets_of = octets_of.saturating_sub(octets);
     }
 }
 
@@ -44,6 +68,32 @@ mod tests {
         let mut theirs = Outcome::of_flows(End::Host, vec![sender]);
         reconcile(&mut ours, &mut theirs);
         theirs.flows[0].messages
+    }
+
+    #[test]
+    fn what_is_on_its_way_at_the_end_is_in_neither_count() {
+        for (highest, sent, what) in [
+            (990, 990, "10 were under way, none was lost"),
+            (700, 900, "those of the last 0.1 s were under way at most: nothing came for longer"),
+            (0, 1000, "nothing came at all"),
+            (u64::MAX, 1000, "nobody saw what was not sent"),
+        ] {
+            let mut sender = FlowOutcome::new(0, Role::Sender);
+            (sender.messages, sender.messages_total, sender.elapsed_ns) = (1000, 1000, 1_000_000_000);
+            (sender.octets, sender.octets_total) = (64_000, 64_000);
+            let mut receiver = FlowOutcome::new(0, Role::Receiver);
+            receiver.arrivals = Some(Arrivals { sent_by_end_mark: Some(highest), ..Arrivals::default() });
+            let mut ours = Outcome::of_flows(End::Target, vec![sender]);
+            let mut theirs = Outcome::of_flows(End::Host, vec![receiver]);
+            reconcile(&mut ours, &mut theirs);
+            let (ours, theirs) = (&ours.flows[0], theirs.flows[0].arrivals.as_ref().unwrap());
+            assert_eq!(
+                (ours.messages, ours.messages_total, theirs.sent_by_end_mark),
+                (sent, sent, Some(sent)),
+                "{what}"
+            );
+            assert_eq!((ours.octets, ours.octets_total), (64 * sent, 64 * sent), "{what}");
+        }
     }
 
     #[test]
