@@ -19,7 +19,7 @@ use crate::error::{Error, Remote};
 use crate::plausible;
 use crate::protocol::{self, Notify};
 use crate::remote_end::remote_end;
-use crate::wait::{await_closes, await_end, join};
+use crate::wait::{Closing, await_closes, await_end, join};
 
 /// How long a connection takes at most.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -151,8 +151,12 @@ impl Client<'_> {
 
     /// Until this end's flows have ended; those are ended that take longer than the trial and `late`.
     pub fn await_end(&self, trial: &Trial, late: Duration) -> Result<(), Error> {
-        let most = self.spec.expected_time().map_or(Duration::MAX, |time| time.saturating_add(late));
-        await_end(trial, most, self.stopped)
+        await_end(trial, self.longest(late), self.stopped)
+    }
+
+    /// The trial's time and so much more.
+    fn longest(&self, late: Duration) -> Duration {
+        self.spec.expected_time().map_or(Duration::MAX, |time| time.saturating_add(late))
     }
 
     /// What this end saw, once its flows have ended so.
@@ -172,14 +176,27 @@ impl Client<'_> {
         let began = Instant::now();
         trial.start();
         // What a server says before it closes comes before.
-        let closed = await_closes(sockets, CLOSING_TIME, self.stopped, || self.await_end(&trial, late))?;
-        if closed.contains(&None) && self.is_stopped() {
-            return Err(Error::Stopped);
+        let closed = await_closes(sockets, CLOSING_TIME, self.stopped, |talks| {
+            let stopped = || self.is_stopped() || talks();
+            await_end(&trial, self.longest(late), &stopped)
+        });
+        let closed = match closed {
+            Err(Error::Stopped) if !self.is_stopped() => return Err(Error::WrongServer(self.server())),
+            closed => closed?,
+        };
+        for closing in &closed {
+            match closing {
+                Closing::Closed(_) => {}
+                Closing::Open if self.is_stopped() => return Err(Error::Stopped),
+                Closing::Open => {}
+                Closing::Broke(kind) => return Err(self.lost("it read the rest")((*kind).into())),
+                Closing::Talks => return Err(Error::WrongServer(self.server())),
+            }
         }
         let outcome = trial.join()?;
         let mut target = remote_end(self.spec, &outcome);
         // Of one that has not closed perhaps not all was read.
-        let took = |id: u16| Some(closed.get(usize::from(id)).copied()??.duration_since(began));
+        let took = |id: u16| Some(closed.get(usize::from(id))?.at()?.duration_since(began));
         target.flows.retain_mut(|flow| {
             let took = took(flow.id);
             flow.elapsed_ns = took.unwrap_or_default().saturating_sub(self.spec.warmup).as_nanos() as u64;

@@ -251,6 +251,30 @@ fn a_server_that_is_none_is_a_sentence() {
     assert!(sentence.contains("start 'iperf -s -u' there"), "{sentence}");
 }
 
+/// One that sends and reads nothing: without an end, or some junk before it closes on what it has not read.
+#[test]
+fn a_server_that_talks_is_none() {
+    for talks_on in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let mut spec = Spec::new(Workload::TcpStream);
+        spec.extent = Extent::Time(Duration::from_millis(500));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let junk = [b'A'; 100];
+                while stream.write_all(&junk).is_ok() && talks_on {}
+                thread::sleep(Duration::from_millis(800));
+            });
+            let began = Instant::now();
+            let sentence = run(&spec, at).unwrap_err();
+            let want = if talks_on { "is no iperf2 server" } else { "was lost while it read the rest" };
+            assert!(sentence.contains(want), "{sentence}");
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        });
+    }
+}
+
 /// It has read everything, and says so to nobody. It goes by itself before it could hold a test run.
 #[test]
 fn a_server_that_does_not_close_does_not_hold_whoever_stops() {

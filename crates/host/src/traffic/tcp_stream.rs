@@ -38,7 +38,6 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let mut outcome = task.blank(Role::Sender);
     let socket = task.open.socket.try_clone().map_err(TrafficError::System)?;
     let stream: TcpStream = task.open.socket.try_clone().map_err(TrafficError::System)?.into();
-    stream.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let mut out = OctetsOut::new(api, &task.spec, &socket)?;
     let size = out.size();
     let mut left = match (task.spec.extent, task.open.most_octets) {
@@ -48,6 +47,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     if !task.clock.wait_for_start() {
         return Err(TrafficError::Stopped);
     }
+    // Only now: whoever opened the flow may have had time-outs of its own until here.
+    stream.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let started_ns = task.clock.now_ns();
     let mut pacer = task.pacer(size as u64, started_ns);

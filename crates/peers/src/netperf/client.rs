@@ -203,7 +203,7 @@ impl Test<'_> {
             .filter(|(link, _)| sends(link.flow))
             .map(|(link, held)| (link.flow.id, held))
             .unzip();
-        let closed = await_closes(&sending, CLOSING_TIME, self.client.stopped, || {
+        let closed = await_closes(&sending, CLOSING_TIME, self.client.stopped, |_| {
             self.client.await_end(trial, CLOSING_TIME)?;
             if self.client.spec.workload.is_udp() {
                 self.send_end_marks(links, held);
@@ -212,7 +212,7 @@ impl Test<'_> {
             }
             Ok::<_, Error>(())
         })?;
-        Ok(ids.into_iter().zip(closed).filter_map(|(id, at)| Some((id, at?))).collect())
+        Ok(ids.into_iter().zip(closed).filter_map(|(id, closing)| Some((id, closing.at()?))).collect())
     }
 
     /// Tells the server by a datagram of no octets that datagrams are over: a full queue on the way may lose it, so again until
