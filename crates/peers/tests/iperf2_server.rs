@@ -234,6 +234,8 @@ fn bounce_back_is_answered() {
         let [ours, _] = served[0].ended.as_ref().unwrap().as_ref();
         assert_eq!(served[0].spec.workload, Workload::TcpRr, "{printed}");
         assert!(ours.flows[0].messages > 5, "{printed}");
+        // Ten at once, and then the client waits until its time is over.
+        assert!(ours.flows[0].elapsed_ns > 800_000_000, "{printed} {:?}", ours.flows[0]);
         assert!(!printed.contains("fail"), "{printed}");
     }
 }

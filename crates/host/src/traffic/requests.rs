@@ -410,6 +410,8 @@ pub fn answer_tcp(task: Task) -> Result<FlowOutcome, TrafficError> {
     while !task.clock.stopped() {
         match stream.read(&mut request.as_mut_slice()[at..]) {
             Ok(0) => {
+                // A client of another tool may pause between its requests, and after the last.
+                last_ns = if task.framing.ends_itself() { task.clock.now_ns() } else { last_ns };
                 is_read = true;
                 break;
             }
