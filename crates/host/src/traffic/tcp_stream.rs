@@ -60,6 +60,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let mut segments = SegmentCounts::default();
     // Where in the message the next write starts: a write may take a part of it.
     let mut at = 0;
+    // Octets of the warm-up.
+    let mut before = 0;
     while left > 0 && now < window.end_ns && !task.clock.stopped() {
         if at == 0
             && let Some(pacer) = &mut pacer
@@ -91,6 +93,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                     outcome.octets += written as u64;
                     outcome.messages += messages;
                     departures.handle_sent(called_ns, 1);
+                } else if now < window.start_ns {
+                    before += written as u64;
                 }
                 task.ledger.publish(outcome.octets_total, outcome.messages_total);
                 segments.handle_octets(&socket, outcome.octets_total);
@@ -130,7 +134,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                 (true, true) => [u64::MAX, segments::USUAL_NS],
                 (true, false) => [segments::USUAL_NS; 2],
             };
-            let sent = Acknowledged { octets: outcome.octets, elapsed_ns: outcome.elapsed_ns };
+            // What the last call wrote beyond the time has to arrive too, before all has: it took part of that time.
+            let sent = Acknowledged { octets: outcome.octets_total - before, elapsed_ns: outcome.elapsed_ns };
             outcome.acknowledged =
                 Some(wait_for_acknowledgement(&socket, &task.clock, window.start_ns, sent, patience));
         }
