@@ -20,10 +20,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub const BEGIN_PERIOD: Duration = Duration::from_millis(100);
 /// When each of the marks that a stream is over is said, since the end. Their digits count half seconds, which a receiver
 /// that missed the first takes off its time. Yet 6.1.2 receives until it has heard a second digit, and fails where two
-/// of its reports find no data before that: so the first is said twice, and the second soon.
+/// of its reports find no data before that: so the first is said twice, and the second soon. Its time ends with the last
+/// that bears the first digit: the second of those follows as soon as a full queue has room again.
 const END_TIMES: [(usize, Duration); 6] = [
     (0, Duration::ZERO),
-    (0, Duration::from_millis(30)),
+    (0, Duration::from_millis(2)),
     (1, Duration::from_millis(100)),
     (2, Duration::from_millis(1000)),
     (3, Duration::from_millis(1500)),
@@ -123,7 +124,7 @@ pub fn end(socket: &Socket, is_heard: &mut dyn FnMut() -> bool) {
             if is_heard() {
                 return;
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(LOOK_AGAIN.min(time.saturating_sub(over.elapsed())));
         }
         // What is refused here is what was said before.
         if socket.send(ENDS[digit]).is_err() {
