@@ -75,8 +75,9 @@ pub fn run(
 ) -> Result<[Outcome; 2], Error> {
     crate::check(tool, spec)?;
     let client = Client { tool, tokens, spec, route, stopped };
+    let began = Instant::now();
     let [mut theirs, ours] = protocol::of(tool).measure(&client, Box::new(notify))?;
-    plausible::limit(&ours, &mut theirs);
+    plausible::limit(&ours, &mut theirs, began.elapsed());
     Ok([theirs, ours])
 }
 

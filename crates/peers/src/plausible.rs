@@ -1,6 +1,9 @@
 //! What a stranger tells of its end, held against what this end knows: no figure of it is more than can be.
 //! Knows no protocol.
 
+use std::time::Duration;
+
+use linerate_trial::doubt::{Doubt, Doubted, ReportFigure};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 
 /// Segments that a sender may have retransmitted though nothing arrived: its time-outs double, so there are few.
@@ -8,26 +11,76 @@ const RETRANSMITTED_IN_VAIN: u64 = 1000;
 /// The jitter that a test may have that was shorter than this: its datagrams left at once, and came when they came.
 const SHORT_S: f64 = 1.0;
 
-/// Takes from the far end's account what this end's shows to be impossible.
-pub fn limit(ours: &Outcome, theirs: &mut Outcome) {
+/// The part of a stream's time, and the time, by which the clocks of both ends may differ at its beginning and end.
+const TIME_APART: u64 = 10;
+const TIME_APART_NS: u64 = 100_000_000;
+/// Octets, and the part of all of them, that another tool may count more than were sent: as headers, or by rounding.
+const OCTETS_APART: u64 = 64 << 10;
+const PART_APART: u64 = 100;
+
+/// Takes from the far end's account what this end's shows to be impossible. The test `took` so long, all of it.
+pub fn limit(ours: &Outcome, theirs: &mut Outcome, took: Duration) {
+    let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    let mut figures = Vec::new();
     for far in &mut theirs.flows {
-        match ours.flows.iter().find(|near| near.id == far.id) {
-            Some(near) if near.role == Role::Sender => limit_receiver(near, far),
-            Some(near) if near.role == Role::Receiver => limit_sender(near, far),
-            _ => {}
+        let Some(near) = ours.flows.iter().find(|near| near.id == far.id) else { continue };
+        match near.role {
+            Role::Sender => limit_receiver(near, far, &mut figures),
+            Role::Receiver => limit_sender(near, far),
+            _ => continue,
+        }
+        if far.elapsed_ns > took_ns {
+            far.elapsed_ns = took_of(near).min(took_ns);
+            figures.push(ReportFigure::Time);
+        }
+    }
+    doubt(theirs, figures);
+}
+
+/// Adds to what is doubted of another tool's account.
+pub fn doubt(theirs: &mut Outcome, mut figures: Vec<ReportFigure>) {
+    let known = theirs.doubts.iter_mut().find_map(|doubt| match &mut doubt.what {
+        Doubted::ImplausibleReport { figures } => Some(figures),
+        _ => None,
+    });
+    match known {
+        Some(known) => {
+            known.append(&mut figures);
+            known.sort();
+            known.dedup();
+        }
+        None if figures.is_empty() => {}
+        None => {
+            figures.sort();
+            figures.dedup();
+            theirs.doubts.push(Doubt::of(theirs.end, Doubted::ImplausibleReport { figures }));
         }
     }
 }
 
+/// How long a stream took, as far as this end knows: a sender's, until the far end's kernel had all of it.
+fn took_of(near: &FlowOutcome) -> u64 {
+    near.elapsed_ns.max(near.acknowledged.map_or(0, |acknowledged| acknowledged.elapsed_ns))
+}
+
 /// Nobody receives what was not sent, nor long before it was.
-fn limit_receiver(near: &FlowOutcome, far: &mut FlowOutcome) {
+fn limit_receiver(near: &FlowOutcome, far: &mut FlowOutcome, figures: &mut Vec<ReportFigure>) {
+    let most = near.octets_total.saturating_add((near.octets_total / PART_APART).max(OCTETS_APART));
+    if far.octets_total > most {
+        figures.push(ReportFigure::Bytes);
+    }
     far.octets_total = far.octets_total.min(near.octets_total);
     far.octets = far.octets.min(far.octets_total);
     far.messages_total = far.messages_total.min(near.messages_total);
     far.messages = far.messages.min(far.messages_total);
-    // Both clocks begin at about the same time, and a receiver ends after its sender.
-    if far.elapsed_ns < near.elapsed_ns / 2 {
-        far.elapsed_ns = near.elapsed_ns;
+    // Both clocks begin at about the same time, and a receiver ends after its sender. Datagrams may cease to come before.
+    let apart_ns = match near.arrivals.is_some() || far.arrivals.is_some() {
+        true => u64::MAX,
+        false => (near.elapsed_ns / TIME_APART).max(TIME_APART_NS),
+    };
+    if far.elapsed_ns < near.elapsed_ns - apart_ns.min(near.elapsed_ns / 2) {
+        far.elapsed_ns = took_of(near);
+        figures.push(ReportFigure::Time);
     }
     let Some(arrivals) = &mut far.arrivals else { return };
     arrivals.received_total = arrivals.received_total.min(near.messages_total);
@@ -50,15 +103,41 @@ fn limit_sender(near: &FlowOutcome, far: &mut FlowOutcome) {
 mod tests {
     use linerate_machine::end::End;
     use linerate_trial::arrivals::Arrivals;
-    use linerate_trial::outcome::TcpSummary;
+    use linerate_trial::outcome::{Acknowledged, TcpSummary};
 
     use super::*;
 
     /// What is left of a far end's account, beside this end's.
     fn limited(near: &FlowOutcome, far: FlowOutcome) -> FlowOutcome {
         let mut theirs = Outcome::of_flows(End::Host, vec![far]);
-        limit(&Outcome::of_flows(End::Target, vec![near.clone()]), &mut theirs);
+        limit(&Outcome::of_flows(End::Target, vec![near.clone()]), &mut theirs, Duration::from_secs(90));
         theirs.flows.remove(0)
+    }
+
+    #[test]
+    fn what_cannot_be_is_doubted() {
+        let near = || FlowOutcome {
+            acknowledged: Some(Acknowledged { octets: 1_000_000, elapsed_ns: 1_050_000_000 }),
+            elapsed_ns: 1_000_000_000,
+            octets: 1_000_000,
+            octets_total: 1_000_000,
+            ..FlowOutcome::new(0, Role::Sender)
+        };
+        for (elapsed_ns, octets, want_ns, doubted) in [
+            (950_000_000, 1_000_000, 950_000_000, vec![]),
+            (1_900_000_000, 1_000_000, 1_900_000_000, vec![]),
+            (550_000_000, 1_000_000, 1_050_000_000, vec![ReportFigure::Time]),
+            (1_000_000_000_000, 1_000_000, 1_050_000_000, vec![ReportFigure::Time]),
+            (1_000_000_000, 2_000_000, 1_000_000_000, vec![ReportFigure::Bytes]),
+        ] {
+            let far = FlowOutcome { elapsed_ns, octets, octets_total: octets, ..FlowOutcome::new(0, Role::Receiver) };
+            let mut theirs = Outcome::of_flows(End::Host, vec![far]);
+            limit(&Outcome::of_flows(End::Target, vec![near()]), &mut theirs, Duration::from_secs(2));
+            assert_eq!((theirs.flows[0].elapsed_ns, theirs.flows[0].octets), (want_ns, 1_000_000), "{elapsed_ns}");
+            let told: Vec<_> = theirs.doubts.iter().map(|doubt| doubt.what.clone()).collect();
+            let want = (!doubted.is_empty()).then_some(Doubted::ImplausibleReport { figures: doubted });
+            assert_eq!(told, Vec::from_iter(want), "{elapsed_ns}");
+        }
     }
 
     /// A sender of 100 datagrams of 10 octets in 2 s, of which 20 are of the warm-up.

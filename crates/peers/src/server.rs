@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
+use std::time::Instant;
 
 use linerate_host::interfaces;
 use linerate_host::traffic::{Adopted, Framing, Trial};
@@ -205,7 +206,7 @@ impl<'a> Service<'a> {
             return None;
         };
         let interface = interfaces::with_address(local);
-        Some(ServerTest { service: self, permit, peer, local, interface, version: None })
+        Some(ServerTest { service: self, permit, peer, local, interface, version: None, began: Instant::now() })
     }
 
     /// Gives each connection of a listener a thread.
@@ -300,6 +301,7 @@ pub struct ServerTest<'a> {
     pub interface: Option<String>,
     /// The client's version, where it tells.
     pub version: Option<String>,
+    began: Instant,
 }
 
 impl ServerTest<'_> {
@@ -336,7 +338,7 @@ impl ServerTest<'_> {
 
     fn served(&self, (spec, mut ended): Ended) -> ServedTest {
         if let Ok([ours, theirs]) = ended.as_deref_mut() {
-            plausible::limit(ours, theirs);
+            plausible::limit(ours, theirs, self.began.elapsed());
         }
         let (peer, local, bytes) = (self.peer, self.local, self.permit.bytes());
         let (tool, interface, version) = (self.service.server.tool, self.interface.clone(), self.version.clone());

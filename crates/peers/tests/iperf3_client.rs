@@ -12,6 +12,7 @@ use linerate_machine::end::Direction;
 use linerate_peers::Route;
 use linerate_peers::limits::Limits;
 use linerate_peers::server::Server;
+use linerate_trial::doubt::DoubtKind;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
@@ -244,7 +245,11 @@ fn no_server_is_believed_more_than_can_be() {
     let [theirs, ours] = run(&spec, at).unwrap();
     serving.join().unwrap().unwrap();
     let (near, far) = (&ours.flows[0], &theirs.flows[0]);
-    assert_eq!((far.octets, far.elapsed_ns), (near.octets_total, near.elapsed_ns));
+    // This end's time, up to the last octet's acknowledgement.
+    let acknowledged = near.acknowledged.unwrap();
+    assert_eq!((far.octets, far.elapsed_ns), (near.octets_total, acknowledged.elapsed_ns.max(near.elapsed_ns)));
+    let doubts: Vec<_> = theirs.doubts.iter().map(|doubt| doubt.kind()).collect();
+    assert_eq!(doubts, [DoubtKind::ImplausibleReport]);
 }
 
 /// A server that says these octets and then nothing.

@@ -115,7 +115,12 @@ fn every_stage_and_doubt_is_named() {
         .into_iter()
         .chain([DoubtKind::NoisyMachine, DoubtKind::BusyMachine, DoubtKind::CountersContradict])
         .chain([DoubtKind::SharedMachine, DoubtKind::Fragmented, DoubtKind::SocketBufferClamped])
-        .chain([DoubtKind::SoakNotCalibrated, DoubtKind::PartsApart, DoubtKind::EndMarkLost])
+        .chain([
+            DoubtKind::SoakNotCalibrated,
+            DoubtKind::PartsApart,
+            DoubtKind::EndMarkLost,
+            DoubtKind::ImplausibleReport,
+        ])
         .chain([
             DoubtKind::CountersMissing,
             DoubtKind::SettingNotTaken,

@@ -96,6 +96,11 @@ pub enum Doubted {
         /// The flow.
         flow: u16,
     },
+    /// What another tool told of its end cannot be, by what this end knows.
+    ImplausibleReport {
+        /// Of which of its figures.
+        figures: Vec<ReportFigure>,
+    },
     /// A counter source could not be read.
     CountersMissing {
         /// Each that is missing, and why.
@@ -164,6 +169,28 @@ pub enum Doubted {
         /// Octets of payload that arrived.
         passed: u64,
     },
+}
+
+/// What another tool tells of its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportFigure {
+    /// How long it took.
+    Time,
+    /// Bytes that it moved.
+    Bytes,
+    /// Datagrams that it received, or missed.
+    Datagrams,
+}
+
+impl Display for ReportFigure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReportFigure::Time => "time",
+            ReportFigure::Bytes => "bytes",
+            ReportFigure::Datagrams => "datagrams",
+        })
+    }
 }
 
 /// What shows that a machine was not idle when the idle-capacity method calibrated.
@@ -298,6 +325,7 @@ impl Doubt {
             Doubted::SoakNotCalibrated { .. } => DoubtKind::SoakNotCalibrated,
             Doubted::PartsApart { .. } => DoubtKind::PartsApart,
             Doubted::EndMarkLost { .. } => DoubtKind::EndMarkLost,
+            Doubted::ImplausibleReport { .. } => DoubtKind::ImplausibleReport,
             Doubted::CountersMissing { .. } => DoubtKind::CountersMissing,
             Doubted::ProfileReduced { .. } => DoubtKind::ProfileReduced,
             Doubted::SettingNotTaken { .. } => DoubtKind::SettingNotTaken,
@@ -377,6 +405,14 @@ impl Display for Doubted {
                 f,
                 "the end mark of flow {flow} never arrived; its last datagrams may still have been under way"
             ),
+            Doubted::ImplausibleReport { figures } => {
+                let figures = figures.iter().map(ReportFigure::to_string).collect::<Vec<_>>().join(" and ");
+                write!(
+                    f,
+                    "what it told of its {figures} cannot be by what the other end saw: that end's figure stands instead, or \
+                     none; see what answers there"
+                )
+            }
             Doubted::CountersMissing { missing } | Doubted::ProfileReduced { missing } => f.write_str(&missing.join("; ")),
             Doubted::SettingNotTaken { setting, asked, read_back } => {
                 let read = read_back.as_ref().map_or_else(|| "could not be read".to_owned(), |read| format!("is {read}"));
@@ -500,6 +536,8 @@ pub enum DoubtKind {
     PartsApart,
     /// A flow's end mark did not arrive, so its last datagrams are judged by a time-out.
     EndMarkLost,
+    /// What another tool told of its end cannot be.
+    ImplausibleReport,
     /// A counter source could not be read.
     CountersMissing,
     /// No profile, or not the whole of it, could be taken.
@@ -540,6 +578,7 @@ impl DoubtKind {
             DoubtKind::SoakNotCalibrated => "soak-not-calibrated",
             DoubtKind::PartsApart => "parts-apart",
             DoubtKind::EndMarkLost => "end-mark-lost",
+            DoubtKind::ImplausibleReport => "implausible-report",
             DoubtKind::CountersMissing => "counters-missing",
             DoubtKind::ProfileReduced => "profile-reduced",
             DoubtKind::SettingNotTaken => "setting-not-taken",

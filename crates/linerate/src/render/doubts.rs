@@ -83,6 +83,7 @@ fn in_short(doubt: &Doubt) -> String {
         Doubted::SoakNotCalibrated { .. } => "the machine was not idle at calibration".to_owned(),
         Doubted::PartsApart { .. } => "the receiver measured another part of the stream than the sender".to_owned(),
         Doubted::EndMarkLost { .. } => "the last datagrams are judged by a time-out".to_owned(),
+        Doubted::ImplausibleReport { .. } => "what the other tool told of its end cannot be".to_owned(),
         Doubted::CountersMissing { .. } => "some counters could not be read".to_owned(),
         Doubted::ProfileReduced { .. } => "a part of the profile is missing".to_owned(),
         Doubted::SettingNotTaken { setting, asked, read_back } => match read_back {
@@ -124,7 +125,8 @@ pub(super) fn is_doubted(kind: DoubtKind, about: About) -> bool {
         | DoubtKind::SocketBufferClamped
         | DoubtKind::SettingNotTaken
         | DoubtKind::SettingOverridden
-        | DoubtKind::BootUnchecked => matches!(about, About::Rate | About::Loss),
+        | DoubtKind::BootUnchecked
+        | DoubtKind::ImplausibleReport => matches!(about, About::Rate | About::Loss),
         DoubtKind::PartsApart => about == About::Rate,
         DoubtKind::MiddleNotOnPath => about == About::Loss,
         // No figure of a table is of the profile, or of the middle's CPUs.

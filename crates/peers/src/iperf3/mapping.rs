@@ -7,6 +7,7 @@ use std::time::Duration;
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::arrivals::Arrivals;
+use linerate_trial::doubt::ReportFigure;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
@@ -19,6 +20,7 @@ use super::results::{Results, StreamResults};
 use crate::abilities::cannot;
 use crate::error::Error;
 use crate::limits::{Exceeded, Limits};
+use crate::plausible;
 use crate::socket_options::chosen_size;
 
 /// How long a server waits beyond the time that was asked for.
@@ -238,13 +240,27 @@ fn stream_results(id: i64, flow: &FlowOutcome) -> StreamResults {
 /// The peer's account in our terms, as far as it tells: what it leaves out is as if it were not known, or 0 where there
 /// is no such thing as not known.
 pub fn outcome_of(spec: &Spec, end: End, results: &Results) -> Outcome {
+    let mut implausible = Vec::new();
     let flows = in_order_of_opening(spec).into_iter().enumerate().filter_map(|(n, flow)| {
-        let stream = results.streams.iter().find(|stream| stream.id == stream_id(n))?;
-        Some(flow_outcome(spec, end, flow, stream))
+        // Without a number of bytes nothing is known of a stream.
+        let stream = results.streams.iter().find(|stream| stream.id == stream_id(n) && stream.bytes >= 0);
+        if stream.is_none() {
+            implausible.push(ReportFigure::Bytes);
+        } else if stream.is_some_and(misses_too_many) {
+            implausible.push(ReportFigure::Datagrams);
+        }
+        Some(flow_outcome(spec, end, flow, stream?))
     });
     let mut flows: Vec<FlowOutcome> = flows.collect();
     flows.sort_by_key(|flow| flow.id);
-    Outcome::of_flows(end, flows)
+    let mut outcome = Outcome::of_flows(end, flows);
+    plausible::doubt(&mut outcome, implausible);
+    outcome
+}
+
+/// More are missing than there were.
+fn misses_too_many(stream: &StreamResults) -> bool {
+    stream.errors > stream.packets
 }
 
 fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> FlowOutcome {
@@ -258,7 +274,7 @@ fn flow_outcome(spec: &Spec, end: End, flow: Flow, stream: &StreamResults) -> Fl
     if spec.workload == Workload::UdpStream {
         // Octets are those of the measured part in every version; what was left out of the datagrams is told from 3.13 on.
         let measured = outcome.octets / u64::from(spec.message_octets());
-        let lost = if role == Role::Receiver { count(stream.errors) } else { 0 };
+        let lost = if role == Role::Receiver && !misses_too_many(stream) { count(stream.errors) } else { 0 };
         outcome.messages_total = count(stream.packets).saturating_sub(lost);
         outcome.messages = match (stream.omitted_packets, stream.omitted_errors) {
             (Some(packets), Some(errors)) => {

@@ -255,6 +255,7 @@ fn doubts_of(kind: &str, about: About) -> bool {
         Ok(DoubtKind::CountersContradict | DoubtKind::CountersMissing | DoubtKind::ProfileReduced) => false,
         Ok(DoubtKind::PartsApart) => matches!(about, About::Rate),
         Ok(DoubtKind::EndMarkLost | DoubtKind::Segmented | DoubtKind::FragmentsLost) => about == About::Loss,
+        Ok(DoubtKind::ImplausibleReport) => matches!(about, About::Rate | About::Loss),
         Ok(DoubtKind::SenderFellBehind | DoubtKind::Fragmented | DoubtKind::SocketBufferClamped) => {
             matches!(about, About::SentLoad | About::Rate | About::Loss)
         }
