@@ -98,6 +98,16 @@ impl Client<'_> {
         move |error| Error::Lost { server, doing, error, action: "see what it printed, and try again" }
     }
 
+    /// For `map_err`: whoever listens there has not said the first word that the tool's server says, within this time.
+    pub fn unheard(&self, time: Duration) -> impl Fn(io::Error) -> Error + Copy + use<> {
+        let (server, lost) = (self.server(), self.lost("its answer was awaited"));
+        move |error| match error.kind() {
+            ErrorKind::TimedOut => Error::Mute(server, time),
+            ErrorKind::InvalidData => Error::WrongServer(server),
+            _ => lost(error),
+        }
+    }
+
     /// The server does not do what is asked.
     pub fn refused(&self, what: impl Into<Cow<'static, str>>, action: impl Into<Cow<'static, str>>) -> Error {
         Error::Refused { server: self.server(), code: 0, what: what.into(), action: action.into() }

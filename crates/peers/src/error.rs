@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use linerate_host::traffic::TrafficError;
 use linerate_machine::units::OfferedLoad;
@@ -50,6 +51,12 @@ pub enum Error {
     Refused { server: Remote, code: i32, what: Cow<'static, str>, action: Cow<'static, str> },
     #[error("what answered at {} is no {}; check the port, and start '{}' there", .0.at, .0.tool.row().server, .0.start())]
     WrongServer(Remote),
+    /// It has accepted the connection, and that is all.
+    #[error(
+        "what answers at {} said nothing for {} s; check the port, and that '{}' runs there and does not hang",
+        .0.at, .1.as_secs(), .0.start()
+    )]
+    Mute(Remote, Duration),
     #[error(
         "nothing came back from {} over UDP; start '{}' there, and check the path that UDP takes, and this machine's firewall",
         .0.at, .0.start()

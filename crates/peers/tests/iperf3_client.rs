@@ -285,7 +285,8 @@ fn a_server_that_is_none_is_a_sentence() {
     for (says, contains) in [
         (&b"\xff"[..], "is busy with another test; try again"),
         (b"\x09\xfe\0\0\0\x25\0\0\0\0", "error 37: the trial is longer than its limit"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "is no state of iperf3"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "is no iperf3 server"),
+        (b"\x09\xfe\x7f\xff\xff\xff\xff\xff\xff\xfb", "refused with its error 2147483647; see"),
         (b"", "was lost while"),
         (b"\x09\x0b", "was stopped; start it again"),
         (b"\x09\x0a\x02", "has no place there"),
@@ -295,4 +296,8 @@ fn a_server_that_is_none_is_a_sentence() {
     }
     let sentence = run(&Spec::new(Workload::TcpStream), SocketAddr::new("127.0.0.1".parse().unwrap(), free_port()));
     assert!(sentence.unwrap_err().contains("start 'iperf3 -s' there"));
+    // It accepts, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let sentence = run(&Spec::new(Workload::TcpStream), silent.local_addr().unwrap()).unwrap_err();
+    assert!(sentence.contains("said nothing for 6 s; check the port, and that 'iperf3 -s' runs there"), "{sentence}");
 }

@@ -26,8 +26,8 @@ use crate::protocol::Notify;
 use crate::socket_options::open;
 use crate::wait::{LOOK_AGAIN, join};
 
-/// How long the server has for each of its messages.
-const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// How long the server has for each of its messages: less than the controller waits for the trial's end.
+const MESSAGE_TIME: Duration = Duration::from_secs(6);
 /// How long a server has to answer a stream's first datagram, which may be lost as any other.
 const REPLY_TIME: Duration = Duration::from_secs(3);
 /// How late a sender may end, of a machine that is busy.
@@ -74,7 +74,10 @@ impl<'a> Test<'a> {
         let control = client.connect().map_err(|error| client.unreachable(error))?;
         let test = Test { client, parameters: parameters.clone(), control, cookie: Cookie::new()? };
         test.timed().write_all(&test.cookie.0).map_err(client.lost("the first word was said"))?;
-        test.expect(State::ParamExchange)?;
+        let heard = read_state(&mut test.timed()).map_err(client.unheard(MESSAGE_TIME))?;
+        if heard != State::ParamExchange {
+            return Err(test.refusal(heard));
+        }
         write_json(&mut test.timed(), parameters).map_err(client.lost("the parameters were sent"))?;
         test.expect(State::CreateStreams)?;
         Ok(test)
@@ -167,7 +170,8 @@ impl<'a> Test<'a> {
         };
         // 3.12 leaves the second word out where it refuses a user.
         let errno = match word().unwrap_or(0) {
-            0 => String::new(),
+            // No number of an error.
+            errno if !(1..4096).contains(&errno) => String::new(),
             errno => format!(" ({})", io::Error::from_raw_os_error(errno)),
         };
         refused(code, format!("refused with its error {code}{errno}{why}"), action)

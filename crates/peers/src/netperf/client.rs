@@ -33,7 +33,7 @@ use crate::socket_options::open;
 use crate::wait::{await_close, await_closes};
 
 /// How long it has for a message. One that measures CPU use by a method of its own may calibrate first.
-const MESSAGE_TIME: Duration = Duration::from_secs(20);
+const MESSAGE_TIME: Duration = Duration::from_secs(8);
 /// How long it has for its results once this end has ended, and to end the data connection: that it waits for datagrams
 /// that were lost is part of it.
 const CLOSING_TIME: Duration = Duration::from_secs(PAD.as_secs() + 4);
@@ -153,7 +153,12 @@ impl Test<'_> {
             .emit()
             .write(&mut Timed::new(&control, MESSAGE_TIME))
             .map_err(self.lost("the test was asked for"))?;
-        let answer = self.hear(&control, MESSAGE_TIME, "its answer was awaited")?;
+        let answer = self.hear(&control, MESSAGE_TIME, "its answer was awaited").map_err(|error| match error {
+            Error::Lost { server, error, .. } if error.kind() == ErrorKind::TimedOut => {
+                Error::Mute(server, MESSAGE_TIME)
+            }
+            error => error,
+        })?;
         let response = Response::parse(&answer);
         let nonsense = || {
             let what = format!("named {} as the port of its data", response.data_port);
@@ -258,6 +263,8 @@ impl Test<'_> {
         let message = message.map_err(self.lost(what))?;
         match message.second {
             0 => Ok(message),
+            // No number of an error.
+            errno if !(1..4096).contains(&errno) => Err(Error::WrongServer(self.client.server())),
             UNKNOWN_TEST => Err(self.client.refused("has no omni tests", "install netperf 2.5 or later there")),
             errno => Err(self.client.refused(
                 format!("refused: {}", io::Error::from_raw_os_error(errno)),

@@ -27,8 +27,8 @@ use crate::remote_end::forget_jitter;
 use crate::socket_options::{apply, open_listening};
 use crate::wait::{self, join};
 
-/// How long the server has for each of its messages.
-const MESSAGE_TIME: Duration = Duration::from_secs(10);
+/// How long the server has for each of its messages: less than the controller waits for the trial's end.
+const MESSAGE_TIME: Duration = Duration::from_secs(6);
 /// How often something is looked at that wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a server has to say why its port for data is closed.
@@ -59,7 +59,7 @@ struct Test<'a> {
 impl Test<'_> {
     fn run(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
         self.say(&line::hello()).map_err(self.client.lost("the first word was said"))?;
-        let heard = self.hear().map_err(self.client.lost("its answer was awaited"))?;
+        let heard = self.hear().map_err(self.client.unheard(MESSAGE_TIME))?;
         let version = line::parse_hello(&heard).ok_or(Error::WrongServer(self.client.server()))?;
         self.check_version(version)?;
         // Where the server sends datagrams, it needs to know where to before this end is asked for anything.
