@@ -281,14 +281,16 @@ impl LastLines {
 
     fn collect(stderr: impl Read, said: &Mutex<LastLines>) {
         let mut stderr = BufReader::new(stderr);
-        let mut line = Vec::new();
+        let (mut line, mut in_backtrace) = (Vec::new(), false);
         // `take` bounds a line that never ends: it is kept in pieces.
         while matches!(stderr.by_ref().take(4096).read_until(b'\n', &mut line), Ok(1..)) {
             let text: String = String::from_utf8_lossy(&line).trim().chars().take(Self::LENGTH).collect();
             line.clear();
             // Control characters of another machine have no business in this terminal.
             let text: String = text.chars().filter(|c| !c.is_control()).collect();
-            if text.is_empty() {
+            // What follows a panic's message says where, not what.
+            in_backtrace |= text == "stack backtrace:";
+            if text.is_empty() || in_backtrace {
                 continue;
             }
             let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -298,5 +300,21 @@ impl LastLines {
             said.lines.push(text);
         }
         said.lock().unwrap_or_else(PoisonError::into_inner).complete = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_panic_are_its_message() {
+        let said = Mutex::new(LastLines::default());
+        let words =
+            "thread 'main' panicked at x.rs:1:\nno thread\nstack backtrace:\n   0: rust_begin_unwind\n   1: main\n";
+        LastLines::collect(words.as_bytes(), &said);
+        let said = said.lock().unwrap();
+        assert_eq!(said.lines, ["thread 'main' panicked at x.rs:1:", "no thread"]);
+        assert!(said.complete);
     }
 }

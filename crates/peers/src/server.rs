@@ -130,12 +130,13 @@ impl Server {
         thread::scope(|scope| {
             let mut attending = Vec::new();
             for listener in &self.listeners {
-                attending.push(scope.spawn(move || service.attend(listener, scope)));
+                attending.push(thread::Builder::new().spawn_scoped(scope, move || service.attend(listener, scope)));
                 if let Some(marks) = self.protocol.datagrams() {
-                    attending.push(scope.spawn(move || service.attend_datagrams(listener, marks, scope)));
+                    let attend = move || service.attend_datagrams(listener, marks, scope);
+                    attending.push(thread::Builder::new().spawn_scoped(scope, attend));
                 }
             }
-            attending.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
+            attending.into_iter().try_for_each(|one| one?.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
         })
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{
@@ -71,31 +71,45 @@ pub struct Order<'a> {
     pub dscp: u8,
 }
 
+/// Work beside this thread's, in one of its own; done already in this one where the system gives no other.
+type Beside<'scope, T> = Result<ScopedJoinHandle<'scope, T>, T>;
+
+fn beside<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl Fn() -> T + Copy + Send + 'scope,
+) -> Beside<'scope, T> {
+    thread::Builder::new().spawn_scoped(scope, work).map_err(|_| work())
+}
+
+fn outcome<T>(beside: Beside<'_, T>) -> Option<T> {
+    beside.map_or_else(Some, |thread| thread.join().ok())
+}
+
 /// Tries it all. Takes 1.5 s at most where nothing is answered.
 pub fn probe(order: &Order<'_>) -> ProbeReport {
     let links = interfaces::links().unwrap_or_default();
     let next_hop = next_hop(order);
     let mut report = thread::scope(|scope| {
-        let echo = order.echo.then(|| scope.spawn(|| echo(order)));
-        let tcp = order.tcp.map(|port| scope.spawn(move || connect(order, port)));
-        let arp = order.arp.then(|| scope.spawn(|| ask_arp(order, next_hop.as_ref(), &links)));
+        let echo = order.echo.then(|| beside(scope, || echo(order)));
+        let tcp = order.tcp.map(|port| beside(scope, move || connect(order, port)));
+        let arp = order.arp.then(|| beside(scope, || ask_arp(order, next_hop.as_ref(), &links)));
         let from = |port: u16, times: [u64; 6]| datagrams(order, port, times);
         let udp = order.udp.filter(|_| order.sizes.is_empty() && order.flows == 0).map(|port| from(port, SENT_AT_MS));
-        let flow = |flow: u16| order.udp.map(|port| scope.spawn(move || from(port, apart(flow))));
+        let flow = |flow: u16| order.udp.map(|port| beside(scope, move || from(port, apart(flow))));
         let flows: Vec<_> = (0..order.flows.min(FLOWS)).filter_map(flow).collect();
         let sizes = order.udp.filter(|_| !order.sizes.is_empty()).map(|port| sizes(order, port));
-        let arp = arp.and_then(|arp| arp.join().ok().flatten());
+        let arp = arp.and_then(outcome).flatten();
         let [answer_for_next_hop, answer_for_own] = arp.clone().unwrap_or_default();
         ProbeReport {
-            echo: echo.and_then(|echo| echo.join().ok().flatten()),
+            echo: echo.and_then(outcome).flatten(),
             udp,
             // One without a socket of its own tells nothing.
             flows: flows
                 .into_iter()
-                .filter_map(|flow| flow.join().ok().filter(|tried| tried.sent > 0))
+                .filter_map(|flow| outcome(flow).filter(|tried| tried.sent > 0))
                 .map(|tried| tried.answered)
                 .collect(),
-            tcp: tcp.and_then(|tcp| tcp.join().ok()),
+            tcp: tcp.and_then(outcome),
             sizes: sizes.unwrap_or_default(),
             answer_for_next_hop,
             answer_for_own,

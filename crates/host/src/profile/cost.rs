@@ -22,7 +22,8 @@ const AGREE: f64 = 1.1;
 pub fn of_a_sample(clock: ProfileClock) -> Option<f64> {
     static COST: OnceLock<Option<f64>> = OnceLock::new();
     // In a thread of its own, because it stays on one CPU.
-    *COST.get_or_init(|| std::thread::spawn(move || measure(clock)).join().ok().flatten())
+    let measured = || std::thread::Builder::new().spawn(move || measure(clock)).ok()?.join().ok().flatten();
+    *COST.get_or_init(measured)
 }
 
 fn measure(clock: ProfileClock) -> Option<f64> {

@@ -179,6 +179,11 @@ pub fn refused_by_system(error: &io::Error) -> String {
                                or take fewer streams"
                 .to_owned()
         }
+        Some(libc::EAGAIN) => {
+            "the agent may have no further thread (EAGAIN); raise the limit there (ulimit -u, the pids limit of its \
+                               cgroup, systemd's TasksMax), or take fewer streams"
+                .to_owned()
+        }
         Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL) => {
             let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
             let range = range.split_whitespace().collect::<Vec<_>>().join(" to ");
