@@ -2,7 +2,7 @@
 //! Knows the far end from the flow's opening; it talks to no other address.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use linerate_trial::histogram::Histogram;
@@ -51,19 +51,7 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
         if done.is_err() && task.clock.stopped() {
             break;
         }
-        done.map_err(|error| {
-            let what = match error.raw_os_error() {
-                Some(libc::EADDRNOTAVAIL) => {
-                    "no local port is free for another connection; give a rate, or widen \
-                     net.ipv4.ip_local_port_range"
-                }
-                _ if error.kind() == ErrorKind::TimedOut => {
-                    "a transaction took too long; see what answers there, or choose a smaller response_size"
-                }
-                _ => "a transaction broke",
-            };
-            TrafficError::Moving { what: what.to_owned(), error }
-        })?;
+        done.map_err(|error| broken(error, task.open.peer, outcome.messages_total))?;
         now = task.clock.now_ns();
         outcome.calls += 5;
         outcome.messages_total += 1;
@@ -79,6 +67,22 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
     outcome.latency = Some(latency);
     outcome.thread = thread_use();
     Ok(outcome)
+}
+
+/// Why a transaction came to nothing, `before` which so many were answered.
+fn broken(error: io::Error, peer: SocketAddr, before: u64) -> TrafficError {
+    let what = match error.raw_os_error() {
+        _ if error.kind() == ErrorKind::ConnectionRefused => return TrafficError::Rejected { peer, before },
+        Some(libc::EADDRNOTAVAIL) => {
+            "no local port is free for another connection; give a rate, or widen \
+             net.ipv4.ip_local_port_range"
+        }
+        _ if error.kind() == ErrorKind::TimedOut => {
+            "a transaction took too long; see what answers there, or choose a smaller response_size"
+        }
+        _ => "a transaction broke",
+    };
+    TrafficError::Moving { what: what.to_owned(), error }
 }
 
 fn transact(task: &Task, request: &[u8], response: &mut [u8]) -> io::Result<()> {
@@ -198,6 +202,18 @@ mod tests {
     use linerate_trial::spec::{Spec, Workload};
 
     use super::*;
+
+    #[test]
+    fn a_connection_that_is_refused_is_no_matter_of_the_cable() {
+        let peer: SocketAddr = "10.0.0.2:5000".parse().unwrap();
+        let said = broken(io::Error::from_raw_os_error(libc::ECONNREFUSED), peer, 49).to_string();
+        assert!(
+            said.starts_with("10.0.0.2:5000 refused a connection (49 before it were answered): a filter"),
+            "{said}"
+        );
+        assert!(!said.contains("cable"), "{said}");
+        assert!(broken(ErrorKind::ConnectionReset.into(), peer, 49).to_string().contains("a transaction broke"));
+    }
 
     #[test]
     fn a_far_end_that_trickles_or_reads_nothing_is_late() {

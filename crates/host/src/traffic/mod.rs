@@ -145,6 +145,11 @@ pub enum TrafficError {
     Api { option: &'static str, name: &'static str, why: String },
     #[error("receiver_scheduling cannot be {scheduling}: {why}")]
     Scheduling { scheduling: Scheduling, why: String },
+    #[error(
+        "{peer} refused a connection ({before} before it were answered): a filter there, or on the way, rejects some with a RST \
+         (nft list ruleset, iptables -S), or what listened has ended; let the test traffic through, and try again"
+    )]
+    Rejected { peer: SocketAddr, before: u64 },
     #[error("{what}: {error}; check the cable and the other end, and try again")]
     Moving { what: String, error: io::Error },
     #[error("the connection broke while sending: {0}; check the cable and the other end, and try again")]
