@@ -132,7 +132,10 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         match desk.keep(served) {
             Ok(record) if arguments.json => out!("{}", render::json::json(std::slice::from_ref(&record))),
             Ok(record) => {
-                let summary = render::summary::summary(std::slice::from_ref(&record));
+                let summary = match &record.error {
+                    Some(why) => format!("It failed: {why}\n"),
+                    None => render::summary::summary(std::slice::from_ref(&record)),
+                };
                 super::show(&format!("{sentence}: {}\n{summary}", record.id), false);
             }
             Err(error) if arguments.one_off => *lock(&failure) = Some(error),

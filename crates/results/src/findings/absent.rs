@@ -4,6 +4,7 @@
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::spec::Workload;
+use linerate_trial::tool::Tool;
 use serde::Serialize;
 
 use super::case::{Case, Side, tidy};
@@ -43,7 +44,10 @@ pub fn absent(record: &Record) -> Vec<Absent> {
         if let Some(tcp) = case.tcp()
             && tcp.limited_by_receive_window.is_none()
         {
-            let how = "a kernel from Linux 4.10 on counts it (tcp_info)";
+            let how = match other_tool(case.sender) {
+                Some(_) => BY_AN_AGENT,
+                None => "a kernel from Linux 4.10 on counts it (tcp_info)",
+            };
             say("how long TCP waited for the window, the buffer or the application".to_owned(), how);
         }
         if case.link_bps().is_none() && record.workload.is_stream() {
@@ -66,15 +70,28 @@ pub fn absent(record: &Record) -> Vec<Absent> {
     list
 }
 
+/// Of a machine of which another tool's words are all that is known.
+const BY_AN_AGENT: &str = "another tool does not tell it; measure with an agent there";
+
+/// The other tool that took part there, instead of an agent.
+fn other_tool(side: Side<'_>) -> Option<Tool> {
+    Tool::parse(side.machine.endpoint.split_once(':')?.0)
+}
+
 fn of_machine(case: &Case<'_>, side: Side<'_>, say: &mut impl FnMut(String, &str)) {
     let end = side.end;
     if case.record.result.is_some() && side.cpu().is_none() {
         let is_short = side.machine.cpu.is_some() || case.doubts(DoubtKind::ShortForCpu);
-        let how = if is_short { "measure longer" } else { "look why /proc/stat cannot be read there" };
+        let how = match other_tool(side) {
+            _ if is_short => "measure longer",
+            Some(_) => BY_AN_AGENT,
+            None => "look why /proc/stat cannot be read there",
+        };
         say(format!("what the {end}'s CPUs did"), how);
     }
     let Some(nic) = side.nic() else {
-        say(format!("what the {end}'s interface is"), "run it again; its agent could not be asked");
+        let how = other_tool(side).map_or("run it again; its agent could not be asked", |_| BY_AN_AGENT);
+        say(format!("what the {end}'s interface is"), how);
         return;
     };
     let is_hardware = nic.kind.is_none() && nic.driver.is_some();
@@ -94,5 +111,25 @@ fn of_machine(case: &Case<'_>, side: Side<'_>, say: &mut impl FnMut(String, &str
             let how = "linerate records show lists them; no table says at which stage they count";
             say(format!("the meaning of counters that moved at the {end}"), how);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::Direction;
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn no_agent_is_asked_to_mend_what_another_tool_does_not_tell() {
+        let mut record = sample::tcp(0, Direction::Rx, 90.0, false);
+        (record.host.cpu, record.host.environment) = Default::default();
+        let hows = |record: &Record| -> Vec<_> { absent(record).into_iter().map(|one| one.how).collect() };
+        assert!(hows(&record).iter().any(|how| how.contains("/proc/stat")), "{:?}", hows(&record));
+        record.host.endpoint = "iperf3:10.0.0.1".to_owned();
+        let said = hows(&record);
+        assert!(said.iter().all(|how| !how.contains("/proc/stat") && !how.contains("its agent could not")), "{said:?}");
+        assert!(said.iter().any(|how| how == BY_AN_AGENT), "{said:?}");
     }
 }
