@@ -51,7 +51,8 @@ fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
 /// Whether counters name where most of TCP's segments were lost: its timer then makes a silence of its own, in which no more is
 /// sent than is lost again.
 fn counted_elsewhere(case: &Case<'_>) -> bool {
-    case.is(Workload::TcpStream) && case.missing().is_some_and(|missing| 2 * case.drops_seen() >= missing.max(2))
+    (case.is(Workload::TcpStream) || case.is(Workload::TcpRr))
+        && case.missing().is_some_and(|missing| missing > 0 && 2 * case.drops_seen() >= missing.max(2))
 }
 
 /// Whether TCP loses so much that its silences are its timer's, which backs off: while nothing passes it sends next to nothing, and
