@@ -4,14 +4,14 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Nic;
 use linerate_machine::units::OfferedLoad;
 use linerate_model::cost::{Load, Workload};
 use linerate_model::machine::Machine;
 use linerate_model::parameter::Parameter;
-use linerate_model::setting::Set;
+use linerate_model::setting::{BadSet, Set};
 use linerate_model::table::{Measured, Row};
 use linerate_path::budget::LossLine;
 use linerate_path::stage::Stage;
@@ -66,6 +66,8 @@ pub(super) struct Configuration {
     pub(super) key: Key,
     pub(super) row: Row,
     pub(super) measured: Measured,
+    /// A datagram is one frame.
+    pub(super) fits: Result<(), BadSet>,
 }
 
 /// What makes records repeats of each other.
@@ -97,19 +99,31 @@ impl Calibration {
         })
     }
 
+    /// Whether each of these can be modelled.
+    pub(super) fn check(&self) -> Result<()> {
+        for Configuration { key, measured, fits, .. } in &self.configurations {
+            let name = key.words();
+            if measured.mbps <= 0.0 {
+                let next = "see why with linerate explain, or name other records, like last:rate=80M";
+                bail!("{name}: more than half of its trials brought nothing, which no model does; {next}");
+            }
+            fits.clone().map_err(|error| anyhow!("{name}: {error}"))?;
+        }
+        Ok(())
+    }
+
     /// The newest record's load on its machine, with what is set of either.
     pub(super) fn asked(&self, id: String, sets: Vec<Set>) -> Result<Row> {
         let newest = self.configurations.iter().find(|one| one.key == self.newest);
         let (of_load, of_machine) = of_load_and_machine(sets);
-        Ok(Row {
-            id,
-            load: self.changed(newest.context("the newest record has no throughput")?, &of_load)?,
-            set: of_machine,
-        })
+        let newest = newest.context("the newest record has no throughput")?;
+        // Another MTU is the row's to know.
+        let mtu = self.line.mtu.filter(|_| of_machine.iter().all(|set| set.axis != "mtu"));
+        Ok(Row { id, load: self.changed(newest, &of_load, mtu)?, set: of_machine })
     }
 
     /// The load with another rate, or another size.
-    fn changed(&self, of: &Configuration, sets: &[Set]) -> Result<Load> {
+    fn changed(&self, of: &Configuration, sets: &[Set], mtu: Option<u32>) -> Result<Load> {
         let mut load = of.row.load;
         if sets.is_empty() {
             return Ok(load);
@@ -119,8 +133,10 @@ impl Calibration {
         for set in sets {
             spec.set(&set.axis, &set.value).map_err(|error| anyhow!("{}: {error}", words(set)))?;
         }
+        spec.validate().map_err(|error| anyhow!("--set: {error}"))?;
         if matches!(load.workload, Workload::UdpRx | Workload::UdpTx) {
             load.payload = spec.message_octets().into();
+            fits(&spec, mtu)?;
         }
         spec.at_line(self.line).map_err(|error| anyhow!("--set rate: {error}"))?;
         load.offered_mbps = spec.offered_by_all_bps().map(|bps| bps / 1e6);
@@ -169,7 +185,7 @@ impl Calibration {
 impl Key {
     fn of(record: &Record) -> Option<Key> {
         let flow = &record.result.as_ref()?.flow;
-        flow.throughput_bps.filter(|bps| *bps > 0.0)?;
+        flow.throughput_bps?;
         let spec = asked_at_line(record)?;
         let workload = workload(record)?;
         let lossy = flow.tcp.as_ref().is_some_and(|tcp| {
@@ -219,6 +235,16 @@ fn segment(record: &Record, spec: &Spec) -> u32 {
     spec.mss.map_or(most, |mss| most.min(mss.into()))
 }
 
+/// Whether a datagram is one frame on a link of this MTU.
+fn fits(spec: &Spec, mtu: Option<u32>) -> Result<(), BadSet> {
+    let headers = if spec.ip == Some(Ip::V6) { 40 + 8 } else { 20 + 8 };
+    let payload = spec.message_octets();
+    match mtu {
+        Some(mtu) if payload + headers > mtu => Err(BadSet::Fragments { payload, mtu }),
+        _ => Ok(()),
+    }
+}
+
 fn workload(record: &Record) -> Option<Workload> {
     match (record.workload, record.direction) {
         (spec::Workload::UdpStream, Direction::Rx) => Some(Workload::UdpRx),
@@ -262,14 +288,20 @@ fn configuration(key: Key, group: &[&Record]) -> Option<Configuration> {
     let throughput = of(|record| record.result.as_ref()?.flow.throughput_bps);
     let mbps = median(&throughput)? / 1e6;
     // What was offered is what the sender did send, where the partner is the sender; else what was asked.
-    let workload = workload(group.first()?)?;
+    let first = group.first()?;
+    let workload = workload(first)?;
     let asked = of(|record| asked_at_line(record)?.offered_by_all_bps());
-    let sent = of(|record| record.result.as_ref()?.flow.achieved_load_bps);
+    // Where nothing was sent either, what was offered is what was asked.
+    let sent = of(|record| record.result.as_ref()?.flow.achieved_load_bps.filter(|bps| *bps > 0.0));
     let offered = if workload == Workload::UdpRx { median(&sent).or(median(&asked)) } else { median(&asked) };
     let load = Load { workload, payload: key.payload.into(), offered_mbps: offered.map(|bps| bps / 1e6) };
     let row = Row { id: key.words(), load, set: Vec::new() };
     let measured = Measured { mbps, noise: noise(&throughput), lost_at: lost_at(group) };
-    Some(Configuration { key, row, measured })
+    let fits = match first.workload {
+        spec::Workload::UdpStream => fits(&asked_at_line(first)?, line_of(first).mtu),
+        _ => Ok(()),
+    };
+    Some(Configuration { key, row, measured, fits })
 }
 
 /// The standard deviation of repeats, as a share; of few, which may agree by chance, so much more that what is within 1.28 times it is
@@ -396,6 +428,49 @@ mod tests {
             assert!((found / ratio - 1.0).abs() < 0.05, "{repeats} repeats: {found}, not {ratio}");
         }
         assert_eq!((noise(&[100.0]), noise(&[100.0; 5])), (NOISE_OF_ONE, LEAST_NOISE));
+    }
+
+    #[test]
+    fn a_trial_that_brought_nothing_counts_as_0() {
+        let records = |through: &[f64]| -> Vec<Record> {
+            let each = through.iter().enumerate();
+            each.map(|(at, through)| sample::udp(at as u32, Direction::Rx, 100, *through)).collect()
+        };
+        let of = |records: &[Record]| Calibration::of(records, records.last().unwrap()).unwrap();
+        let one = of(&records(&[90.0, 90.0, 90.0, 0.0, 0.0]));
+        let Measured { mbps, noise, .. } = one.configurations[0].measured;
+        assert!((mbps - 90.0).abs() < 0.1 && noise > 0.5, "{mbps} {noise}");
+        one.check().expect("most of them brought something");
+        let one = of(&records(&[90.0, 0.0, 0.0]));
+        assert_eq!(one.configurations[0].measured.mbps, 0.0);
+        let why = one.check().unwrap_err().to_string();
+        assert!(why.contains("udp-rx of 1470 bytes at 100M: more than half of its trials brought nothing"), "{why}");
+    }
+
+    #[test]
+    fn a_datagram_that_is_no_single_frame_is_refused() {
+        let asked = |of: &str, set: &[(&str, &str)]| {
+            let mut record = sample::udp(0, Direction::Rx, 100, 90.0);
+            record.asked.insert("message_size".to_owned(), of.to_owned());
+            for machine in [&mut record.target, &mut record.host] {
+                machine.environment.nic.as_mut().unwrap().mtu = Some(1500);
+            }
+            let sets = set.iter().map(|(axis, value)| Set { axis: (*axis).to_owned(), value: (*value).to_owned() });
+            let calibration = Calibration::of(std::slice::from_ref(&record), &record).unwrap();
+            calibration.check()?;
+            calibration.asked(String::new(), sets.collect()).map(|row| row.load.payload)
+        };
+        let why = |of, set: &[(&str, &str)]| asked(of, set).unwrap_err().to_string();
+        assert_eq!(asked("1470", &[("message_size", "1472")]).unwrap(), 1472.0);
+        let fragments = why("1470", &[("message_size", "1473")]);
+        assert!(fragments.contains("1473 bytes does not fit an MTU of 1500"), "{fragments}");
+        assert!(
+            why("1470", &[("message_size", "66000")]).contains("16 (room for the sequence number and time) to 65507")
+        );
+        // What was measured in fragments is not modelled either.
+        assert!(why("4000", &[]).contains("udp-rx of 4000 bytes at 100M: a datagram of 4000 bytes does not fit"));
+        // Another MTU is the row's.
+        assert_eq!(asked("1470", &[("message_size", "4000"), ("mtu", "9000")]).unwrap(), 4000.0);
     }
 
     #[test]

@@ -148,6 +148,7 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
         let next = "measure a udp-stream, or a tcp-stream that loses nothing";
         bail!("of these records none is a stream in one direction with a throughput that can be modelled; {next}");
     };
+    calibration.check()?;
     let machine = match &arguments.machine {
         Some(name) => machine(name)?,
         None => calibration.any(),
@@ -164,6 +165,9 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
             if of_load.is_empty() {
                 let next = "leave rate and message_size out of --set to check each at its own load";
                 bail!("no record of {words} is a stream of that load; {next}");
+            }
+            for Configuration { key, fits, .. } in &of_load {
+                fits.clone().map_err(|error| anyhow!("{words}: {}: {error}", key.words()))?;
             }
             beside.checked = of_load.iter().map(|one| one.measured.mbps).collect();
             let row = |one: Configuration| Row { id: one.key.words(), set: of_machine.clone(), ..one.row };
