@@ -37,8 +37,9 @@ pub struct Prediction {
     pub median: f64,
     /// The interval that holds eight of ten measurements: the sets' differences, the fit's own error, and the noise that a row has.
     pub interval: (f64, f64),
-    /// What it would be if the change did nothing: measured, or else as the sets have it.
-    pub null: Null,
+    /// What it would be if the change did nothing: measured, or else as the sets have it. `None` where the change is of the load
+    /// alone, and no row is like it.
+    pub null: Option<Null>,
     /// What limits, in most sets.
     pub limit: Resource,
     /// The parameter that the sets' differences go with most, and how much (Spearman's rank correlation, squared).
@@ -61,14 +62,15 @@ impl Prediction {
     }
 
     /// By how much the median and the null miss what was measured afterwards, Mbit/s.
-    pub fn errors(&self, mbps: f64) -> (f64, f64) {
-        ((self.median - mbps).abs(), (self.null.mbps - mbps).abs())
+    pub fn errors(&self, mbps: f64) -> (f64, Option<f64>) {
+        ((self.median - mbps).abs(), self.null.map(|null| (null.mbps - mbps).abs()))
     }
 }
 
-/// How much nearer the medians are than the null, by their errors: 1 is right, 0 no better, less is worse. `None` where the
-/// null is right, and where nothing was predicted.
-pub fn skill(errors: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+/// How much nearer the medians are than the null, by their errors: 1 is right, 0 no better, less is worse. Those without a null
+/// do not count. `None` where the null is right, and where nothing was predicted.
+pub fn skill(errors: impl Iterator<Item = (f64, Option<f64>)>) -> Option<f64> {
+    let errors = errors.filter_map(|(ours, null)| Some((ours, null?)));
     let (ours, nulls) = errors.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     (nulls > 0.0).then(|| 1.0 - ours / nulls)
 }
@@ -225,9 +227,11 @@ fn is_known(machine: &Machine, resource: Resource) -> bool {
     resource == Resource::Link && !machine.unknown().contains(&Parameter::LinkRate)
 }
 
-/// The same load with as much of what is set as was measured, or else the nearest size of the same traffic; of another offered load, that no more of it is lost than of the nearest
-/// lower one; where there is none of these, what the model has without the change.
-fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row: &Row, effort: Effort) -> Null {
+/// The same load with as much of what is set as was measured, or else the nearest size of the same traffic; of another offered
+/// load, that no more of it is lost than of the nearest lower one, or of less than any, that as much arrives as did of the
+/// nearest; where there is none of these, what the model has without the change. A load that nothing is set beside is its own
+/// prediction then, and no null.
+fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row: &Row, effort: Effort) -> Option<Null> {
     let alike = measured.iter().filter(|(one, _)| is_as_much(&one.load, &row.load));
     let alike = alike.filter(|(one, _)| one.set.iter().all(|set| row.set.contains(set)));
     // Of the same size, or the nearest; of those with most of what is set, and of those the nearest load.
@@ -235,7 +239,7 @@ fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row:
     let place = |one: &Row| (size(one), Reverse(one.set.len()), distance(&one.load, &row.load));
     let nearest = alike.min_by(|(a, _), (b, _)| place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal));
     if let Some((_, measured)) = nearest {
-        return Null { mbps: measured.mbps, measured: true };
+        return Some(Null { mbps: measured.mbps, measured: true });
     }
     let share = |(one, measured): &(Row, Measured)| Some((one.load.offered_mbps?, measured.mbps));
     let other_loads = measured.iter().filter(|(one, _)| {
@@ -248,12 +252,16 @@ fn null(machine: &Machine, sets: &[Vec<f64>], measured: &[(Row, Measured)], row:
             place(a.0).partial_cmp(&place(b.0)).unwrap_or(Ordering::Equal)
         });
         if let Some((offered, mbps)) = nearest {
-            return Null { mbps: mbps / offered * asked, measured: true };
+            let mbps = if offered > asked { mbps.min(asked) } else { mbps / offered * asked };
+            return Some(Null { mbps, measured: true });
         }
+    }
+    if row.set.is_empty() {
+        return None;
     }
     let without = Row { set: Vec::new(), ..row.clone() };
     let figures: Vec<f64> = sets.iter().map(|set| modelled(machine, set, &without, effort.frames).mbps).collect();
-    Null { mbps: middle(&figures), measured: false }
+    Some(Null { mbps: middle(&figures), measured: false })
 }
 
 /// A sender is never quite at the rate that it was asked for: loads that differ by less are the same.
@@ -359,11 +367,11 @@ mod tests {
 
     #[test]
     fn skill_is_how_much_nearer_than_the_null() {
-        assert_eq!(skill([(0.0, 5.0), (0.0, 3.0)].into_iter()), Some(1.0));
-        assert_eq!(skill([(4.0, 5.0), (4.0, 3.0)].into_iter()), Some(0.0));
-        assert_eq!(skill([(16.0, 8.0)].into_iter()), Some(-1.0));
-        assert_eq!(skill([(1.0, 0.0)].into_iter()), None);
-        assert_eq!(skill(std::iter::empty()), None);
+        assert_eq!(skill([(0.0, Some(5.0)), (0.0, Some(3.0)), (7.0, None)].into_iter()), Some(1.0));
+        assert_eq!(skill([(4.0, Some(5.0)), (4.0, Some(3.0))].into_iter()), Some(0.0));
+        assert_eq!(skill([(16.0, Some(8.0))].into_iter()), Some(-1.0));
+        assert_eq!(skill([(1.0, Some(0.0))].into_iter()), None);
+        assert_eq!(skill([(1.0, None)].into_iter()), None);
     }
 
     fn row(payload: f64, offered: f64) -> Row {
@@ -413,15 +421,23 @@ mod tests {
             of(row(300.0, 500.0), 95.0),
         ];
         for _ in 0..2 {
-            let null = |row: Row| null(&machine, &sets, &measured, &row, effort);
+            let null = |row: Row| null(&machine, &sets, &measured, &row, effort).expect("a row is like it");
             assert_eq!(null(row(1470.0, 500.0)), Null { mbps: 420.0, measured: true });
             assert_eq!(null(row(1470.0, 100.0)), Null { mbps: 90.0, measured: true });
             assert_eq!(null(row(1470.0, 101.0)), Null { mbps: 90.0 / 100.0 * 101.0, measured: true });
+            // Of less than any, all arrives that does of the nearest.
+            assert_eq!(null(row(1470.0, 10.0)), Null { mbps: 10.0, measured: true });
+            assert_eq!(null(row(1470.0, 95.0)), Null { mbps: 90.0, measured: true });
             // Of a size that was not measured, the nearest.
             assert_eq!(null(row(64.0, 500.0)), Null { mbps: 95.0, measured: true });
             assert_eq!(null(row(1000.0, 500.0)), Null { mbps: 420.0, measured: true });
             measured.reverse();
         }
+        // A load of another size and rate is like none of these, and not its own null.
+        let mut other = row(64.0, 20.0);
+        assert_eq!(null(&machine, &sets, &measured, &other, effort), None);
+        other.set.push(Set { axis: "cpu.speed".to_owned(), value: "2".to_owned() });
+        assert!(null(&machine, &sets, &measured, &other, effort).is_some_and(|null| !null.measured));
     }
 
     #[test]

@@ -94,7 +94,8 @@ fn draw(name: &str, seed: u64, tally: &mut Tally) {
             None => {
                 tally.predicted += 1;
                 tally.inside += u32::from(is_inside);
-                tally.nearer += u32::from((one.median - truth).abs() <= (one.null.mbps - truth).abs());
+                let (ours, null) = one.errors(truth);
+                tally.nearer += u32::from(null.is_none_or(|null| ours <= null));
             }
         }
     }

@@ -24,13 +24,15 @@ pub(super) fn guess(store: &Store, record: &Record, suggestion: &Try) -> Option<
     let filter = Filter { campaign: Some(record.campaign.clone()), ..Filter::default() };
     let (all, _) = store.select_in_brief(&filter).ok()?;
     let calibration = Calibration::of(&all, record).filter(|one| one.configurations.len() <= MOST_ROWS)?;
+    calibration.check().ok()?;
     let row = calibration.asked(format!("{}={}", suggestion.name, suggestion.value), vec![set]).ok()?;
     let machine = calibration.any();
     row.resolve(&machine.settings).ok()?;
     let measured = calibration.measured();
     let ensemble = fit(&machine, &measured, EFFORT).ok()?;
     let prediction = predict(&machine, &ensemble, &measured, &[row], EFFORT).pop()?;
-    (prediction.refusal.is_none() && prediction.null.measured).then_some(Guess { prediction })
+    let null = prediction.null.filter(|null| prediction.refusal.is_none() && null.measured)?;
+    Some(Guess { prediction, null })
 }
 
 /// What a suggestion is to a model. Of throughput and loss: of times it says nothing.

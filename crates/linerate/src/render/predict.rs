@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_model::cost::Load;
 use linerate_model::fit::{Ensemble, NotReproduced};
 use linerate_model::flow::Resource;
-use linerate_model::predict::{Prediction, Refusal, skill};
+use linerate_model::predict::{Null, Prediction, Refusal, skill};
 use linerate_model::setting::Set;
 use linerate_model::table::Table as Rows;
 use serde_json::{Value, json};
@@ -22,28 +22,30 @@ const ASSUMPTIONS: &str = "Taken for granted: the machine is as its file says, w
 
 /// What a model says of one suggestion, where it says something.
 pub(crate) struct Guess {
-    /// It is not refused, and its null was measured.
+    /// It is not refused.
     pub(crate) prediction: Prediction,
+    /// Its null, which was measured.
+    pub(crate) null: Null,
 }
 
 impl Guess {
     /// Before it is tried.
     pub(crate) fn says(&self) -> String {
-        let Prediction { median, interval: (low, high), null, row, .. } = &self.prediction;
+        let Prediction { median, interval: (low, high), row, .. } = &self.prediction;
         format!(
             "A model of what was measured says {} to {} Mbit/s with {} (the middle is {}), and {} without",
             figure(*low, 3),
             figure(*high, 3),
             row.id,
             figure(*median, 3),
-            figure(null.mbps, 3)
+            figure(self.null.mbps, 3)
         )
     }
 
     /// Once it was measured, Mbit/s.
     pub(crate) fn did(&self, mbps: f64) -> String {
         let (low, high) = self.prediction.interval;
-        let (ours, nulls) = self.prediction.errors(mbps);
+        let ours = self.prediction.errors(mbps).0;
         format!(
             "The model had said {} to {} Mbit/s: {} is {}. Its middle is off by {} Mbit/s; no change at all would be by {}.",
             figure(low, 3),
@@ -51,7 +53,7 @@ impl Guess {
             figure(mbps, 3),
             if self.prediction.holds(mbps) { "inside" } else { "outside" },
             figure(ours, 2),
-            figure(nulls, 2)
+            figure((self.null.mbps - mbps).abs(), 2)
         )
     }
 
@@ -96,7 +98,7 @@ impl Predicted<'_> {
             let (ours, nulls) = prediction.errors(mbps);
             json!({
                 "row": prediction.row.id, "throughput_bps": mbps * 1e6, "inside": prediction.holds(mbps),
-                "error_bps": prediction.refusal.is_none().then_some(ours * 1e6), "null_error_bps": nulls * 1e6,
+                "error_bps": prediction.refusal.is_none().then_some(ours * 1e6), "null_error_bps": nulls.map(|nulls| nulls * 1e6),
             })
         });
         let checked: Vec<Value> = checked.collect();
@@ -168,7 +170,7 @@ impl Found {
                 Cell::long(sets(&prediction.row.set)),
                 if refused { Cell::default() } else { Cell::number(prediction.median, 3) },
                 Cell::numbers(format!("{} to {}", figure(low, 3), figure(high, 3))),
-                Cell::number(prediction.null.mbps, 3),
+                prediction.null.map_or_else(Cell::default, |null| Cell::number(null.mbps, 3)),
                 Cell::long(limit(prediction.limit)),
                 Cell::long(refusal(prediction)),
             ]
@@ -198,7 +200,7 @@ impl Found {
                 Cell::long(&prediction.row.id),
                 Cell::number(mbps, 3),
                 if prediction.refusal.is_some() { Cell::default() } else { Cell::number(ours, 2) },
-                Cell::number(nulls, 2),
+                nulls.map_or_else(Cell::default, |nulls| Cell::number(nulls, 2)),
                 Cell::text(if prediction.holds(mbps) { "inside" } else { "outside" }),
             ]
         });
@@ -215,6 +217,9 @@ impl Found {
         };
         match self.skill() {
             Some(skill) => format!("{places}; skill {}: 1 is right, 0 is no better than no change.", figure(skill, 2)),
+            None if self.predicted().all(|(_, prediction)| prediction.null.is_none()) => {
+                format!("{places}; no row says what no change would be, so there is no skill.")
+            }
             None => format!("{places}; no change at all would have been right as well."),
         }
     }
@@ -305,7 +310,7 @@ fn one_json(prediction: &Prediction) -> Value {
         "offered_bps": load.offered_mbps.map(|mbps| mbps * 1e6), "set": set,
         "median_bps": prediction.refusal.is_none().then_some(prediction.median * 1e6),
         "low_bps": prediction.interval.0 * 1e6, "high_bps": prediction.interval.1 * 1e6,
-        "null_bps": prediction.null.mbps * 1e6, "null_measured": prediction.null.measured,
+        "null_bps": prediction.null.map(|null| null.mbps * 1e6), "null_measured": prediction.null.map(|null| null.measured),
         "limit": prediction.limit.name(), "refused": prediction.refusal.as_ref().map(Refusal::name),
         "widest": prediction.widest.map(|(parameter, share)| json!({"parameter": parameter.name(), "share": share})),
         "trial": prediction.trial.map(|(load, share)| {
@@ -379,6 +384,18 @@ mod tests {
         let text = shown.text(None);
         assert!(text.contains("No row was predicted, so there is nothing to judge."), "{text}");
         assert!(!text.contains("no change at all"), "{text}");
+    }
+
+    #[test]
+    fn without_a_null_there_is_no_skill() {
+        let table = Rows::shipped("004").unwrap();
+        let mut shown = found(&table);
+        let Ok(found) = &mut shown.found else { unreachable!("its rows are reproduced") };
+        found.predictions.iter_mut().for_each(|one| one.null = None);
+        let text = shown.text(None);
+        assert!(text.contains("no row says what no change would be, so there is no skill."), "{text}");
+        let object: Value = serde_json::from_str(&shown.json()).unwrap();
+        assert!(object["skill"].is_null() && object["predictions"][0]["null_bps"].is_null());
     }
 
     #[test]
