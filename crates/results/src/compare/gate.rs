@@ -71,7 +71,11 @@ impl Gate {
         }
         let worse = |shift: f64| if self.metric.improves(shift) { -shift.abs() } else { shift.abs() };
         let (size, interval) = match (judged.found, self.metric.compared.difference) {
-            (Some(found), Difference::Relative) => (found.relative, found.relative_interval),
+            // Of a baseline of 0 there is no part; what is not worse at all is so by any.
+            (Some(found), Difference::Relative) => {
+                let not_worse = found.interval.filter(|&(low, high)| worse(low).max(worse(high)) <= 0.0);
+                (found.relative, found.relative_interval.or(not_worse))
+            }
             (Some(found), Difference::Absolute) => (Some(found.shift), found.interval),
             (None, _) => (None, None),
         };
@@ -144,7 +148,6 @@ mod tests {
 
     #[track_caller]
     fn check(gate: &str, verdict: Verdict, relative: f64, interval: (f64, f64), want: Outcome) {
-        let gate: Gate = gate.parse().unwrap();
         let found = Found {
             shift: relative * 1e9,
             interval: Some((interval.0 * 1e9, interval.1 * 1e9)),
@@ -155,10 +158,16 @@ mod tests {
             paired: false,
             detectable: None,
         };
+        check_found(gate, verdict, found, want);
+    }
+
+    #[track_caller]
+    fn check_found(gate: &str, verdict: Verdict, found: Found, want: Outcome) {
+        let gate: Gate = gate.parse().unwrap();
         let summary = Summary { count: 10, median: Some(1e9), records: Arc::default() };
         let judged = Judged {
             configuration: String::new(),
-            metric: Metric::find("throughput").unwrap(),
+            metric: gate.metric,
             baseline: summary.clone(),
             candidate: summary,
             found: Some(found),
@@ -181,5 +190,26 @@ mod tests {
         check("throughput worse", cannot(), 0.0, (-0.1, 0.1), Outcome::Unknown);
         let incomparable = Verdict::NotComparable { why: "x".to_owned() };
         check("throughput worse 3%", incomparable, 0.0, (0.0, 0.0), Outcome::Unknown);
+    }
+
+    #[test]
+    fn of_a_baseline_of_0_nothing_worse_is_no_part_of_it() {
+        let check = |verdict, interval, want| {
+            let found = Found {
+                shift: 0.0,
+                interval: Some(interval),
+                relative: None,
+                relative_interval: None,
+                p: 1.0,
+                p_corrected: 1.0,
+                paired: false,
+                detectable: None,
+            };
+            check_found("tcp_retransmissions worse 10%", verdict, found, want);
+        };
+        check(Verdict::Same { within: 0.0 }, (0.0, 0.0), Outcome::Passed);
+        check(Verdict::CannotTell { more: Some(3) }, (-2.0, 0.0), Outcome::Passed);
+        check(Verdict::CannotTell { more: Some(3) }, (-2.0, 1.0), Outcome::Unknown);
+        check(Verdict::Worse, (800.0, 900.0), Outcome::Failed);
     }
 }
