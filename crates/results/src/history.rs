@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use linerate_stats::change::changes;
+use linerate_stats::change::{FEWEST, changes};
 use linerate_stats::median;
 use serde::Serialize;
 
@@ -20,6 +20,9 @@ pub struct Series {
     pub moments: Vec<CampaignValue>,
     /// Where it changed.
     pub changes: Vec<ChangePoint>,
+    /// So many campaigns are needed for any change to be found, where there are fewer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub campaigns_needed: Option<usize>,
 }
 
 /// A campaign's value.
@@ -102,7 +105,8 @@ fn series(configuration: String, points: &[&Point], last: usize) -> Series {
             with: changed_facts(&campaigns[change.at - 1][0].around, &campaigns[change.at][0].around),
         }
     });
-    Series { configuration, changes: changes.collect(), moments }
+    let campaigns_needed = (moments.len() < FEWEST).then_some(FEWEST);
+    Series { configuration, changes: changes.collect(), moments, campaigns_needed }
 }
 
 fn changed_facts(before: &TrialContext, after: &TrialContext) -> Vec<(String, String, String)> {
@@ -144,7 +148,9 @@ mod tests {
         assert_eq!(change.len(), 1, "{change:?}");
         assert_eq!((change[0].at, change[0].campaign.as_str()), (12, "00000000000000000000000012"));
         assert_eq!(change[0].with, [("target.kernel".to_owned(), "6.1".to_owned(), "6.12".to_owned())]);
-        assert_eq!(history(&points(&values, |_| "6.1"), 10)[0].changes, [], "only the last ten");
+        assert_eq!(found[0].campaigns_needed, None);
+        let few = &history(&points(&values, |_| "6.1"), 10)[0];
+        assert_eq!((&few.changes[..], few.campaigns_needed), (&[][..], Some(12)), "only the last ten");
     }
 
     #[test]

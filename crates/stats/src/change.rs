@@ -5,6 +5,8 @@ use crate::{ALPHA, median, shift};
 
 /// Fewer neighbours than these are a spike, and no change.
 pub const SHORTEST: usize = 4;
+/// Among fewer values there is no change: not even that of two halves without a value in common is borne out.
+pub const FEWEST: usize = 12;
 /// What each further change point costs, in units of ln n.
 const PENALTY: f64 = 3.0;
 
@@ -165,6 +167,7 @@ impl Fit {
 mod tests {
     use super::*;
     use crate::noise::Noise;
+    use crate::shift::Method;
 
     /// The places of the changes of a series that is 100, with this noise, and from each step on another.
     #[track_caller]
@@ -175,6 +178,15 @@ mod tests {
         let found: Vec<usize> = changes(&values).iter().map(|change| change.at).collect();
         let near = found.len() == want.len() && found.iter().zip(want).all(|(f, w)| f.abs_diff(*w) <= 1);
         assert!(near, "seed {seed}: {found:?} and not {want:?} of {values:?}");
+    }
+
+    #[test]
+    fn of_fewer_values_no_halves_are_borne_out() {
+        let can = |n: usize| Method::RankSum.least_p([n / 2, n - n / 2]) <= ALPHA / n as f64;
+        assert!((2 * SHORTEST..FEWEST).all(|n| !can(n)) && (FEWEST..60).all(can));
+        let halves =
+            |n: usize| -> Vec<f64> { (0..n).map(|at| at as f64 + if at < n / 2 { 0.0 } else { 1e3 }).collect() };
+        assert_eq!((changes(&halves(FEWEST - 1)).len(), changes(&halves(FEWEST)).len()), (0, 1));
     }
 
     #[test]

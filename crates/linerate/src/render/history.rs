@@ -73,14 +73,15 @@ fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
     let table = rows.into_iter().fold(linerate_chart::Table::new(head), linerate_chart::Table::row);
     let left_out = series.len().saturating_sub(LINES);
     let changes: usize = series.iter().map(|one| one.changes.len()).sum();
+    let among = format!("among {} campaigns", campaigns.len());
     let found = match changes {
-        0 => "No change points".to_owned(),
-        1 => "One change point".to_owned(),
-        many => format!("{many} change points"),
+        0 => none_found(series),
+        1 => format!("One change point {among}"),
+        many => format!("{many} change points {among}"),
     };
     let more =
         if left_out > 0 { format!("; {left_out} configurations more stand in the table only") } else { String::new() };
-    let sentence = format!("{found} among {} campaigns{more}.", campaigns.len());
+    let sentence = format!("{found}{more}.");
     let title = format!("{}, medians of campaigns", metric.title);
     Some(Chart::new(title, sentence, table).x(Axis::whole("campaign")).panel(panel))
 }
@@ -152,7 +153,7 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
         })
         .collect();
     if rows.is_empty() {
-        pieces.push(Piece::Lines(vec!["No change points.".to_owned()]));
+        pieces.push(Piece::Lines(vec![format!("{}.", none_found(series))]));
         return pieces;
     }
     let titles =
@@ -160,6 +161,18 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
     pieces.push(Piece::Heading("Change points".to_owned()));
     pieces.push(Piece::Table(Table::new(titles, rows).sparing(&["of", "from campaign"])));
     pieces
+}
+
+/// That no campaign changed anything, or that there are too few to say so.
+fn none_found(series: &[Series]) -> String {
+    let few = series.iter().filter_map(|one| one.campaigns_needed);
+    match (few.clone().count(), few.max()) {
+        (count, Some(needed)) if count == series.len() => {
+            format!("Too few campaigns to find a change: {needed} are needed")
+        }
+        (_, Some(needed)) => format!("No change points; with fewer than {needed} campaigns none can be found"),
+        _ => "No change points".to_owned(),
+    }
 }
 
 fn named(configuration: &str) -> Cell {
@@ -243,6 +256,23 @@ mod tests {
         let metric = Metric::find("throughput").unwrap();
         insta::assert_snapshot!(text(metric, &found(), None));
         insta::assert_snapshot!("ready_to_paste", markdown(metric, &found()));
+    }
+
+    #[test]
+    fn too_few_campaigns_are_said_to_be() {
+        let metric = Metric::find("throughput").unwrap();
+        let mut series = found();
+        series.remove(0);
+        series[0].changes.clear();
+        let told =
+            |series: &[Series]| text(metric, series, None).trim_end().lines().last().unwrap_or_default().to_owned();
+        assert_eq!(told(&series), "No change points.");
+        let few = Series { campaigns_needed: Some(12), ..series[0].clone() };
+        assert_eq!(told(std::slice::from_ref(&few)), "Too few campaigns to find a change: 12 are needed.");
+        let json: serde_json::Value = serde_json::from_str(&json(metric, std::slice::from_ref(&few))).unwrap();
+        assert_eq!(json["series"][0]["campaigns_needed"], 12);
+        series.push(few);
+        assert_eq!(told(&series), "No change points; with fewer than 12 campaigns none can be found.");
     }
 
     #[test]
