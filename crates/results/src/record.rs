@@ -145,8 +145,8 @@ fn absurd(json: &str) -> Option<&str> {
 }
 
 /// The SHA-256 of a text, a record's or a plan's, as sha256sum(1) prints it: whether two texts are the same.
-pub fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
+pub fn digest(text: impl AsRef<[u8]>) -> String {
+    Sha256::digest(text).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 impl Record {

@@ -32,7 +32,7 @@ pub use self::sql_error::SqlError;
 pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
-use crate::record::{FORMAT, FlowFigures, Record, is_measurable};
+use crate::record::{FORMAT, FlowFigures, Record, digest, is_measurable};
 use crate::select::Filter;
 
 /// Records on disk. Each is written in one transaction that has reached the disk when [`Store::insert`] returns:
@@ -196,7 +196,7 @@ impl Store {
         Store::ready(sqlite::in_memory()?, PathBuf::from(":memory:"))
     }
 
-    /// With what is derived from its records, made anew where it is another version's.
+    /// With tables for what is derived from its records, made anew where they are another version's.
     fn ready(database: Database, path: PathBuf) -> Result<Store, StoreError> {
         figures::make_current(&database).map_err(|error| said(&path, error))?;
         Ok(Store { database, path, is_to_be_made: false })
@@ -359,6 +359,7 @@ impl Store {
 
     /// What a list shows of the records that the filter wants, oldest first. And why not, of each whose columns cannot be read.
     pub fn list(&self, filter: &Filter) -> Result<(Vec<Listed>, Vec<StoreError>), StoreError> {
+        self.fill()?;
         let (clauses, values) = filter.clauses();
         let sql = format!(
             "SELECT id, campaign, plan, trial_index, repeat, workload, direction, started_at, throughput_bps, loss_ratio,
@@ -409,8 +410,10 @@ impl Store {
                     return Ok(Some(other));
                 }
             }
-            self.database.insert("records", COLUMNS, row(&dictionary, record, json)?)?;
-            figures::insert(&self.database, record, json)?;
+            let packed = dictionary.pack(json)?;
+            let sealed = digest(&packed);
+            self.database.insert("records", COLUMNS, row(record, packed))?;
+            figures::insert(&self.database, record, json, &sealed)?;
             Ok(None)
         })
     }
@@ -419,9 +422,12 @@ impl Store {
     fn insert_all(&self, records: &[(Record, String)]) -> Result<u64, SqlError> {
         let Some((_, first)) = records.first() else { return Ok(0) };
         let dictionary = self.dictionary(first)?;
-        let rows = records.iter().map(|(record, json)| row(&dictionary, record, json)).collect::<Result<_, _>>()?;
+        let packed = records.iter().map(|(_, json)| dictionary.pack(json)).collect::<Result<Vec<_>, _>>()?;
+        let of_packed = records.iter().zip(&packed);
+        let kept: Vec<_> = of_packed.map(|((record, json), packed)| (record, json.as_str(), digest(packed))).collect();
+        let rows = records.iter().zip(packed).map(|((record, _), packed)| row(record, packed)).collect();
         let added = self.database.insert_new("records", COLUMNS, rows)?;
-        figures::insert_all(&self.database, records)?;
+        figures::insert_all(&self.database, &kept)?;
         Ok(added)
     }
 
@@ -585,12 +591,12 @@ const COLUMNS: &str = "id, campaign, plan, trial_index, repeat, workload, direct
                        transactions_per_s, failed, sender_api, receiver_api, packed";
 
 /// A record's row.
-fn row(dictionary: &Dictionary, record: &Record, json: &str) -> Result<Vec<Value>, SqlError> {
+fn row(record: &Record, packed: Vec<u8>) -> Vec<Value> {
     let figures = record.result.as_ref();
     let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| of(&figures?.flow).as_ref().map(|api| api.name.as_str());
     let number = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
     let word = |value: Option<&str>| value.map_or(Value::Null, text);
-    Ok(vec![
+    vec![
         text(&record.id),
         text(&record.campaign),
         text(&record.plan),
@@ -607,8 +613,8 @@ fn row(dictionary: &Dictionary, record: &Record, json: &str) -> Result<Vec<Value
         Value::Integer(figures.is_none().into()),
         word(api(|flow| &flow.sender_api)),
         word(api(|flow| &flow.receiver_api)),
-        Value::Blob(dictionary.pack(json)?),
-    ])
+        Value::Blob(packed),
+    ]
 }
 
 fn text(text: &str) -> Value {

@@ -101,6 +101,7 @@ impl Store {
             Ok(Summary { campaign: campaign(row)?, done, failed: tried - done, levels: BTreeMap::new() })
         })?;
         all.reverse();
+        self.fill()?;
         let mut arounds = Arounds::of(self);
         for one in &mut all {
             let sql = "SELECT DISTINCT asked FROM figures WHERE campaign = ?1";

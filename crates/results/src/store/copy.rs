@@ -95,6 +95,7 @@ impl Store {
 
     /// The digest of each record's text, by identifier, of those of a batch that are here.
     fn digests(&self, batch: &[String]) -> Result<BTreeMap<String, String>, StoreError> {
+        self.fill()?;
         let sql = "SELECT record, digest FROM figures WHERE record IN (SELECT value FROM json_each(?1))";
         let ids = Value::Text(serde_json::json!(batch).to_string());
         Ok(self.rows(sql, vec![ids], |row| Ok((row.get(0)?, row.get(1)?)))?.into_iter().collect())

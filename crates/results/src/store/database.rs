@@ -7,6 +7,7 @@ use rusqlite::{Connection, params_from_iter};
 #[cfg(feature = "postgres")]
 use super::postgres;
 use super::sql_error::SqlError;
+use crate::record::digest;
 
 /// Where the tables are.
 #[derive(Debug)]
@@ -161,7 +162,10 @@ impl Database {
     /// The text that the derived tables were made from.
     pub(super) fn mark_of_figures(&self) -> Result<Option<String>, SqlError> {
         let sql = match self {
-            Database::Sqlite(_) => "SELECT sql FROM sqlite_schema WHERE name = 'figures'",
+            Database::Sqlite(_) => {
+                "SELECT sql FROM sqlite_schema WHERE name = 'figures' AND
+                    (SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('around', 'unmade')) = 2"
+            }
             #[cfg(feature = "postgres")]
             Database::Postgres(_) => postgres::MARK,
         };
@@ -174,6 +178,24 @@ impl Database {
             Database::Sqlite(_) => self.batch(&format!("{}; PRAGMA user_version = {layout}", tables.join(";"))),
             #[cfg(feature = "postgres")]
             Database::Postgres(server) => server.make_figures(tables),
+        }
+    }
+
+    /// What [`Database::digest_of_packed`] reads of a record: a server makes the digest, and sends no more.
+    pub(super) fn packed(&self) -> &'static str {
+        match self {
+            Database::Sqlite(_) => "packed",
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => "encode(sha256(packed), 'hex')",
+        }
+    }
+
+    /// The SHA-256 of a record as it is packed, in hexadecimal digits; absent where there is no such record.
+    pub(super) fn digest_of_packed(&self, row: &Row<'_>, at: usize) -> Result<Option<String>, SqlError> {
+        match self {
+            Database::Sqlite(_) => Ok(row.get::<Option<Vec<u8>>>(at)?.map(digest)),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => row.get(at),
         }
     }
 

@@ -1,36 +1,42 @@
 //! A second account of every record in the store: its figures in columns, and what stood around it once for all
 //! records that share it. For comparisons and histories, which read a hundred thousand records at once.
-//! Everything here is derived: it can be thrown away and made again from the records.
+//! Everything here is derived: it can be thrown away and made again from the records, and a row that does not fit its record is.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rusqlite::types::Value;
 
 use super::database::{Database, Row};
 use super::sql_error::SqlError;
-use super::{SCHEMA, Store, StoreError, dictionary, measured, read, said, text, unpacked};
+use super::{SCHEMA, Store, StoreError, measured, read, said, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Asked, Facts, Observation, TrialContext};
 use crate::record::{NullSide, Record, digest};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
-const DERIVATION: u32 = 4;
+const DERIVATION: u32 = 5;
 
 const COLUMNS: &str = "record, digest, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
 
-/// The tables. What is kept of `figures` in the file is this text, by which an older derivation is known.
-fn tables() -> [String; 3] {
+/// Records whose rows are made in one transaction: whoever writes meanwhile waits no longer than that takes.
+const BATCH: usize = 200;
+
+/// The tables; `unmade` has the identifiers of the records whose rows are yet to be made. What is kept of `figures` in the file is
+/// this text, by which an older derivation is known.
+fn tables() -> [String; 4] {
     let metrics: String = METRICS.iter().map(|metric| format!(", \"{}\" REAL", metric.name)).collect();
     [
         format!(
             "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, digest TEXT NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
              trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, configuration INTEGER, null_side TEXT, \
-             doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
+             doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}, seal TEXT NOT NULL) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
         ),
         "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
         "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
+        "CREATE TABLE unmade (record TEXT PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID".to_owned(),
     ]
 }
 
@@ -67,7 +73,8 @@ pub struct Seen<'a> {
     pub values: &'a [Option<f64>],
 }
 
-/// Makes what is derived from the records, in a store that has none or that of another version of linerate.
+/// Makes the tables for what is derived from the records, in a store that has none or that of another version of linerate. Who reads
+/// them fills them: whoever opens a store to write waits for no more than this.
 pub(super) fn make_current(database: &Database) -> Result<(), SqlError> {
     if are_current(database)? {
         return Ok(());
@@ -84,49 +91,57 @@ fn are_current(database: &Database) -> Result<bool, SqlError> {
     Ok(database.mark_of_figures()?.is_some_and(|found| found == tables()[0]))
 }
 
-/// Makes the tables, and fills them from the records. A record that this program cannot read is left out, as it
-/// could not be compared either.
+/// Makes the tables, and says that every record's row is yet to be made.
 fn make(database: &Database) -> Result<(), SqlError> {
-    database.batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around;")?;
+    database.batch("DROP TABLE IF EXISTS figures; DROP TABLE IF EXISTS around; DROP TABLE IF EXISTS unmade;")?;
     database.make_figures(&tables(), SCHEMA)?;
-    let Some(dictionary) = dictionary(database)? else { return Ok(()) };
-    let add = |row: &Row<'_>| {
-        let packed = match row.get::<Vec<u8>>(0) {
-            Err(error) if error.is_of_a_value() => return Ok(()),
-            packed => packed?,
-        };
-        let text = unpacked(&dictionary, &packed);
-        match text.and_then(|text| Ok((read(&text)?, text))) {
-            Ok((record, text)) => insert(database, &record, &text),
-            Err(_) => Ok(()),
-        }
+    // A record whose identifier cannot be read is left out, as it could not be compared either.
+    let id = |row: &Row<'_>| match row.get::<String>(0) {
+        Err(error) if error.is_of_a_value() => Ok(None),
+        id => id.map(Some),
     };
-    database.rows("SELECT packed FROM records ORDER BY id", Vec::new(), add)?;
+    let ids = database.rows("SELECT id FROM records ORDER BY id", Vec::new(), id)?;
+    let ids: Vec<String> = ids.into_iter().flatten().collect();
+    for ids in ids.chunks(AT_ONCE) {
+        database.execute("INSERT INTO unmade (record) SELECT value FROM json_each(?1)", vec![list(ids)])?;
+    }
     Ok(())
 }
 
+/// Texts as the value of a `json_each(?1)`.
+fn list<T: serde::Serialize>(texts: T) -> Value {
+    Value::Text(serde_json::json!(texts).to_string())
+}
+
+/// A record with its JSON, and the digest of that as the store has it packed.
+pub(super) type Kept<'a> = (&'a Record, &'a str, String);
+
 /// Adds a record's row; in the transaction that adds the record.
-pub(super) fn insert(database: &Database, record: &Record, json: &str) -> Result<(), SqlError> {
+pub(super) fn insert(database: &Database, record: &Record, json: &str, packed: &str) -> Result<(), SqlError> {
     let seen = Observation::of(record);
-    let [asked, machines] = texts_around(&seen);
-    let row = row(seen, json, kept(database, &asked)?, kept(database, &machines)?);
-    database.insert("figures", &format!("{COLUMNS}{}", metric_columns()), row)
+    let around = texts_around(&seen);
+    let numbers = [kept(database, &around[0])?, kept(database, &around[1])?];
+    database.insert("figures", &columns(), row(seen, json, numbers, &around.map(digest), packed))
 }
 
 /// The same for many records, of which some may be there.
-pub(super) fn insert_all(database: &Database, records: &[(Record, String)]) -> Result<(), SqlError> {
-    let seen: Vec<Observation> = records.iter().map(|(record, _)| Observation::of(record)).collect();
+pub(super) fn insert_all(database: &Database, records: &[Kept<'_>]) -> Result<(), SqlError> {
+    let seen: Vec<Observation> = records.iter().map(|(record, ..)| Observation::of(record)).collect();
     let around: Vec<[String; 2]> = seen.iter().map(texts_around).collect();
-    let texts: BTreeSet<&String> = around.iter().flatten().collect();
-    let texts = Value::Text(serde_json::json!(texts).to_string());
+    let texts = list(around.iter().flatten().collect::<BTreeSet<&String>>());
     let new = "INSERT INTO around (text) SELECT value FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING";
     database.execute(new, vec![texts.clone()])?;
     let all = database.rows(database.find_arounds(), vec![texts], |row| Ok((row.get(1)?, row.get(0)?)))?;
     let numbers: HashMap<String, i64> = all.into_iter().collect();
-    let of = |text: &String| numbers.get(text).copied().unwrap_or_default();
+    let known: HashMap<&String, (i64, String)> =
+        numbers.iter().map(|(text, number)| (text, (*number, digest(text)))).collect();
+    let of = |text: &String| known.get(text).cloned().unwrap_or_default();
     let rows = seen.into_iter().zip(records).zip(&around);
-    let rows = rows.map(|((seen, (_, json)), [asked, machines])| row(seen, json, of(asked), of(machines))).collect();
-    database.insert_new("figures", &format!("{COLUMNS}{}", metric_columns()), rows)?;
+    let rows = rows.map(|((seen, (_, json, packed)), [asked, machines])| {
+        let ((asked, of_asked), (machines, of_machines)) = (of(asked), of(machines));
+        row(seen, json, [asked, machines], &[of_asked, of_machines], packed)
+    });
+    database.insert_new("figures", &columns(), rows.collect())?;
     Ok(())
 }
 
@@ -134,7 +149,7 @@ fn texts_around(seen: &Observation) -> [String; 2] {
     [serde_json::to_string(&*seen.around.asked).unwrap_or_default(), seen.around.machines.text()]
 }
 
-fn row(seen: Observation, json: &str, asked: i64, machines: i64) -> Vec<Value> {
+fn row(seen: Observation, json: &str, numbers: [i64; 2], around: &[String; 2], packed: &str) -> Vec<Value> {
     let Observation {
         id, campaign, started_at, index, repeat, configuration, null_side, doubts, failed, values, ..
     } = seen;
@@ -143,9 +158,32 @@ fn row(seen: Observation, json: &str, asked: i64, machines: i64) -> Vec<Value> {
     row.push(configuration.map_or(Value::Null, |number| Value::Integer(number.into())));
     row.push(null_side.map_or(Value::Null, |side| Value::Text(side.name().to_owned())));
     row.push(Value::Text(doubts));
-    row.extend([failed.into(), asked, machines].map(Value::Integer));
-    row.extend(values.into_iter().map(|value| value.map_or(Value::Null, Value::Real)));
+    row.push(Value::Integer(failed.into()));
+    row.extend(numbers.map(Value::Integer));
+    // What is no number SQLite keeps as nothing.
+    row.extend(values.into_iter().map(|value| value.filter(|value| !value.is_nan()).map_or(Value::Null, Value::Real)));
+    row.push(Value::Text(seal(&row, around, packed)));
     row
+}
+
+/// By what a row is known again: a digest of all that it says, with those of what stands around it and of its record as the store has
+/// it packed.
+fn seal(row: &[Value], around: &[String; 2], packed: &str) -> String {
+    let mut all = String::new();
+    // Each with its length, so that no two rows come to one text.
+    let mut add = |text: &str| write!(all, "{}:{text}", text.len()).expect("a String takes what is written");
+    around.iter().for_each(|digest| add(digest));
+    add(packed);
+    for value in row {
+        match value {
+            Value::Null => add("-"),
+            Value::Integer(number) => add(&number.to_string()),
+            Value::Real(number) => add(&format!("{:x}", number.to_bits())),
+            Value::Text(text) => add(text),
+            Value::Blob(octets) => add(&digest(octets)),
+        }
+    }
+    digest(all)
 }
 
 /// The number under which a text is kept; each text once.
@@ -162,6 +200,11 @@ fn kept(database: &Database, kept: &str) -> Result<i64, SqlError> {
     Ok(find()?.unwrap_or_default())
 }
 
+/// The columns of [`row`].
+fn columns() -> String {
+    format!("{COLUMNS}{}, seal", metric_columns())
+}
+
 fn metric_columns() -> String {
     METRICS.iter().map(|metric| format!(", \"{}\"", metric.name)).collect()
 }
@@ -169,26 +212,115 @@ fn metric_columns() -> String {
 impl Store {
     /// What a comparison needs of the records that are wanted, in the order in which they were made.
     pub fn observations(&self, wanted: &Selection) -> Result<Vec<Observation>, StoreError> {
-        self.derived(|| self.observations_read(wanted))
+        self.derived(|misfits| self.database.reading(|| self.observations_read(wanted, misfits)))
     }
 
-    /// What is read of the derived tables. If whoever handed the store on has written into them what cannot be read, they are
-    /// made anew: they say nothing that the records do not.
-    fn derived<T>(&self, read: impl Fn() -> Result<T, SqlError>) -> Result<T, StoreError> {
-        let found = match read() {
+    /// What is read of the derived tables. Rows that do not fit their records are made anew, and if whoever handed the store on has
+    /// written into the tables what cannot be read, all are: they say nothing that the records do not.
+    fn derived<T>(&self, read: impl Fn(&mut Vec<String>) -> Result<T, SqlError>) -> Result<T, StoreError> {
+        self.fill()?;
+        let mut misfits = Vec::new();
+        let found = match read(&mut misfits) {
             Err(error) if error.is_of_a_value() => {
-                self.database.transaction(|| make(&self.database)).and_then(|()| read())
+                let made = self.database.transaction(|| make(&self.database));
+                made.map_err(|error| said(&self.path, error))?;
+                self.fill()?;
+                read(&mut Vec::new())
+            }
+            Ok(_) if !misfits.is_empty() => {
+                misfits.chunks(BATCH).try_for_each(|ids| self.make_rows(ids))?;
+                read(&mut Vec::new())
             }
             found => found,
         };
         found.map_err(|error| said(&self.path, error))
     }
 
-    fn observations_read(&self, wanted: &Selection) -> Result<Vec<Observation>, SqlError> {
+    /// Makes the rows that are yet to be made.
+    pub(super) fn fill(&self) -> Result<(), StoreError> {
+        let sql = format!("SELECT record FROM unmade ORDER BY record LIMIT {BATCH}");
+        loop {
+            let ids: Vec<String> = self.rows(&sql, Vec::new(), |row| row.get(0))?;
+            if ids.is_empty() {
+                return Ok(());
+            }
+            self.make_rows(&ids)?;
+        }
+    }
+
+    /// Makes the rows of these records, whatever there was of them. A record that this program cannot read has none, as it could not
+    /// be compared either.
+    fn make_rows(&self, ids: &[String]) -> Result<(), StoreError> {
+        let said = |error| said(&self.path, error);
+        let dictionary = super::dictionary(&self.database).map_err(said)?.unwrap_or_default();
+        let sql = "SELECT packed FROM records WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id";
+        let packed = |row: &Row<'_>| match row.get::<Vec<u8>>(0) {
+            Err(error) if error.is_of_a_value() => Ok(None),
+            packed => packed.map(Some),
+        };
+        let found = self.rows(sql, vec![list(ids)], packed)?.into_iter().flatten();
+        let found: Vec<(Record, String, Vec<u8>)> = found
+            .filter_map(|packed| {
+                let json = unpacked(&dictionary, &packed).ok()?;
+                Some((read(&json).ok()?, json, packed))
+            })
+            .collect();
+        let kept: Vec<Kept<'_>> =
+            found.iter().map(|(record, json, packed)| (record, json.as_str(), digest(packed))).collect();
+        let made = self.database.transaction(|| {
+            for table in ["figures", "unmade"] {
+                let sql = format!("DELETE FROM {table} WHERE record IN (SELECT value FROM json_each(?1))");
+                self.database.execute(&sql, vec![list(ids)])?;
+            }
+            insert_all(&self.database, &kept)
+        });
+        made.map_err(said)
+    }
+
+    /// The records among those that are wanted whose rows are not what was made of them: somebody has written into the one or the other.
+    fn misfits(
+        &self,
+        wanted: &Selection,
+        (clauses, values): &(String, Vec<Value>),
+        arounds: &mut Arounds<'_>,
+        misfits: &mut Vec<String>,
+    ) -> Result<(), SqlError> {
+        let database = &self.database;
+        let sql = format!("SELECT id, text FROM around{}", of_figures(clauses));
+        let around = database.rows(&sql, values.clone(), |row| Ok((row.get(0)?, digest(row.get::<String>(1)?))))?;
+        let around: HashMap<i64, String> = around.into_iter().collect();
+        let packed = database.packed();
+        let sql = format!(
+            "SELECT {}, (SELECT {packed} FROM records WHERE id = figures.record) FROM figures{clauses}",
+            columns()
+        );
+        let last = COLUMNS.split(',').count() + METRICS.len();
+        let read = |row: &Row<'_>| {
+            let (asked, machines) = (row.get(10)?, row.get(11)?);
+            if !wanted.wants(&arounds.get(asked, machines)?) {
+                return Ok(None);
+            }
+            let (id, sealed): (String, String) = (row.get(0)?, row.get(last)?);
+            let packed = database.digest_of_packed(row, last + 1)?;
+            // One of [`Store::lengthen`]'s.
+            if packed.is_none() && sealed.is_empty() {
+                return Ok(None);
+            }
+            let said = (0..last).map(|at| row.get(at)).collect::<Result<Vec<Value>, SqlError>>()?;
+            let around = [asked, machines].map(|number| around.get(&number).cloned().unwrap_or_default());
+            let fits = packed.is_some_and(|packed| seal(&said, &around, &packed) == sealed);
+            Ok((!fits).then_some(id))
+        };
+        misfits.extend(database.rows(&sql, values.clone(), read)?.into_iter().flatten());
+        Ok(())
+    }
+
+    fn observations_read(&self, wanted: &Selection, misfits: &mut Vec<String>) -> Result<Vec<Observation>, SqlError> {
         let (clauses, values) = wanted.clauses();
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
         let mut arounds = Arounds::of(self);
         arounds.read_all(&clauses, &values)?;
+        self.misfits(wanted, &wanted.clauses(), &mut arounds, misfits)?;
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, SqlError> {
             let around = arounds.get(row.get(10)?, row.get(11)?)?;
             if !wanted.wants(&around) {
@@ -215,6 +347,7 @@ impl Store {
     /// The identifiers of the records among these that have no figures here because they could not be read when these were
     /// made, in order. What stands around such a record nobody knows, but for its plan.
     pub fn unread(&self, wanted: &Selection) -> Result<Vec<String>, StoreError> {
+        self.fill()?;
         let (clauses, values) = wanted.clauses();
         let sql = format!(
             "SELECT record, plan FROM (SELECT id AS record, campaign, plan FROM records
@@ -228,6 +361,7 @@ impl Store {
 
     /// The identifiers of the records that are wanted, the newest first; of many, the first `most`, and no more is read than those take.
     pub fn wanted(&self, wanted: &Selection, most: usize) -> Result<Vec<String>, StoreError> {
+        self.fill()?;
         let mut arounds = Arounds::of(self);
         let (mut found, mut before) = (Vec::new(), None::<String>);
         while found.len() < most {
@@ -256,20 +390,22 @@ impl Store {
     /// The figures of all records so many times more, as of earlier campaigns: for examples of long histories, which read nothing else.
     #[cfg(any(test, feature = "sample"))]
     pub fn lengthen(&mut self, times: u64) -> Result<(), StoreError> {
+        self.fill()?;
         let columns = format!("{COLUMNS}{}", metric_columns());
         let earlier = |name: &str| format!("'0' || (100000 + k) || substr({name}, 8)");
         let copied = columns.replacen("record,", &format!("{},", earlier("record")), 1);
         let copied = copied.replacen(" campaign,", &format!(" {},", earlier("campaign")), 1);
         let sql = format!(
-            "INSERT INTO figures ({columns})
+            "INSERT INTO figures ({columns}, seal)
                  WITH RECURSIVE nth(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM nth WHERE k < {times})
-                 SELECT {copied} FROM nth, figures ORDER BY 1"
+                 SELECT {copied}, '' FROM nth, figures ORDER BY 1"
         );
         self.database.batch(&sql).map_err(|error| said(&self.path, error))
     }
 
     /// How many records the store has whose figures can be read.
     pub fn count(&self) -> Result<u64, StoreError> {
+        self.fill()?;
         let all = self.rows("SELECT count(*) FROM figures", Vec::new(), |row| row.get::<i64>(0))?;
         Ok(all.first().copied().unwrap_or_default().unsigned_abs())
     }
@@ -284,6 +420,7 @@ impl Store {
     /// The records from this identifier on, in the order of their identifiers, one at a time: of a million, only what is
     /// made of them is kept. `values` are of these metrics.
     pub fn each_since(&self, id: &str, metrics: &[&Metric], mut with: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        self.fill()?;
         let columns: String = metrics.iter().map(|metric| format!(", \"{}\"", metric.name)).collect();
         let (mut from, mut relation) = (id.to_owned(), ">=");
         let mut arounds = Arounds::of(self);
@@ -313,13 +450,19 @@ impl Store {
     ///
     /// From the newest campaigns on, by their index: what is older is not read, however much there is of it.
     pub fn points(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, StoreError> {
-        self.derived(|| self.database.reading(|| self.points_read(metric, wanted, last)))
+        self.derived(|misfits| self.database.reading(|| self.points_read(metric, wanted, last, misfits)))
     }
 
-    fn points_read(&self, metric: &Metric, wanted: &Selection, last: usize) -> Result<Vec<Point>, SqlError> {
+    fn points_read(
+        &self,
+        metric: &Metric,
+        wanted: &Selection,
+        last: usize,
+        misfits: &mut Vec<String>,
+    ) -> Result<Vec<Point>, SqlError> {
         let mut arounds = Arounds::of(self);
         if wanted.record.is_some() {
-            return self.points_of(metric, wanted, None, &mut arounds);
+            return self.points_of(metric, wanted, None, &mut arounds, misfits);
         }
         let mut campaigns: Vec<Vec<Point>> = Vec::new();
         let mut next = match &wanted.campaign {
@@ -327,7 +470,7 @@ impl Store {
             None => self.campaigns_before(AFTER_ALL, last)?,
         };
         while let Some(range) = next {
-            let points = self.points_of(metric, wanted, Some(&range), &mut arounds)?;
+            let points = self.points_of(metric, wanted, Some(&range), &mut arounds, misfits)?;
             campaigns.extend(points.chunk_by(|one, other| one.campaign == other.campaign).rev().map(<[Point]>::to_vec));
             let left = if wanted.campaign.is_some() { 0 } else { last - campaigns.len() };
             next = self.campaigns_before(&range[0], left)?;
@@ -349,7 +492,9 @@ impl Store {
         wanted: &Selection,
         campaigns: Option<&[String; 2]>,
         arounds: &mut Arounds<'_>,
+        misfits: &mut Vec<String>,
     ) -> Result<Vec<Point>, SqlError> {
+        self.misfits(wanted, &clauses_within(wanted, campaigns), arounds, misfits)?;
         let (sql, values) = points_query(metric, wanted, campaigns);
         let mut last: Option<Arc<str>> = None;
         let mut read = |row: &Row<'_>| -> Result<Option<Point>, SqlError> {
@@ -385,12 +530,7 @@ pub(super) fn points_query(
     wanted: &Selection,
     campaigns: Option<&[String; 2]>,
 ) -> (String, Vec<Value>) {
-    let (mut clauses, mut values) = wanted.clauses();
-    for (campaign, relation) in campaigns.into_iter().flatten().zip([">=", "<="]) {
-        let and = if values.is_empty() { "WHERE" } else { "AND" };
-        values.push(text(campaign));
-        clauses += &format!(" {and} campaign {relation} ?{}", values.len());
-    }
+    let (clauses, values) = clauses_within(wanted, campaigns);
     let (and, name) = (if values.is_empty() { "WHERE" } else { "AND" }, &metric.name);
     let sql = format!(
         "SELECT campaign, started_at, asked, machines, \"{name}\" FROM figures{clauses} {and} \"{name}\" IS NOT NULL \
@@ -398,6 +538,22 @@ pub(super) fn points_query(
         NullSide::B.name()
     );
     (sql, values)
+}
+
+/// What is wanted of these campaigns, from the first to the second.
+fn clauses_within(wanted: &Selection, campaigns: Option<&[String; 2]>) -> (String, Vec<Value>) {
+    let (mut clauses, mut values) = wanted.clauses();
+    for (campaign, relation) in campaigns.into_iter().flatten().zip([">=", "<="]) {
+        let and = if values.is_empty() { "WHERE" } else { "AND" };
+        values.push(text(campaign));
+        clauses += &format!(" {and} campaign {relation} ?{}", values.len());
+    }
+    (clauses, values)
+}
+
+/// The clause for what stands around the rows of these clauses.
+fn of_figures(clauses: &str) -> String {
+    format!(" WHERE id IN (SELECT asked FROM figures{clauses} UNION SELECT machines FROM figures{clauses})")
 }
 
 /// What stands around records, each part read once.
@@ -416,9 +572,7 @@ impl Arounds<'_> {
 
     /// Reads what stands around all records of these clauses at once: a server takes longer for a question than for its answer.
     fn read_all(&mut self, clauses: &str, values: &[Value]) -> Result<(), SqlError> {
-        let sql = format!(
-            "SELECT id, text FROM around WHERE id IN (SELECT asked FROM figures{clauses} UNION SELECT machines FROM figures{clauses})"
-        );
+        let sql = format!("SELECT id, text FROM around{}", of_figures(clauses));
         self.texts.extend(self.database.rows(&sql, values.to_vec(), |row| Ok((row.get(0)?, row.get(1)?)))?);
         Ok(())
     }
