@@ -170,7 +170,7 @@ pub struct Compared {
     pub margin: f64,
     /// Judged unless the user picks others.
     pub usual: bool,
-    /// Where both directions ran, each is judged too.
+    /// Where both directions ran, each is judged too, unless the user picks others.
     pub each_way: bool,
 }
 
@@ -366,7 +366,8 @@ pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
     let both = [None, Some(Direction::Tx), Some(Direction::Rx)];
     let compared = FIGURES.iter().filter_map(|figure| Some((figure, figure.compared?)));
     let each = compared.flat_map(|(figure, how)| {
-        both.into_iter().take(if how.each_way { 3 } else { 1 }).map(move |way| (figure, how, way))
+        let ways = both.into_iter().take(if figure.each_way { 3 } else { 1 });
+        ways.map(move |way| (figure, Compared { usual: how.usual && (way.is_none() || how.each_way), ..how }, way))
     });
     let mut each: Vec<_> = each.collect();
     each.sort_by_key(|(_, how, _)| !how.usual);
@@ -437,6 +438,20 @@ mod tests {
 
     use super::*;
     use crate::sample;
+
+    #[test]
+    fn what_is_of_each_direction_is_compared_by_direction() {
+        let both = sample::both(0);
+        for name in ["tx_loss", "rx_loss_ratio", "tx_jitter_s", "rx_achieved_load", "tx_packets"] {
+            let metric = Metric::find(name).unwrap_or_else(|| panic!("{name}"));
+            assert!(!metric.compared.usual, "{name}");
+            assert_eq!(metric.of(&sample::udp(0, Direction::Tx, 100, 90.0)), None, "of one direction alone");
+        }
+        let directions = both.result.as_ref().unwrap().directions.as_ref().unwrap();
+        let loss = Metric::find("rx_loss").unwrap();
+        assert!(loss.of(&both).is_some() && loss.of(&both) == directions.rx.loss_ratio);
+        assert!(Metric::find("rx_throughput").unwrap().compared.usual);
+    }
 
     #[test]
     fn names_are_of_one_figure_each() {
