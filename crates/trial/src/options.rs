@@ -354,6 +354,11 @@ fn range(name: &str, first: &str, rest: &str) -> Result<Vec<String>, NoRange> {
         Ok(option) => option.field.scale(first).ok_or(NoRange::NotCounted)?,
         Err(_) => kind::NUMBERS,
     };
+    // A rate of 0 is none, and as a step one that does not rise.
+    let is_zero = step.starts_with('0') && !step.contains(|digit| matches!(digit, '1'..='9'));
+    if is_zero {
+        return Err(NoRange::DoesNotRise);
+    }
     let read = |text: &str| (scale.read)(text).ok_or(NoRange::OfSeveralKinds);
     let (first, last, step) = (read(first)?, read(last)?, read(step)?);
     if step == 0 || last < first {
@@ -482,6 +487,10 @@ mod tests {
         assert!(levels("target.mtuu", "1500").unwrap_err().to_string().contains("did you mean 'mtu'?"));
         for bad in ["1M..2M", "2M..1M:1M", "1M..2M:0", "1..1G:1", "1M..x:1M"] {
             assert!(levels("rate", bad).is_err(), "{bad}");
+        }
+        for still in ["10M..50M:0M", "10M..50M:0", "10%..50%:0.0%"] {
+            let why = levels("rate", still).unwrap_err().to_string();
+            assert!(why.contains("by a step above zero"), "{why}");
         }
         assert!(levels("direction", "rx..tx:1").unwrap_err().to_string().contains("count something"));
     }
