@@ -186,6 +186,8 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     if let Some(campaign) = &campaign {
         calibration::as_begun(&mut asked, &store.records_of(&campaign.id)?.0);
     }
+    let mut searching =
+        Searching::new(asked.clone()).map_err(|loads| anyhow!(render::search::nothing_between(loads)))?;
     if wish.dry_run {
         pair.end();
         match wish.output {
@@ -195,13 +197,6 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let mut searching = Searching::new(asked).map_err(|[least, most]| {
-        anyhow!(
-            "nothing lies between the lowest load, {} Mbit/s, and the highest, {} Mbit/s; give --min-rate and --max-rate",
-            least / 1e6,
-            most / 1e6
-        )
-    })?;
     let mut records = Vec::new();
     if let Some(campaign) = &campaign {
         let (before, _) = store.records_of(&campaign.id)?;

@@ -177,6 +177,14 @@ pub(crate) fn dry_run(asked: &[(PlannedTrial, SearchAsked)], is_markdown: bool) 
     if is_markdown { forms::markdown(&pieces) } else { forms::text(&pieces, None) }
 }
 
+/// That the least load, bits per second, is no less than the most.
+pub(crate) fn nothing_between(loads: [f64; 2]) -> String {
+    let [least, most] = loads.map(|bps| figure(bps / 1e6, 4));
+    format!(
+        "nothing lies between the lowest load, {least} Mbit/s, and the highest, {most} Mbit/s; give --min-rate and --max-rate"
+    )
+}
+
 /// Whether it came about in every search that has the goal; one that is of none did not.
 pub(crate) fn is_met(expected: &SearchExpectation, searched: &[Searched]) -> bool {
     let each: Vec<bool> = searched.iter().filter_map(|one| expected.is_met(one)).collect();
@@ -460,4 +468,15 @@ fn chart(one: &Searched) -> Chart {
         if early == 0 { String::new() } else { format!("; {early} ended early, decided by what they had lost") }
     );
     Chart::new(format!("What was tried, {}", words(one)), sentence, numbers).x(Axis::whole("trial")).panel(panel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_between_which_nothing_lies_are_figures() {
+        let said = nothing_between([129_999_999.999_999_97, 60e6]);
+        assert!(said.contains("the lowest load, 130.0 Mbit/s, and the highest, 60.00 Mbit/s"), "{said}");
+    }
 }
