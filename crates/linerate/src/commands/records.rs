@@ -88,15 +88,18 @@ fn exported(output: OutputArgs, store: &Store, arguments: &FilterArgs) -> Result
         bail!("say in which form to export: --json, --csv, --markdown or --kcidb");
     }
     let filter = filter_of(store, arguments)?;
-    let (text, unreadable) = if output.json {
-        let mut lines = String::new();
-        let unreadable = store.each(&filter, |record, text| lines += &render::json::line_of(&record, &text))?;
-        (lines, unreadable)
+    // Of a hundred thousand records one is in memory at a time; a table of all is as wide as its widest.
+    let unreadable = if output.json {
+        store.each(&filter, |record, text| data!("{}", render::json::line_of(&record, &text)))?
+    } else if output.csv {
+        let form = render::csv::Form::new();
+        data!("{}", form.header());
+        store.each(&filter, |record, _| data!("{}", form.line(&record)))?
     } else {
         let (records, unreadable) = store.select_in_brief(&filter)?;
-        (if output.csv { render::csv::csv(&records) } else { render::records::markdown(&records) }, unreadable)
+        data!("{}", render::records::markdown(&records));
+        unreadable
     };
-    data!("{text}");
     Ok(without(&unreadable))
 }
 

@@ -8,9 +8,25 @@ use linerate_trial::options::OPTIONS;
 
 /// A header, and a line a record. The columns are the same whatever the records are, so that files can be put together.
 pub(crate) fn csv(records: &[Record]) -> String {
-    let columns = columns();
-    let of = |record| columns.iter().map(|(_, value)| value(record).unwrap_or_default()).collect::<Vec<_>>();
-    lines(columns.iter().map(|(name, _)| name.as_str()), records.iter().map(of))
+    let form = Form::new();
+    form.header() + &records.iter().map(|record| form.line(record)).collect::<String>()
+}
+
+/// The same, a line at a time.
+pub(crate) struct Form(Vec<(String, Value)>);
+
+impl Form {
+    pub(crate) fn new() -> Form {
+        Form(columns())
+    }
+
+    pub(crate) fn header(&self) -> String {
+        line(self.0.iter().map(|(name, _)| name.clone()))
+    }
+
+    pub(crate) fn line(&self, record: &Record) -> String {
+        line(self.0.iter().map(|(_, value)| value(record).unwrap_or_default()))
+    }
 }
 
 /// A header and lines as RFC 4180 has them: ended by CR LF, quoted where needed.
