@@ -133,7 +133,8 @@ impl Calibration {
         for set in sets {
             spec.set(&set.axis, &set.value).map_err(|error| anyhow!("{}: {error}", words(set)))?;
         }
-        spec.validate().map_err(|error| anyhow!("--set: {error}"))?;
+        let all = || sets.iter().map(words).collect::<Vec<_>>().join(" ");
+        spec.validate().map_err(|error| anyhow!("{}: {error}", all()))?;
         if matches!(load.workload, Workload::UdpRx | Workload::UdpTx) {
             load.payload = spec.message_octets().into();
             fits(&spec, mtu)?;
@@ -434,7 +435,12 @@ mod tests {
     fn a_trial_that_brought_nothing_counts_as_0() {
         let records = |through: &[f64]| -> Vec<Record> {
             let each = through.iter().enumerate();
-            each.map(|(at, through)| sample::udp(at as u32, Direction::Rx, 100, *through)).collect()
+            let one = |(at, through): (usize, &f64)| {
+                let mut record = sample::udp(at as u32, Direction::Rx, 100, 90.0);
+                record.result.as_mut().unwrap().flow.throughput_bps = Some(through * 1e6);
+                record
+            };
+            each.map(one).collect()
         };
         let of = |records: &[Record]| Calibration::of(records, records.last().unwrap()).unwrap();
         let one = of(&records(&[90.0, 90.0, 90.0, 0.0, 0.0]));
