@@ -274,6 +274,8 @@ pub enum Place {
     Program { interface: String },
     /// They arrived, addressed to another Ethernet address.
     ForAnother { interface: String },
+    /// They arrived at the interface with a wrong checksum, for which the stack dropped them.
+    WrongChecksum { interface: String },
     /// They arrived at the interface, and did not come to the open socket.
     NotUp { interface: String, expected: Option<String> },
     /// The connection opened, and what was sent over it did not pass.

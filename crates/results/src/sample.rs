@@ -437,6 +437,7 @@ fn examined_steps() -> Vec<Step> {
         (udp, lost(Place::Back { interface: eth0() })),
         (udp, lost(Place::Program { interface: eth0() })),
         (udp, lost(Place::ForAnother { interface: eth0() })),
+        (udp, lost(Place::WrongChecksum { interface: eth0() })),
         (udp, lost(Place::NotUp { interface: eth0(), expected: Some("eth1".to_owned()) })),
         (udp, lost(Place::Stalled { reached: TcpReached::Open, reset: false })),
         (udp, lost(Place::Unseen)),

@@ -20,7 +20,7 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
 
-use evidence::{Evidence, Plain};
+use evidence::{Evidence, Plain, WrongChecksums};
 use sizes::Search;
 
 use super::error::{TrialError, of_control};
@@ -309,6 +309,7 @@ impl Examiner<'_> {
             heard: PerEnd::default(),
             ports: PerEnd::default(),
             drops: Vec::new(),
+            wrong_checksums: PerEnd::default(),
             flows: PerEnd::default(),
             refused: Vec::new(),
             plain: None,
@@ -355,7 +356,9 @@ impl Examiner<'_> {
         if listening {
             evidence.heard = self.heard()?;
         }
-        evidence.drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
+        let after = self.counters(interfaces)?;
+        evidence.drops = drops(&before, &after, &self.drivers);
+        evidence.wrong_checksums = PerEnd::of(|end| WrongChecksums::of(&after[end].since(&before[end])));
         if listening {
             // Packets and drops are counted until here: these are others.
             evidence.flows = self.flows(&evidence, interfaces, secret)?;

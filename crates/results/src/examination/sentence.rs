@@ -363,6 +363,10 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             "{what} arrive at the {to}'s {interface} addressed to another Ethernet address: the neighbour entry on the way, of \
              the {from} or of a router, is wrong (ip neigh)"
         ),
+        Place::WrongChecksum { interface } => format!(
+            "{what} from the {from} arrive at the {to}'s {interface} with a wrong checksum, and its stack drops them: the {from} \
+             leaves checksums to its MAC, and neither that nor the next link fills them in; try {from}.tx_checksum=off"
+        ),
         Place::NotUp { interface, expected } => {
             let elsewhere = expected.as_ref().filter(|expected| *expected != interface);
             match elsewhere {

@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
                the other.",
     source: "RFC 792, RFC 1122 (sections 3.2.2, 3.3.1), RFC 1191, RFC 2923 (section 2.1), RFC 3704, RFC 5227; Linux \
              Documentation/networking/ip-sysctl.rst.",
-    suggests: &[],
+    suggests: &["tx_checksum"],
     find,
 };
 
@@ -75,6 +75,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             "It is wrong if linerate check between the same ends passes this step while trials still fail."
         })
         .explains(&EVERYTHING);
+    if let Failed::Lost { place: Place::WrongChecksum { .. }, from, .. } = failed {
+        finding = finding.attempt(format!("{from}.tx_checksum"), "off", "throughput");
+    }
     // That an end takes less than the other sends says more than that large packets do not pass.
     finding.explains.retain(|name| !size || *name != mtu_mismatch::RULE.name);
     Some(if middle.is_some() { finding.on_middle() } else { finding })
@@ -162,6 +165,7 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
             Place::Back { .. } => ("comes-back", Likely),
             Place::Program { .. } => ("interface-filter", Likely),
             Place::ForAnother { .. } => ("wrong-neighbour", Likely),
+            Place::WrongChecksum { .. } => ("wrong-checksum", Likely),
             Place::NotUp { .. } => ("lost-in-receiver", Likely),
             Place::Stalled { .. } => ("stalled", Likely),
             Place::Lossy { .. } => ("lossy", Likely),

@@ -10,6 +10,7 @@ use linerate_machine::probe::{
     SYN_AGAIN, Seen, TcpReached, TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::LossLine;
+use linerate_path::stage::{Counters, Stage};
 use linerate_results::examination::{Exhausted, Failed, Passed, Place, StepResult, Unknown};
 use linerate_results::join::Route;
 
@@ -26,12 +27,36 @@ pub(super) struct Evidence {
     pub(super) heard: PerEnd<WitnessReport>,
     pub(super) ports: PerEnd<(u16, u16)>,
     pub(super) drops: Vec<LossLine>,
+    pub(super) wrong_checksums: PerEnd<WrongChecksums>,
     /// Of each end, by port: how many datagrams were answered.
     pub(super) flows: PerEnd<Vec<u32>>,
     /// Ends that have no socket for the other's probes, and why.
     pub(super) refused: Vec<(End, String)>,
     /// Where not all was answered and the trial has a code point.
     pub(super) plain: Option<Plain>,
+}
+
+/// How many packets the stack of an end dropped for their checksum.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WrongChecksums {
+    udp: u64,
+    tcp: u64,
+}
+
+impl WrongChecksums {
+    /// By what its counters grew by.
+    pub(super) fn of(grown: &Counters) -> WrongChecksums {
+        let of = |names: &[&str]| names.iter().filter_map(|name| grown.get(Stage::ReceiverStack, name)).sum();
+        WrongChecksums { udp: of(&["Udp InCsumErrors", "Udp6 InCsumErrors"]), tcp: of(&["Tcp InCsumErrors"]) }
+    }
+
+    fn about(self, what: Packet) -> u64 {
+        match what {
+            Packet::Datagram { .. } | Packet::DatagramAnswer => self.udp,
+            Packet::Syn { .. } | Packet::SynAck { .. } | Packet::Reset { .. } => self.tcp,
+            Packet::EchoRequest | Packet::EchoReply | Packet::Error { .. } => 0,
+        }
+    }
 }
 
 /// What came of probes without the trial's code point.
@@ -402,7 +427,13 @@ impl Evidence {
             (_, Some(came)) => {
                 let own = self.interface(to);
                 let at = came.iter().find(|seen| Some(&seen.interface) == own.as_ref()).unwrap_or(&came[0]);
-                Place::NotUp { interface: at.interface.clone(), expected: own }
+                let interface = at.interface.clone();
+                let arrived: u64 =
+                    came.iter().filter(|seen| seen.interface == interface).map(|seen| u64::from(seen.count)).sum();
+                match self.wrong_checksums[to].about(at.what) >= arrived {
+                    true => Place::WrongChecksum { interface },
+                    false => Place::NotUp { interface, expected: own },
+                }
             }
             (_, None) => Place::Unseen,
         }
