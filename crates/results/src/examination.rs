@@ -218,8 +218,12 @@ pub enum Failed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dscp: Option<u8>,
     },
-    /// So many flows pass, and the others never do.
-    Flows { pass: u16 },
+    /// So many flows pass, and the others never do; where most of what they lost was, as far as both ends saw it.
+    Flows {
+        pass: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost: Option<FlowsLost>,
+    },
     /// So many connections are open at once, and no more are to be had.
     Connections { open: u16 },
     /// Each connection opens only when its first SYN has been sent again, after this time; half of the datagrams are answered within that
@@ -233,6 +237,17 @@ pub enum Failed {
     NoSocket { sentence: String },
     /// Not one request of the engine was answered.
     Requests { sentence: Option<String>, largest: Option<u32>, drops: Vec<LossLine> },
+}
+
+/// Where flows are lost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct FlowsLost {
+    /// Who sent what is lost.
+    pub from: End,
+    /// These are answers.
+    pub is_answer: bool,
+    pub place: Place,
 }
 
 /// What has no room left.

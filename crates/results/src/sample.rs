@@ -450,7 +450,7 @@ fn examined_steps() -> Vec<Step> {
                 drops: drops(),
             },
         ),
-        (Probe::Flows { asker: host, flows: 16 }, Failed::Flows { pass: 9 }),
+        (Probe::Flows { asker: host, flows: 16 }, Failed::Flows { pass: 9, lost: None }),
         (Probe::Connections { asker: host, connections: 8 }, Failed::Connections { open: 3 }),
         (Probe::Hops { from: host }, Failed::Hops { sent: 1, routers: 1, asked: true }),
         (udp, Failed::NoSocket { sentence: "the target has no free port".to_owned() }),

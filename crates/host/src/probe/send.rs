@@ -103,10 +103,11 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
         ProbeReport {
             echo: echo.and_then(outcome).flatten(),
             udp,
-            // One without a socket of its own tells nothing.
+            // One without a socket of its own tells nothing, and one that this machine's filter does not let send much.
             flows: flows
                 .into_iter()
-                .filter_map(|flow| outcome(flow).filter(|tried| tried.sent > 0))
+                .filter_map(outcome)
+                .filter(|tried| tried.sent > 0 || tried.refusal == Some(Refusal::NotPermitted))
                 .map(|tried| tried.answered)
                 .collect(),
             tcp: tcp.and_then(outcome),

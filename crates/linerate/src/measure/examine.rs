@@ -311,6 +311,7 @@ impl Examiner<'_> {
             drops: Vec::new(),
             wrong_checksums: PerEnd::default(),
             flows: PerEnd::default(),
+            around_flows: <[PerEnd<WitnessReport>; 2]>::default(),
             refused: Vec::new(),
             plain: None,
         };
@@ -361,7 +362,9 @@ impl Examiner<'_> {
         evidence.wrong_checksums = PerEnd::of(|end| WrongChecksums::of(&after[end].since(&before[end])));
         if listening {
             // Packets and drops are counted until here: these are others.
+            let before = self.heard()?;
             evidence.flows = self.flows(&evidence, interfaces, secret)?;
+            evidence.around_flows = [before, self.heard()?];
         }
         if listening && dscp != 0 && !evidence.is_all_answered() {
             evidence.plain = Some(self.plain(&evidence, interfaces, secret, dscp)?);

@@ -9,7 +9,7 @@ use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind
 use linerate_path::budget::{DropCause, LossLine};
 use linerate_path::stage::Stage;
 
-use super::{Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Unknown};
+use super::{Exhausted, Failed, FlowsLost, Passed, PerEndMtu, Place, Probe, Unknown};
 
 impl Passed {
     pub(super) fn sentence(&self) -> String {
@@ -93,15 +93,7 @@ impl Failed {
             Failed::Detection { address, detection: Detection::Tentative } => {
                 format!("{address} is not used yet, since duplicate address detection goes on; try again in 2 s")
             }
-            Failed::Flows { pass } => {
-                let asker = probe.end().map_or("machine", End::name);
-                let all = if let Probe::Flows { flows, .. } = probe { flows } else { 0 };
-                format!(
-                    "flows from {pass} of {all} of the {asker}'s ports pass, and the others never do: something on the way spreads \
-                     flows over several links or routers (ECMP, link aggregation) and one of them is dead, or a filter goes by \
-                     ports or counts flows; look at each member's link, counters and next hop"
-                )
-            }
+            Failed::Flows { pass, lost } => some_flows(probe, *pass, lost.as_ref()),
             Failed::FirstSyn { handshake_s, answer_s } => {
                 let asker = probe.end().unwrap_or(End::Host);
                 format!(
@@ -221,6 +213,35 @@ impl Probe {
     }
 }
 
+fn some_flows(probe: Probe, pass: u16, lost: Option<&FlowsLost>) -> String {
+    let asker = probe.end().map_or("machine", End::name);
+    let all = if let Probe::Flows { flows, .. } = probe { flows } else { 0 };
+    let text = format!("flows from {pass} of {all} of the {asker}'s ports pass, and the others never do:");
+    let what = |lost: &FlowsLost| if lost.is_answer { "answers to them" } else { "they" };
+    match lost.map(|lost| (lost, lost.from.other(), &lost.place)) {
+        Some((lost, to, Place::NotUp { interface, .. })) => format!(
+            "{text} {} arrive at the {to}'s {interface} and no socket gets them; {} goes by ports or counts flows",
+            what(lost),
+            input(to)
+        ),
+        Some((lost, _, Place::NotOut { .. } | Place::Refused { .. })) => format!(
+            "{text} {} do not leave the {}; its output filter (nft list ruleset, iptables -nvL OUTPUT) goes by ports or counts \
+             flows",
+            what(lost),
+            lost.from
+        ),
+        _ => format!(
+            "{text} something on the way spreads flows over several links or routers (ECMP, link aggregation) and one of them \
+             is dead, or a filter goes by ports or counts flows; look at each member's link, counters and next hop"
+        ),
+    }
+}
+
+/// What may drop packets that arrived.
+fn input(end: End) -> String {
+    format!("the {end}'s input filter (nft list ruleset, iptables -nvL INPUT)")
+}
+
 fn route(probe: Probe, to: IpAddr, kind: RouteKind, protocol: Option<Protocol>) -> String {
     let from = probe.end().map_or("machine", End::name);
     let what = protocol.map_or(String::new(), |protocol| format!(" of {}", protocol.name()));
@@ -274,7 +295,6 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
     };
     let is_policy = |line: &LossLine| line.end == Party::from(from) && line.cause == Some(DropCause::PolicyOut);
     let is_counted = |line: &LossLine| line.end == Party::from(to) && line.stage == Stage::ReceiverStack;
-    let input = |end: End| format!("the {end}'s input filter (nft list ruleset, iptables -nvL INPUT)");
     match place {
         Place::Refused { refusal: Refusal::NotPermitted } if drops.iter().any(is_policy) => {
             format!("the {from} refuses to send {what} to the {to} (EPERM)")

@@ -32,7 +32,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         Failed::Size { place: Some(Place::Program { .. }), .. } => step.probe.end().map(End::other),
         Failed::Lost { place: Place::Between { .. } | Place::Back { .. } | Place::Unseen, .. }
         | Failed::Size { .. }
-        | Failed::Flows { .. }
         | Failed::Connections { .. }
         | Failed::FirstSyn { .. }
         | Failed::Hops { .. } => None,
@@ -41,6 +40,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             place: Place::NotUp { .. } | Place::ForAnother { .. } | Place::Program { .. }, from, ..
         } => Some(from.other()),
         Failed::Lost { from, .. } => Some(*from),
+        Failed::Flows { lost, .. } => lost.as_ref().and_then(|lost| match lost.place {
+            Place::NotUp { .. } => Some(lost.from.other()),
+            Place::NotOut { .. } | Place::Refused { .. } => Some(lost.from),
+            _ => None,
+        }),
         _ => step.probe.end(),
     };
     let middle = not_forwarding(case, examination, failed);

@@ -1,6 +1,7 @@
 //! Everything that both ends know of the way and saw of each other's probes, and what each step comes to by it.
 //! Asks nobody.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use linerate_machine::probe::{
 };
 use linerate_path::budget::LossLine;
 use linerate_path::stage::{Counters, Stage};
-use linerate_results::examination::{Exhausted, Failed, Passed, Place, StepResult, Unknown};
+use linerate_results::examination::{Exhausted, Failed, FlowsLost, Passed, Place, StepResult, Unknown};
 use linerate_results::join::Route;
 
 /// Where answers come within this time, those of ARP would have come too.
@@ -30,6 +31,8 @@ pub(super) struct Evidence {
     pub(super) wrong_checksums: PerEnd<WrongChecksums>,
     /// Of each end, by port: how many datagrams were answered.
     pub(super) flows: PerEnd<Vec<u32>>,
+    /// What both heard before the flows, and after them.
+    pub(super) around_flows: [PerEnd<WitnessReport>; 2],
     /// Ends that have no socket for the other's probes, and why.
     pub(super) refused: Vec<(End, String)>,
     /// Where not all was answered and the trial has a code point.
@@ -80,7 +83,7 @@ fn of_flows(answered: &[u32]) -> Option<(u16, StepResult)> {
     let (all, pass) = (flows().count() as u16, flows().filter(|one| **one >= ENOUGH).count() as u16);
     match (pass, flows().filter(|one| **one == 0).count() as u16) {
         (_, 0) if all > 0 => Some((all, StepResult::Passed(Passed::Flows { flows: all }))),
-        (1.., never) if pass + never == all => Some((all, StepResult::Failed(Failed::Flows { pass }))),
+        (1.., never) if pass + never == all => Some((all, StepResult::Failed(Failed::Flows { pass, lost: None }))),
         _ => None,
     }
 }
@@ -92,6 +95,15 @@ const APART_NS: u64 = 50_000_000;
 fn lost_of(tried: &Tried) -> Option<u64> {
     let is_soon = tried.median_ns.is_some_and(|ns| ns < APART_NS);
     (tried.answered > 0 && is_soon).then(|| tried.sent.saturating_sub(tried.answered).into())
+}
+
+/// Packets of a kind at the interface that saw most of them.
+fn most_at_one(report: &WitnessReport, left: bool, is: fn(Packet) -> bool) -> Option<(u64, &str)> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for seen in report.packets.iter().flatten().filter(|seen| seen.left == left && !seen.back && is(seen.what)) {
+        *counts.entry(&seen.interface).or_default() += u64::from(seen.count);
+    }
+    counts.into_iter().map(|(interface, count)| (count, interface)).max()
 }
 
 impl Evidence {
@@ -522,12 +534,58 @@ impl Evidence {
         (asker, false, place)
     }
 
-    /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
     /// Whether what passes goes by the port that it comes from. `None`: nothing passes, or by chance.
     pub(super) fn of_flows(&self, asker: End) -> Option<(u16, StepResult)> {
-        of_flows(&self.flows[asker])
+        let (flows, came) = of_flows(&self.flows[asker])?;
+        Some(match came {
+            StepResult::Failed(Failed::Flows { pass, .. }) => {
+                (flows, StepResult::Failed(Failed::Flows { pass, lost: self.flows_lost(asker) }))
+            }
+            came => (flows, came),
+        })
     }
 
+    /// Where most of what the flows lost was: between which two places the most are missing.
+    fn flows_lost(&self, asker: End) -> Option<FlowsLost> {
+        let answerer = asker.other();
+        let [before, after] = &self.around_flows;
+        let grown =
+            |end: End, count: &dyn Fn(&WitnessReport) -> u64| count(&after[end]).saturating_sub(count(&before[end]));
+        let at = |end: End, left: bool, is: fn(Packet) -> bool| {
+            // A packet may pass several interfaces of a machine.
+            let most = |report: &WitnessReport| most_at_one(report, left, is).map_or(0, |(count, _)| count);
+            after[end].packets.as_ref().map(|_| grown(end, &most))
+        };
+        let asks: fn(Packet) -> bool = |what| matches!(what, Packet::Datagram { .. });
+        let answers: fn(Packet) -> bool = |what| what == Packet::DatagramAnswer;
+        let heard = |report: &WitnessReport| report.datagrams.iter().map(|(_, count)| u64::from(*count)).sum();
+        let answered: u64 = self.flows[asker].iter().map(|one| u64::from(*one)).sum();
+        let seen = [
+            at(asker, true, asks)?,
+            at(answerer, false, asks)?,
+            grown(answerer, &heard),
+            at(answerer, true, answers)?,
+            at(asker, false, answers)?,
+            answered,
+        ];
+        let missing = |pair: &[u64]| pair[0].saturating_sub(pair[1]);
+        let (gap, most) = seen.windows(2).map(missing).enumerate().max_by_key(|(_, missing)| *missing)?;
+        let not_up = |end: End, is: fn(Packet) -> bool| {
+            let (_, interface) = most_at_one(&after[end], false, is)?;
+            Some(Place::NotUp { interface: interface.to_owned(), expected: self.interface(end) })
+        };
+        let (from, is_answer, place) = match gap {
+            // None is missing of what left: the others did not leave.
+            _ if most < u64::from(ENOUGH) => (asker, false, Place::NotOut { interface: self.interface(asker) }),
+            1 => (asker, false, not_up(answerer, asks)?),
+            2 => (answerer, true, Place::NotOut { interface: self.interface(answerer) }),
+            4 => (answerer, true, not_up(asker, answers)?),
+            _ => return None,
+        };
+        Some(FlowsLost { from, is_answer, place })
+    }
+
+    /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
     pub(super) fn of_hops(&self, from: End, asked: bool) -> Option<StepResult> {
         let to = from.other();
         let udp = self.reports[from].udp.as_ref()?;
@@ -554,7 +612,7 @@ mod tests {
     #[test]
     fn flows_pass_all_or_by_their_port_or_by_chance() {
         let passed = |flows| Some((flows, StepResult::Passed(Passed::Flows { flows })));
-        let failed = |flows, pass| Some((flows, StepResult::Failed(Failed::Flows { pass })));
+        let failed = |flows, pass| Some((flows, StepResult::Failed(Failed::Flows { pass, lost: None })));
         assert_eq!(of_flows(&[3; 16]), passed(16));
         assert_eq!(of_flows(&[3, 0, 0, 6]), failed(4, 2));
         // By chance, or nothing at all.
