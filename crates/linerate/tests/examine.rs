@@ -161,7 +161,7 @@ const HOLE: &str = "
     ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400
     on $M nft 'add table inet f; add chain inet f c { type filter hook output priority 0; }; add rule inet f c meta l4proto icmp drop'";
 
-const FILTERS: [Case; 15] = [
+const FILTERS: [Case; 18] = [
     case(
         "input drops all",
         Kind::Direct,
@@ -240,6 +240,27 @@ const FILTERS: [Case; 15] = [
         &["10.1.0.254 on the way rejects TCP segments from the host to the target (ICMP administratively prohibited)"],
     ),
     case(
+        "checksums that nobody fills in",
+        Kind::Routed,
+        concat!("on $H ethtool -K eth0 tx off\n", nft!("M", "forward", "udp sport != 0 iifname p0 udp checksum set 0x0bad")),
+        "UDP, host asks",
+        &["UDP datagrams from the host arrive at the target's eth0 with a wrong checksum", "try host.tx_checksum=off"],
+    ),
+    case(
+        "ports that the host's own input drops",
+        Kind::Direct,
+        nft!("H", "input", "udp dport & 2 == 2 drop"),
+        "UDP, 16 flows, host asks",
+        &["answers to them arrive at the host's eth0 and no socket gets them; the host's input filter"],
+    ),
+    case(
+        "ports that the host's own output drops",
+        Kind::Direct,
+        nft!("H", "output", "udp sport & 2 == 2 drop"),
+        "UDP, 16 flows, host asks",
+        &["they do not leave the host; its output filter"],
+    ),
+    case(
         "a silent filter on the way",
         Kind::Routed,
         nft!("M", "forward", "meta l4proto udp drop"),
@@ -275,15 +296,21 @@ const FILTERS: [Case; 15] = [
     ),
 ];
 
-const ADDRESSES: [Case; 14] = [
+const ADDRESSES: [Case; 15] = [
     case(
         "one Ethernet address",
-        Kind::Direct,
+        Kind::Bridged,
+        "ip -n $T link set eth0 address 02:00:00:00:77:01; ip -n $H link set eth0 address 02:00:00:00:77:01",
+        "neighbour of the target",
+        &["is at 02:00:00:00:77:01, and so is the target's own eth0", "and so is the host's own eth0"],
+    ),
+    case(
+        "one Ethernet address, where nobody answers",
+        Kind::Bridged,
         "ip -n $T link set eth0 address 02:00:00:00:77:01; ip -n $H link set eth0 address 02:00:00:00:77:01
-         ip -n $H neigh flush dev eth0; ip -n $T neigh flush dev eth0
-         on $T nft 'add table netdev f; add chain netdev f c { type filter hook ingress device eth0 priority 0; }; add rule netdev f c meta pkttype != broadcast ether type ip drop'",
-        "neighbour of the host",
-        &["is at 02:00:00:00:77:01, and so is the host's own eth0"],
+         on $T sysctl -qw net.ipv4.conf.all.arp_ignore=8; on $H sysctl -qw net.ipv4.conf.all.arp_ignore=8",
+        "neighbour of the target",
+        &["is at 02:00:00:00:77:01, and so is the target's own eth0", "and so is the host's own eth0"],
     ),
     case(
         "blackhole",

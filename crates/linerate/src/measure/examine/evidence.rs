@@ -203,6 +203,9 @@ impl Evidence {
     }
 
     pub(super) fn of_neighbour(&self, from: End, knows_other: bool) -> Option<StepResult> {
+        if let Some(failed) = self.same_mac(from).filter(|_| knows_other) {
+            return Some(StepResult::Failed(failed));
+        }
         let neighbour = self.reports[from].neighbour.as_ref()?;
         let (address, interface) = (neighbour.address, neighbour.interface.clone());
         let is_router = address != self.route[from.other()];
@@ -218,10 +221,6 @@ impl Evidence {
         if unanswered && soon && is_here && !neighbour.permanent {
             return silent();
         }
-        let own = self.ways[from].as_ref().and_then(|way| way.interface.as_ref()).filter(|own| own.name == interface);
-        if !passes && own.is_some_and(|own| own.mac.as_ref() == Some(&mac)) {
-            return Some(StepResult::Failed(Failed::SameMac { address, interface, mac }));
-        }
         let right = self.ways[from.other()].as_ref().map(|way| &way.hardware_addresses);
         let right = right.filter(|_| knows_other && !is_router && !passes);
         match right.filter(|right| !right.is_empty() && !right.contains(&mac)) {
@@ -233,6 +232,27 @@ impl Evidence {
                 Some(StepResult::Failed(Failed::WrongNeighbour { address, interface, mac, permanent, right }))
             }
         }
+    }
+
+    /// Whether both ends' interfaces have one Ethernet address, with no router between, and packets are lost on the way: over a cable
+    /// alone they pass.
+    fn same_mac(&self, from: End) -> Option<Failed> {
+        let to = from.other();
+        let of = |end: End| self.ways[end].as_ref().and_then(|way| way.interface.as_ref());
+        let (own, theirs) = (of(from)?, of(to)?);
+        let mac = own.mac.clone().filter(|mac| mac.len() == 17 && own.mac == theirs.mac)?;
+        let route = self.ways[from].as_ref()?.routes.iter().find(|route| route.protocol.is_none())?;
+        let is_there = route.gateway.is_none() && route.interface.as_ref() == Some(&own.name);
+        let came = self.seen(to, false, |_| true).map_or_else(|| self.arrives(to), |came| !came.is_empty());
+        let is_between = |asker: End| {
+            let report = &self.reports[asker];
+            let udp = report.udp.as_ref().filter(|udp| udp.answered == 0).map(|udp| self.lost_udp(asker, udp));
+            let tcp = report.tcp.as_ref().filter(|tcp| tcp.reached == TcpReached::Nothing);
+            let tcp = tcp.map(|tcp| self.lost_tcp(asker, tcp));
+            [udp, tcp].into_iter().flatten().any(|(.., place)| matches!(place, Place::Between { .. }))
+        };
+        let is_lost = !came || End::BOTH.into_iter().any(is_between);
+        (is_there && is_lost).then(|| Failed::SameMac { address: self.route[to], interface: own.name.clone(), mac })
     }
 
     pub(super) fn of_room(&self, end: End, both: bool) -> Option<StepResult> {
