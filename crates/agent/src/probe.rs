@@ -69,6 +69,7 @@ impl Probing {
             size_time: Duration::try_from_secs_f64(order.size_time_s).unwrap_or_default(),
             hops: order.hops,
             dscp: order.dscp,
+            ecn: order.ecn,
         });
         self.last = Some(Instant::now());
         if report.udp.as_ref().is_some_and(|udp| udp.answered > 0) {

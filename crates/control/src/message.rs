@@ -427,6 +427,9 @@ pub struct ProbeOrder {
     /// Their differentiated services code point (RFC 2474).
     #[serde(default)]
     pub dscp: u8,
+    /// Datagrams say that they are ECN-capable: ECT(0) of RFC 3168.
+    #[serde(default)]
+    pub ecn: bool,
 }
 
 impl ProbeOrder {
@@ -447,6 +450,7 @@ impl ProbeOrder {
             size_time_s: 0.0,
             hops: None,
             dscp: 0,
+            ecn: false,
         }
     }
 }

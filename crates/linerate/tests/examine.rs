@@ -161,7 +161,7 @@ const HOLE: &str = "
     ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400
     on $M nft 'add table inet f; add chain inet f c { type filter hook output priority 0; }; add rule inet f c meta l4proto icmp drop'";
 
-const FILTERS: [Case; 18] = [
+const FILTERS: [Case; 19] = [
     case(
         "input drops all",
         Kind::Direct,
@@ -278,6 +278,16 @@ const FILTERS: [Case; 18] = [
         ),
         "TCP, host asks",
         &["opens in 1", "only, when its SYN is sent again, where datagrams are answered within"],
+    ),
+    case(
+        "what is ECN-capable",
+        Kind::Routed,
+        concat!(
+            "on $T sysctl -qw net.ipv4.tcp_ecn=1; on $H sysctl -qw net.ipv4.tcp_ecn=1\n",
+            nft!("M", "forward", "ip ecn != not-ect drop")
+        ),
+        "ECN, host asks",
+        &["none of those that say that they are ECN-capable: a filter, a router or a switch between", "FAILED TCP, host asks"],
     ),
     case(
         "a middlebox that resets at full segments",
@@ -461,9 +471,16 @@ const WAYS: [Case; 9] = [
     ),
 ];
 
-const HEALTHY: [Case; 9] = [
+const HEALTHY: [Case; 10] = [
     case("direct", Kind::Direct, "", "", &["no router between"]),
     case("IPv6 only", Kind::Six, "", "", &["2001:db8::2 is at"]),
+    case(
+        "with ECN",
+        Kind::Routed,
+        "on $T sysctl -qw net.ipv4.tcp_ecn=1; on $H sysctl -qw net.ipv4.tcp_ecn=1",
+        "",
+        &["ok ECN, host asks 3 requests answered", "and full segments pass. All"],
+    ),
     case("bridged", Kind::Bridged, "", "", &[]),
     case("routed", Kind::Routed, "", "", &["1 router between"]),
     case(

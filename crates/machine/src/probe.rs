@@ -221,6 +221,15 @@ pub struct TcpTried {
     /// there was no time for it.
     #[serde(default)]
     pub at_once: Option<u16>,
+    /// Both ends agreed on explicit congestion notification.
+    #[serde(default)]
+    pub ecn: Option<bool>,
+    /// How many segments of data this end sent until all had passed, with those that it retransmitted.
+    #[serde(default)]
+    pub segments: Option<u32>,
+    /// How many it retransmitted.
+    #[serde(default)]
+    pub retransmitted: Option<u32>,
 }
 
 /// How far a connection came.

@@ -87,6 +87,11 @@ pub enum Probe {
         /// From so many.
         flows: u16,
     },
+    /// Whether requests that say that they are ECN-capable are answered as others are.
+    Ecn {
+        /// Who asks.
+        asker: End,
+    },
     /// Connections of TCP at once.
     Connections {
         /// Who asks.
@@ -163,8 +168,12 @@ pub enum Passed {
         lost: Option<u64>,
         median_s: Option<f64>,
     },
-    /// A connection opens in this time, and full segments pass.
-    Connected { handshake_s: Option<f64> },
+    /// A connection opens in this time, and full segments pass, so many of them when they are retransmitted.
+    Connected {
+        handshake_s: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retransmitted: Option<u32>,
+    },
     /// Of each of so many flows.
     Flows { flows: u16 },
     /// So many connections are open at once.
@@ -222,13 +231,17 @@ pub enum Failed {
     Flows {
         pass: u16,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        lost: Option<FlowsLost>,
+        lost: Option<LostAt>,
     },
     /// So many connections are open at once, and no more are to be had.
     Connections { open: u16 },
     /// Each connection opens only when its first SYN has been sent again, after this time; half of the datagrams are answered within that
     /// one.
     FirstSyn { handshake_s: f64, answer_s: f64 },
+    /// What is ECN-capable is not answered, and other datagrams are.
+    Ecn { lost: Option<LostAt> },
+    /// Each segment of a connection passes when it is retransmitted only, where no datagram is lost.
+    Retransmitted { segments: u32, retransmitted: u32 },
     /// Packets up to this size pass, larger ones do not; and nobody says so.
     Size { largest: u32, mtus: PerEndMtu, place: Option<Place>, drops: Vec<LossLine> },
     /// Packets with so many hops to live do not get over so many routers.
@@ -239,10 +252,10 @@ pub enum Failed {
     Requests { sentence: Option<String>, largest: Option<u32>, drops: Vec<LossLine> },
 }
 
-/// Where flows are lost.
+/// Where packets of some of the probes are lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
-pub struct FlowsLost {
+pub struct LostAt {
     /// Who sent what is lost.
     pub from: End,
     /// These are answers.
@@ -343,6 +356,17 @@ impl Examination {
     }
 }
 
+impl LostAt {
+    /// The end whose doing it is; `None`: something between the two.
+    pub fn end(&self) -> Option<End> {
+        match self.place {
+            Place::NotUp { .. } => Some(self.from.other()),
+            Place::NotOut { .. } => Some(self.from),
+            _ => None,
+        }
+    }
+}
+
 impl Step {
     /// Whether something is wrong.
     pub fn has_failed(&self) -> bool {
@@ -362,6 +386,7 @@ impl Step {
             Probe::Echo { asker } => format!("ICMP echo, {asker} asks"),
             Probe::Transport { transport, asker } => format!("{}, {asker} asks", transport.name()),
             Probe::Flows { asker, flows } => format!("UDP, {flows} flows, {asker} asks"),
+            Probe::Ecn { asker } => format!("ECN, {asker} asks"),
             Probe::Connections { asker, connections } => format!("TCP, {connections} at once, {asker} asks"),
             Probe::Size { from, octets } => format!("UDP, {octets} bytes to {}", from.other()),
             Probe::Hops { from } => format!("hops, {from} to {}", from.other()),
@@ -397,6 +422,7 @@ impl Probe {
             Probe::Echo { asker }
             | Probe::Transport { asker, .. }
             | Probe::Flows { asker, .. }
+            | Probe::Ecn { asker }
             | Probe::Connections { asker, .. }
             | Probe::Requests { asker, .. } => Some(asker),
             Probe::Addresses => None,

@@ -390,7 +390,7 @@ fn examined_steps() -> Vec<Step> {
         (Probe::Echo { asker: target }, Passed::Answered { answered: 3, lost: None, median_s: Some(0.000_2) }),
         (
             Probe::Transport { transport: Protocol::Tcp, asker: target },
-            Passed::Connected { handshake_s: Some(0.000_3) },
+            Passed::Connected { handshake_s: Some(0.000_3), retransmitted: Some(1) },
         ),
         (Probe::Size { from: target, octets: 1500 }, Passed::Size { octets: 1400, told_by: Some(router) }),
         (Probe::Flows { asker: target, flows: 16 }, Passed::Flows { flows: 16 }),
@@ -451,6 +451,11 @@ fn examined_steps() -> Vec<Step> {
             },
         ),
         (Probe::Flows { asker: host, flows: 16 }, Failed::Flows { pass: 9, lost: None }),
+        (Probe::Ecn { asker: host }, Failed::Ecn { lost: None }),
+        (
+            Probe::Transport { transport: Protocol::Tcp, asker: host },
+            Failed::Retransmitted { segments: 14, retransmitted: 7 },
+        ),
         (Probe::Connections { asker: host, connections: 8 }, Failed::Connections { open: 3 }),
         (Probe::Hops { from: host }, Failed::Hops { sent: 1, routers: 1, asked: true }),
         (udp, Failed::NoSocket { sentence: "the target has no free port".to_owned() }),

@@ -16,8 +16,8 @@ use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, arp, headers, icmp_error, me
 use crate::interfaces::{self, Link};
 use crate::sys;
 use crate::sys::message::{Message, ORIGIN_ICMP, ORIGIN_ICMP6, QueuedError};
-use crate::sys::socket_state::report_icmp_errors;
-use crate::traffic::socket_options::set_dscp;
+use crate::sys::socket_state::{ECN, Field8, Field32, TcpInfo, report_icmp_errors};
+use crate::traffic::socket_options::set_traffic_class;
 
 /// Sizes that one order tries at most.
 pub const MOST_SIZES: usize = 20;
@@ -36,6 +36,8 @@ const SIZES_TWICE: u32 = 2;
 const APART: Duration = Duration::from_millis(2);
 /// TTL or hop limit of echo requests, at the least.
 const ECHO_HOPS: u8 = 64;
+/// RFC 3168, section 5.
+const ECT_0: u8 = 2;
 const MOST_SIZE_TIME: Duration = Duration::from_millis(1500);
 
 /// What is to be tried.
@@ -69,6 +71,8 @@ pub struct Order<'a> {
     pub hops: Option<u8>,
     /// Their differentiated services code point.
     pub dscp: u8,
+    /// Datagrams say that they are ECN-capable.
+    pub ecn: bool,
 }
 
 /// Work beside this thread's, in one of its own; done already in this one where the system gives no other.
@@ -146,7 +150,8 @@ fn set_hops(socket: &SockRef<'_>, is_ipv4: bool, hops: Option<u8>) -> io::Result
 /// What the trial's packets have in their header. Where the kernel refuses it, the trial itself says so.
 fn mark(socket: &Socket, order: &Order<'_>) {
     let _ = set_hops(&SockRef::from(socket), order.local.is_ipv4(), order.hops);
-    let _ = set_dscp(socket, order.dscp);
+    // The kernel takes the two lowest bits of datagrams alone: of TCP they are its own.
+    let _ = set_traffic_class(socket, order.dscp << 2 | if order.ecn { ECT_0 } else { 0 });
 }
 
 fn hops_of(socket: &SockRef<'_>, is_ipv4: bool) -> Option<u8> {
@@ -315,8 +320,16 @@ fn datagrams(order: &Order<'_>, port: u16, at_ms: [u64; 6]) -> Tried {
 }
 
 fn connect(order: &Order<'_>, port: u16) -> TcpTried {
-    let mut tried =
-        TcpTried { reached: TcpReached::Nothing, refusal: None, handshake_ns: None, port: None, at_once: None };
+    let mut tried = TcpTried {
+        reached: TcpReached::Nothing,
+        refusal: None,
+        handshake_ns: None,
+        port: None,
+        at_once: None,
+        ecn: None,
+        segments: None,
+        retransmitted: None,
+    };
     if let Err(error) = talk(order, port, &mut tried) {
         tried.refusal = Some(refusal(&error));
     }
@@ -351,6 +364,11 @@ fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
     stream.write_all(&vec![0; FILLING])?;
     stream.read_exact(&mut [0])?;
     tried.reached = TcpReached::Filled;
+    if let Ok(info) = TcpInfo::of(&stream) {
+        tried.ecn = info.get8(Field8::Options).map(|options| options & ECN != 0);
+        tried.segments = info.get32(Field32::DataSegsOut);
+        tried.retransmitted = info.get32(Field32::TotalRetrans);
+    }
     tried.at_once = at_once(order, peer, began);
     // All has been said, and acknowledged.
     SockRef::from(&stream).set_linger(None)?;
@@ -502,6 +520,7 @@ mod tests {
             size_time: Duration::from_millis(300),
             hops: None,
             dscp: 46,
+            ecn: true,
         };
         let began = Instant::now();
         let report = probe(&order);

@@ -43,7 +43,12 @@ pub fn set(socket: &Socket, spec: &Spec, workload: Workload) -> impl Iterator<It
 
 /// Sets the differentiated services code point of what the socket sends, but for the usual one, 0.
 pub(crate) fn set_dscp(socket: &Socket, dscp: u8) -> io::Result<()> {
-    match u32::from(dscp) << 2 {
+    set_traffic_class(socket, dscp << 2)
+}
+
+/// Sets the whole octet that begins with it (RFC 2474, section 3; RFC 3168, section 5), but for the usual one, 0.
+pub(crate) fn set_traffic_class(socket: &Socket, octet: u8) -> io::Result<()> {
+    match u32::from(octet) {
         0 => Ok(()),
         octet => by_protocol(socket, |s| s.set_tos_v4(octet), |s| s.set_tclass_v6(octet)),
     }

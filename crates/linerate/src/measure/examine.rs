@@ -20,7 +20,7 @@ use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
 
-use evidence::{Evidence, Plain, WrongChecksums};
+use evidence::{Capable, Evidence, Plain, WrongChecksums};
 use sizes::Search;
 
 use super::error::{TrialError, of_control};
@@ -253,6 +253,11 @@ impl Examiner<'_> {
         if able.target && able.host {
             self.transports(&evidence, Protocol::Udp);
             self.sizes(&evidence, &interfaces)?;
+            for asker in [End::Host, End::Target] {
+                if let Some(came) = evidence.of_ecn(asker) {
+                    self.say(Probe::Ecn { asker }, came);
+                }
+            }
             // Last, for a connection moves full segments too.
             self.transports(&evidence, Protocol::Tcp);
             self.connections(&evidence);
@@ -312,6 +317,7 @@ impl Examiner<'_> {
             wrong_checksums: PerEnd::default(),
             flows: PerEnd::default(),
             around_flows: <[PerEnd<WitnessReport>; 2]>::default(),
+            capable: None,
             refused: Vec::new(),
             plain: None,
         };
@@ -366,6 +372,10 @@ impl Examiner<'_> {
             evidence.flows = self.flows(&evidence, interfaces, secret)?;
             evidence.around_flows = [before, self.heard()?];
         }
+        let has_ecn = |end: End| evidence.reports[end].tcp.as_ref().is_some_and(|tcp| tcp.ecn == Some(true));
+        if listening && End::BOTH.into_iter().any(has_ecn) {
+            evidence.capable = Some(self.capable(&evidence, interfaces, secret)?);
+        }
         if listening && dscp != 0 && !evidence.is_all_answered() {
             evidence.plain = Some(self.plain(&evidence, interfaces, secret, dscp)?);
         }
@@ -386,6 +396,24 @@ impl Examiner<'_> {
         });
         let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
         Ok(PerEnd { target: report_of(target?).flows, host: report_of(host?).flows })
+    }
+
+    /// Datagrams that say that they are ECN-capable, as TCP's data does here: something on the way may go by it.
+    fn capable(
+        &self,
+        evidence: &Evidence,
+        interfaces: &PerEnd<Option<String>>,
+        secret: Secret,
+    ) -> Result<Capable, TrialError> {
+        let before = self.heard()?;
+        let probes = self.ask(|end| {
+            let (udp, _) = evidence.ports[end.other()];
+            let order = self.order(evidence, end, interfaces, secret);
+            Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), ecn: true, ..order })))
+        });
+        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
+        let tried = PerEnd { target: report_of(target?).udp, host: report_of(host?).udp };
+        Ok(Capable { tried, around: [before, self.heard()?] })
     }
 
     /// The same without the trial's code point: something on the way may go by it.
@@ -595,6 +623,7 @@ impl Examiner<'_> {
             (_, StepResult::Failed(Failed::Route { protocol: Some(protocol), .. })) => *protocol == scope.transport,
             (Probe::Echo { .. }, _) => false,
             (Probe::Size { from, .. }, _) => scope.has_sender(from),
+            (Probe::Ecn { asker }, _) => scope.transport == Protocol::Tcp && scope.has_sender(asker),
             _ => true,
         };
         let first = |matters: &dyn Fn(&Step) -> bool| {

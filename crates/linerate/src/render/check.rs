@@ -38,7 +38,12 @@ pub(crate) fn lines(examination: &Examination) -> Vec<String> {
 
 /// Whether it passed at another attempt only.
 fn has_lost(step: &Step) -> bool {
-    matches!(step.came, StepResult::Passed(Passed::Answered { lost: Some(1..), .. }))
+    matches!(
+        step.came,
+        StepResult::Passed(
+            Passed::Answered { lost: Some(1..), .. } | Passed::Connected { retransmitted: Some(1..), .. }
+        )
+    )
 }
 
 /// The closing line.

@@ -9,7 +9,7 @@ use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind
 use linerate_path::budget::{DropCause, LossLine};
 use linerate_path::stage::Stage;
 
-use super::{Exhausted, Failed, FlowsLost, Passed, PerEndMtu, Place, Probe, Unknown};
+use super::{Exhausted, Failed, LostAt, Passed, PerEndMtu, Place, Probe, Unknown};
 
 impl Passed {
     pub(super) fn sentence(&self) -> String {
@@ -45,9 +45,10 @@ impl Passed {
                 let lost = lost.filter(|lost| *lost > 0).map(|lost| format!("; {lost} lost"));
                 format!("{answered} {requests} answered{}{}", median.unwrap_or_default(), lost.unwrap_or_default())
             }
-            Passed::Connected { handshake_s } => {
+            Passed::Connected { handshake_s, retransmitted } => {
                 let within = handshake_s.map(|within| format!(" in {}", short(within))).unwrap_or_default();
-                format!("connects{within}, and full segments pass")
+                let again = retransmitted.filter(|again| *again > 0).map(|again| format!("; {again} retransmitted"));
+                format!("connects{within}, and full segments pass{}", again.unwrap_or_default())
             }
             Passed::Flows { flows } => format!("requests from each of {flows} ports are answered"),
             Passed::Connections { open } => format!("{open} connections at once"),
@@ -94,6 +95,16 @@ impl Failed {
                 format!("{address} is not used yet, since duplicate address detection goes on; try again in 2 s")
             }
             Failed::Flows { pass, lost } => some_flows(probe, *pass, lost.as_ref()),
+            Failed::Ecn { lost } => ecn(probe, lost.as_ref()),
+            Failed::Retransmitted { segments, retransmitted } => {
+                let asker = probe.end().unwrap_or(End::Host);
+                format!(
+                    "a TCP connection from the {asker} to the {} opens, and what is sent over it passes when it is retransmitted only \
+                     ({retransmitted} of {segments} segments are retransmissions), where no datagram is lost: something on the way \
+                     drops what it alone has, such as ECN (net.ipv4.tcp_ecn), or what comes at once",
+                    asker.other()
+                )
+            }
             Failed::FirstSyn { handshake_s, answer_s } => {
                 let asker = probe.end().unwrap_or(End::Host);
                 format!(
@@ -213,18 +224,18 @@ impl Probe {
     }
 }
 
-fn some_flows(probe: Probe, pass: u16, lost: Option<&FlowsLost>) -> String {
+fn some_flows(probe: Probe, pass: u16, lost: Option<&LostAt>) -> String {
     let asker = probe.end().map_or("machine", End::name);
     let all = if let Probe::Flows { flows, .. } = probe { flows } else { 0 };
     let text = format!("flows from {pass} of {all} of the {asker}'s ports pass, and the others never do:");
-    let what = |lost: &FlowsLost| if lost.is_answer { "answers to them" } else { "they" };
+    let what = |lost: &LostAt| if lost.is_answer { "answers to them" } else { "they" };
     match lost.map(|lost| (lost, lost.from.other(), &lost.place)) {
         Some((lost, to, Place::NotUp { interface, .. })) => format!(
             "{text} {} arrive at the {to}'s {interface} and no socket gets them; {} goes by ports or counts flows",
             what(lost),
             input(to)
         ),
-        Some((lost, _, Place::NotOut { .. } | Place::Refused { .. })) => format!(
+        Some((lost, _, Place::NotOut { .. })) => format!(
             "{text} {} do not leave the {}; its output filter (nft list ruleset, iptables -nvL OUTPUT) goes by ports or counts \
              flows",
             what(lost),
@@ -235,6 +246,25 @@ fn some_flows(probe: Probe, pass: u16, lost: Option<&FlowsLost>) -> String {
              is dead, or a filter goes by ports or counts flows; look at each member's link, counters and next hop"
         ),
     }
+}
+
+fn ecn(probe: Probe, lost: Option<&LostAt>) -> String {
+    let asker = probe.end().unwrap_or(End::Host);
+    let to = asker.other();
+    let whose = match lost.map(|lost| &lost.place) {
+        Some(Place::NotUp { interface, .. }) => {
+            format!("they arrive at the {to}'s {interface} and no socket gets them: {}", input(to))
+        }
+        Some(Place::NotOut { .. }) => {
+            format!("they do not leave the {asker}: its output filter (nft list ruleset, iptables -nvL OUTPUT)")
+        }
+        _ => "a filter, a router or a switch between the two".to_owned(),
+    };
+    format!(
+        "datagrams from the {asker} to the {to} are answered, and none of those that say that they are ECN-capable: {whose} drops \
+         them, and TCP, which agrees on ECN here, gets its data through by retransmissions only; correct that, or set \
+         net.ipv4.tcp_ecn=0 on both ends"
+    )
 }
 
 /// What may drop packets that arrived.

@@ -6,7 +6,7 @@ use linerate_machine::end::End;
 use super::case::Case;
 use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness, mtu_mismatch};
-use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
+use crate::examination::{Examination, Failed, LostAt, Passed, Place, Probe, Step, StepResult};
 use crate::middle::Port;
 use crate::total::Total;
 
@@ -34,17 +34,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         | Failed::Size { .. }
         | Failed::Connections { .. }
         | Failed::FirstSyn { .. }
+        | Failed::Retransmitted { .. }
         | Failed::Hops { .. } => None,
         Failed::Lost { place: Place::Icmp { end, .. } | Place::Reset { end }, .. } => *end,
         Failed::Lost {
             place: Place::NotUp { .. } | Place::ForAnother { .. } | Place::Program { .. }, from, ..
         } => Some(from.other()),
         Failed::Lost { from, .. } => Some(*from),
-        Failed::Flows { lost, .. } => lost.as_ref().and_then(|lost| match lost.place {
-            Place::NotUp { .. } => Some(lost.from.other()),
-            Place::NotOut { .. } | Place::Refused { .. } => Some(lost.from),
-            _ => None,
-        }),
+        Failed::Flows { lost, .. } | Failed::Ecn { lost } => lost.as_ref().and_then(LostAt::end),
         _ => step.probe.end(),
     };
     let middle = not_forwarding(case, examination, failed);
@@ -179,6 +176,8 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::Flows { .. } => ("some-flows", Likely),
         Failed::Connections { .. } => ("connections", Likely),
         Failed::FirstSyn { .. } => ("first-syn", Likely),
+        Failed::Ecn { .. } => ("ecn-dropped", Likely),
+        Failed::Retransmitted { .. } => ("retransmitted", Likely),
         Failed::Hops { .. } => ("hops", Sure),
         Failed::Requests { .. } => ("requests", Likely),
     }

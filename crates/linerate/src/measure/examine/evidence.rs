@@ -12,7 +12,7 @@ use linerate_machine::probe::{
 };
 use linerate_path::budget::LossLine;
 use linerate_path::stage::{Counters, Stage};
-use linerate_results::examination::{Exhausted, Failed, FlowsLost, Passed, Place, StepResult, Unknown};
+use linerate_results::examination::{Exhausted, Failed, LostAt, Passed, Place, StepResult, Unknown};
 use linerate_results::join::Route;
 
 /// Where answers come within this time, those of ARP would have come too.
@@ -33,6 +33,8 @@ pub(super) struct Evidence {
     pub(super) flows: PerEnd<Vec<u32>>,
     /// What both heard before the flows, and after them.
     pub(super) around_flows: [PerEnd<WitnessReport>; 2],
+    /// Where TCP agrees on ECN: requests that say that they are ECN-capable.
+    pub(super) capable: Option<Capable>,
     /// Ends that have no socket for the other's probes, and why.
     pub(super) refused: Vec<(End, String)>,
     /// Where not all was answered and the trial has a code point.
@@ -60,6 +62,12 @@ impl WrongChecksums {
             Packet::EchoRequest | Packet::EchoReply | Packet::Error { .. } => 0,
         }
     }
+}
+
+/// What came of ECN-capable datagrams, and what both heard before them and after them.
+pub(super) struct Capable {
+    pub(super) tried: PerEnd<Option<Tried>>,
+    pub(super) around: [PerEnd<WitnessReport>; 2],
 }
 
 /// What came of probes without the trial's code point.
@@ -326,7 +334,7 @@ impl Evidence {
         };
         match found {
             None => StepResult::Unknown(Unknown::NotTried),
-            Some(Ok((0, ns))) => self.of_handshake(asker, ns),
+            Some(Ok((0, ns))) => self.of_connection(asker, ns),
             Some(Ok((answered, ns))) => StepResult::Passed(Passed::Answered {
                 answered: answered.into(),
                 lost: report.udp.as_ref().and_then(lost_of).filter(|_| transport == Protocol::Udp),
@@ -336,8 +344,12 @@ impl Evidence {
         }
     }
 
-    /// A connection that opened, in this time.
-    fn of_handshake(&self, asker: End, ns: Option<u64>) -> StepResult {
+    /// A connection that opened, in this time, and was filled.
+    fn of_connection(&self, asker: End, ns: Option<u64>) -> StepResult {
+        let tcp = self.reports[asker].tcp.as_ref();
+        if let Some((segments, retransmitted)) = tcp.and_then(|tcp| self.is_all_again(asker, tcp)) {
+            return StepResult::Failed(Failed::Retransmitted { segments, retransmitted });
+        }
         let seconds = |ns: u64| ns as f64 / 1e9;
         let answer_ns = self.reports[asker].udp.as_ref().and_then(|udp| udp.median_ns);
         match (ns, answer_ns) {
@@ -345,7 +357,10 @@ impl Evidence {
             (Some(ns), Some(answer_ns)) if Duration::from_nanos(ns) >= SYN_AGAIN && ns / 3 > answer_ns => {
                 StepResult::Failed(Failed::FirstSyn { handshake_s: seconds(ns), answer_s: seconds(answer_ns) })
             }
-            _ => StepResult::Passed(Passed::Connected { handshake_s: ns.map(seconds) }),
+            _ => StepResult::Passed(Passed::Connected {
+                handshake_s: ns.map(seconds),
+                retransmitted: tcp.and_then(|tcp| tcp.retransmitted).filter(|again| *again > 0),
+            }),
         }
     }
 
@@ -559,16 +574,39 @@ impl Evidence {
         let (flows, came) = of_flows(&self.flows[asker])?;
         Some(match came {
             StepResult::Failed(Failed::Flows { pass, .. }) => {
-                (flows, StepResult::Failed(Failed::Flows { pass, lost: self.flows_lost(asker) }))
+                let answered = self.flows[asker].iter().map(|one| u64::from(*one)).sum();
+                let lost = self.lost_at(asker, &self.around_flows, answered);
+                (flows, StepResult::Failed(Failed::Flows { pass, lost }))
             }
             came => (flows, came),
         })
     }
 
-    /// Where most of what the flows lost was: between which two places the most are missing.
-    fn flows_lost(&self, asker: End) -> Option<FlowsLost> {
+    /// Whether requests that say that they are ECN-capable are answered where others are.
+    pub(super) fn of_ecn(&self, asker: End) -> Option<StepResult> {
+        let capable = self.capable.as_ref()?;
+        let tried = capable.tried[asker].as_ref()?;
+        if tried.answered > 0 {
+            let median_s = tried.median_ns.map(|ns| ns as f64 / 1e9);
+            let (answered, lost) = (tried.answered.into(), lost_of(tried));
+            return Some(StepResult::Passed(Passed::Answered { answered, lost, median_s }));
+        }
+        let others = self.reports[asker].udp.as_ref().is_some_and(|udp| udp.answered >= ENOUGH);
+        let lost = self.lost_at(asker, &capable.around, 0);
+        (others && tried.sent >= ENOUGH).then_some(StepResult::Failed(Failed::Ecn { lost }))
+    }
+
+    /// Whether what an end sent over its connection passed when it was retransmitted only; so many segments, and so many again.
+    fn is_all_again(&self, asker: End, tcp: &TcpTried) -> Option<(u32, u32)> {
+        let (segments, again) = (tcp.segments?, tcp.retransmitted?);
+        let udp = self.reports[asker].udp.as_ref()?;
+        (again >= ENOUGH && again.saturating_mul(2) >= segments && lost_of(udp) == Some(0)).then_some((segments, again))
+    }
+
+    /// Where most of a round's datagrams were lost, of which so many were answered: between which two places the most are missing.
+    fn lost_at(&self, asker: End, around: &[PerEnd<WitnessReport>; 2], answered: u64) -> Option<LostAt> {
         let answerer = asker.other();
-        let [before, after] = &self.around_flows;
+        let [before, after] = around;
         let grown =
             |end: End, count: &dyn Fn(&WitnessReport) -> u64| count(&after[end]).saturating_sub(count(&before[end]));
         let at = |end: End, left: bool, is: fn(Packet) -> bool| {
@@ -579,7 +617,6 @@ impl Evidence {
         let asks: fn(Packet) -> bool = |what| matches!(what, Packet::Datagram { .. });
         let answers: fn(Packet) -> bool = |what| what == Packet::DatagramAnswer;
         let heard = |report: &WitnessReport| report.datagrams.iter().map(|(_, count)| u64::from(*count)).sum();
-        let answered: u64 = self.flows[asker].iter().map(|one| u64::from(*one)).sum();
         let seen = [
             at(asker, true, asks)?,
             at(answerer, false, asks)?,
@@ -602,7 +639,7 @@ impl Evidence {
             4 => (answerer, true, not_up(asker, answers)?),
             _ => return None,
         };
-        Some(FlowsLost { from, is_answer, place })
+        Some(LostAt { from, is_answer, place })
     }
 
     /// Routers between, and whether what an end sends gets over them; `None`: it is not known.
