@@ -306,7 +306,7 @@ const FILTERS: [Case; 19] = [
     ),
 ];
 
-const ADDRESSES: [Case; 15] = [
+const ADDRESSES: [Case; 16] = [
     case(
         "one Ethernet address",
         Kind::Bridged,
@@ -390,7 +390,20 @@ const ADDRESSES: [Case; 15] = [
         Kind::Direct,
         "on $T sysctl -qw net.ipv4.conf.all.arp_ignore=8",
         "neighbour of the host",
-        &["nobody on eth0 answers for 198.18.0.2 (ARP)"],
+        &[
+            "nobody on eth0 answers for 198.18.0.2 (ARP): the target's arp_ignore=8 has it answer none",
+            "packets from the host to the target wait for 198.18.0.2, for which nobody answers, and do not leave",
+        ],
+    ),
+    case(
+        "an interface without ARP",
+        Kind::Direct,
+        "ip -n $T link set eth0 arp off",
+        "neighbour of the host",
+        &[
+            "the target's eth0 has no ARP (NOARP); correct it there: ip link set eth0 arp on",
+            "not asked: the target's eth0 has no ARP",
+        ],
     ),
     case(
         "duplicate address",

@@ -27,6 +27,8 @@ pub struct Way {
     pub reverse_path_filter: Option<u8>,
     /// Who answers for the next hop.
     pub neighbour: Option<Neighbour>,
+    /// Which requests of ARP it leaves unanswered at the interface (arp_ignore): the larger one of its own and that of all.
+    pub arp_ignore: Option<u8>,
     /// TTL or hop limit of what it sends, unless a program says otherwise.
     pub hops: Option<u8>,
     /// Echo requests are not answered (icmp_echo_ignore_all).
@@ -51,6 +53,8 @@ pub struct InterfaceState {
     pub mtu: Option<u32>,
     /// Its Ethernet address.
     pub mac: Option<String>,
+    /// It asks nobody for Ethernet addresses, and answers nobody who does (IFF_NOARP): it has none, or is set so.
+    pub no_arp: Option<bool>,
 }
 
 /// What duplicate address detection says of an address (RFC 4862, section 5.4).

@@ -208,7 +208,13 @@ pub enum Failed {
     /// Packets leave by another interface than the one that has the address, and do not arrive.
     Astray { to: IpAddr, interface: String, expected: String },
     /// Nobody answers for the next hop; whether that is the other end.
-    NoNeighbour { address: IpAddr, interface: String, is_router: bool },
+    NoNeighbour {
+        address: IpAddr,
+        interface: String,
+        is_router: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        silent: Option<Silent>,
+    },
     /// Another Ethernet address than the other end's answers.
     WrongNeighbour { address: IpAddr, interface: String, mac: String, permanent: bool, right: Vec<String> },
     /// The next hop has the Ethernet address of this end's own interface.
@@ -252,6 +258,17 @@ pub enum Failed {
     Requests { sentence: Option<String>, largest: Option<u32>, drops: Vec<LossLine> },
 }
 
+/// Why the other end answers no ARP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Silent {
+    /// Its interface is set to do without (IFF_NOARP).
+    NoArp { interface: String },
+    /// It is set to leave all requests unanswered.
+    ArpIgnore { interface: String, value: u8 },
+}
+
 /// Where packets of some of the probes are lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -290,6 +307,10 @@ pub enum Place {
     Refused { refusal: Refusal },
     /// They were sent, and none left the sender's interface.
     NotOut { interface: Option<String> },
+    /// They were sent, and wait for the next hop's Ethernet address, for which nobody answers.
+    NoNeighbour { address: IpAddr },
+    /// Its kernel does not let the sender use its address, for duplicate address detection says so.
+    Unused { address: IpAddr },
     /// An ICMP error came back; from an end, or from somebody on the way.
     Icmp { said: IcmpReport, end: Option<End> },
     /// The connection was reset, though the port is open; by the end itself, or by somebody on the way.
@@ -330,6 +351,8 @@ pub enum Unknown {
     NoAgent { end: End },
     /// The machine does not let the agent.
     NotPermitted { end: End },
+    /// This interface has no ARP.
+    NoArp { end: End, interface: String },
     /// Echo is not answered, as its machine is told; other traffic passes, or may.
     EchoIgnored { end: End },
     /// Echo is not answered, and other traffic passes.

@@ -413,7 +413,10 @@ fn examined_steps() -> Vec<Step> {
             Probe::Route { from: host },
             Failed::Astray { to: target_ip, interface: "wlan0".to_owned(), expected: eth0() },
         ),
-        (Probe::Neighbour { from: host }, Failed::NoNeighbour { address: router, interface: eth0(), is_router: true }),
+        (
+            Probe::Neighbour { from: host },
+            Failed::NoNeighbour { address: router, interface: eth0(), is_router: true, silent: None },
+        ),
         (
             Probe::Neighbour { from: host },
             Failed::WrongNeighbour {
@@ -430,6 +433,8 @@ fn examined_steps() -> Vec<Step> {
         ),
         (Probe::Room { end: host }, Failed::Full { room: Exhausted::TrackedConnections, used: 65_536, of: 65_536 }),
         (udp, lost(Place::Refused { refusal: Refusal::Other("Value too large (os error 75)".to_owned()) })),
+        (udp, lost(Place::NoNeighbour { address: target_ip })),
+        (udp, lost(Place::Unused { address: host_ip })),
         (udp, lost(Place::NotOut { interface: Some(eth0()) })),
         (udp, lost(Place::Icmp { said, end: Some(target) })),
         (udp, lost(Place::Reset { end: Some(target) })),
@@ -465,6 +470,7 @@ fn examined_steps() -> Vec<Step> {
         Unknown::OldAgent { end: host },
         Unknown::NoAgent { end: host },
         Unknown::NotPermitted { end: host },
+        Unknown::NoArp { end: host, interface: "tun0".to_owned() },
         Unknown::EchoIgnored { end: host },
         Unknown::EchoFiltered,
         Unknown::NotAnswered,

@@ -46,7 +46,12 @@ pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
     let takes_arrivals = link.filter(|link| local.is_ipv4() && link.flags & libc::IFF_LOOPBACK as u32 == 0);
     let flags = link.and_then(|link| address_flags(local, link.index));
     let sysctl = |name: &str| number(&format!("/proc/sys/net/{name}"));
-    let filter = |of: &str| sysctl(&format!("ipv4/conf/{of}/rp_filter"));
+    // Of these two, the larger one of the interface's own value and that of all is in force.
+    let larger = |name: &str| {
+        let of = |one: &str| sysctl(&format!("ipv4/conf/{one}/{name}"));
+        let interface = interface.filter(|_| local.is_ipv4())?;
+        u8::try_from(of("all")?.max(of(interface)?)).ok()
+    };
     let hops = match (local, interface) {
         (IpAddr::V4(_), _) => sysctl("ipv4/ip_default_ttl"),
         (IpAddr::V6(_), Some(interface)) => sysctl(&format!("ipv6/conf/{interface}/hop_limit")),
@@ -62,10 +67,8 @@ pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
         neighbour: next_hop.and_then(|(address, interface)| neighbour(address, &interface, &links)),
         routes,
         takes_arrivals: takes_arrivals.and_then(|link| takes_arrivals_at(local, peer, link.index)),
-        reverse_path_filter: interface
-            .filter(|_| local.is_ipv4())
-            .and_then(|interface| Some(filter("all")?.max(filter(interface)?)))
-            .and_then(|value| u8::try_from(value).ok()),
+        reverse_path_filter: larger("rp_filter"),
+        arp_ignore: larger("arp_ignore"),
         hops: hops.and_then(|hops| u8::try_from(hops).ok()),
         ignores_echo: sysctl(ignores).map(|value| value != 0),
         tracked_connections: tracked.map(|(used, of)| Usage { used, of }),
@@ -136,6 +139,7 @@ fn state(link: &Link) -> InterfaceState {
         carrier: up.then_some(link.carrier).flatten(),
         mtu: link.mtu,
         mac: link.mac.clone(),
+        no_arp: Some(link.flags & libc::IFF_NOARP as u32 != 0),
     }
 }
 

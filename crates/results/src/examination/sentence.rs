@@ -9,7 +9,7 @@ use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind
 use linerate_path::budget::{DropCause, LossLine};
 use linerate_path::stage::Stage;
 
-use super::{Exhausted, Failed, LostAt, Passed, PerEndMtu, Place, Probe, Unknown};
+use super::{Exhausted, Failed, LostAt, Passed, PerEndMtu, Place, Probe, Silent, Unknown};
 
 impl Passed {
     pub(super) fn sentence(&self) -> String {
@@ -133,7 +133,20 @@ impl Failed {
                 probe.end().map_or("machine", End::name)
             ),
             Failed::Route { to, kind, protocol } => route(probe, *to, *kind, *protocol),
-            Failed::NoNeighbour { address, interface, is_router } => {
+            Failed::NoNeighbour { address, interface, silent: Some(silent), .. } => {
+                let to = probe.end().unwrap_or(End::Host).other();
+                let (why, next) = match silent {
+                    Silent::NoArp { interface } => {
+                        (format!("{interface} has no ARP (NOARP)"), format!("ip link set {interface} arp on"))
+                    }
+                    Silent::ArpIgnore { interface, value } => (
+                        format!("arp_ignore={value} has it answer none"),
+                        format!("set net.ipv4.conf.{interface}.arp_ignore and .all.arp_ignore to 0"),
+                    ),
+                };
+                format!("nobody on {interface} answers for {address} (ARP): the {to}'s {why}; correct it there: {next}")
+            }
+            Failed::NoNeighbour { address, interface, is_router, silent: None } => {
                 let how = if address.is_ipv4() { "ARP" } else { "neighbour discovery" };
                 let who = if *is_router { ", the router on the way" } else { "" };
                 format!(
@@ -354,6 +367,12 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             };
             format!("the {from} cannot send {what} to the {to}: {why}; see its routes and filters")
         }
+        Place::NoNeighbour { address } => {
+            format!("{what} from the {from} to the {to} wait for {address}, for which nobody answers, and do not leave")
+        }
+        Place::Unused { address } => format!(
+            "the {from} sends no {what} to the {to}: it does not use {address}, as duplicate address detection has it"
+        ),
         Place::NotOut { interface } => {
             let at = interface.as_deref().unwrap_or("an interface");
             format!(
@@ -533,6 +552,7 @@ impl Unknown {
             }
             Unknown::NoAgent { end } => format!("not known: the {end} has no agent"),
             Unknown::NotPermitted { end } => format!("not known: the {end} does not permit its agent (CAP_NET_RAW)"),
+            Unknown::NoArp { end, interface } => format!("not asked: the {end}'s {interface} has no ARP"),
             Unknown::EchoIgnored { end } => {
                 format!("not answered: the {end} is set to ignore it (icmp_echo_ignore_all)")
             }

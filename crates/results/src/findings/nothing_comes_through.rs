@@ -41,6 +41,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             place: Place::NotUp { .. } | Place::ForAnother { .. } | Place::Program { .. }, from, ..
         } => Some(from.other()),
         Failed::Lost { from, .. } => Some(*from),
+        Failed::NoNeighbour { silent: Some(_), .. } => step.probe.end().map(End::other),
         Failed::Flows { lost, .. } | Failed::Ecn { lost } => lost.as_ref().and_then(LostAt::end),
         _ => step.probe.end(),
     };
@@ -151,6 +152,7 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::Duplicate { .. } | Failed::Detection { .. } => ("duplicate-address", Sure),
         Failed::Route { .. } => ("route", Sure),
         Failed::Astray { .. } => ("route", Likely),
+        Failed::NoNeighbour { silent: Some(_), .. } => ("no-neighbour", Sure),
         Failed::NoNeighbour { .. } => ("no-neighbour", Likely),
         Failed::WrongNeighbour { permanent: true, .. } => ("wrong-neighbour", Sure),
         Failed::WrongNeighbour { .. } => ("wrong-neighbour", Likely),
@@ -159,6 +161,8 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::Full { .. } | Failed::NoSocket { .. } => ("no-room", Sure),
         Failed::Lost { place, .. } => match place {
             Place::Refused { .. } => ("refused-by-sender", Sure),
+            Place::NoNeighbour { .. } => ("no-neighbour", Likely),
+            Place::Unused { .. } => ("duplicate-address", Sure),
             Place::NotOut { .. } => ("lost-in-sender", Likely),
             Place::Icmp { .. } => ("rejected", Sure),
             Place::Reset { .. } => ("reset", Likely),

@@ -12,11 +12,13 @@ use linerate_machine::probe::{
 };
 use linerate_path::budget::LossLine;
 use linerate_path::stage::{Counters, Stage};
-use linerate_results::examination::{Exhausted, Failed, LostAt, Passed, Place, StepResult, Unknown};
+use linerate_results::examination::{Exhausted, Failed, LostAt, Passed, Place, Silent, StepResult, Unknown};
 use linerate_results::join::Route;
 
 /// Where answers come within this time, those of ARP would have come too.
 const SOON_NS: u64 = 100_000_000;
+/// Of arp_ignore: no request is answered (Linux Documentation/networking/ip-sysctl.rst).
+const ARP_IGNORE_ALL: u8 = 8;
 /// An agent that has fewer descriptors left cannot open what a trial needs.
 const SPARE_DESCRIPTORS: u64 = 12;
 
@@ -168,8 +170,17 @@ impl Evidence {
             (false, _) => Some(StepResult::Failed(Failed::Duplicate { address, others })),
             (true, true) => Some(StepResult::Passed(Passed::Address { address })),
             (true, false) if address.is_ipv6() => Some(StepResult::Passed(Passed::Address { address })),
-            (true, false) => Some(StepResult::Unknown(Unknown::NotPermitted { end })),
+            (true, false) => Some(StepResult::Unknown(match self.without_arp(end) {
+                Some(interface) => Unknown::NoArp { end, interface },
+                None => Unknown::NotPermitted { end },
+            })),
         }
+    }
+
+    /// The interface of an end, where that has no ARP.
+    fn without_arp(&self, end: End) -> Option<String> {
+        let interface = self.ways[end].as_ref()?.interface.as_ref()?;
+        (interface.no_arp == Some(true)).then(|| interface.name.clone())
     }
 
     pub(super) fn of_route(&self, from: End, both: bool) -> StepResult {
@@ -218,8 +229,11 @@ impl Evidence {
         let (address, interface) = (neighbour.address, neighbour.interface.clone());
         let is_router = address != self.route[from.other()];
         let passes = self.arrives(from.other()) || self.is_answered(from, Protocol::Echo);
-        let silent =
-            || Some(StepResult::Failed(Failed::NoNeighbour { address, interface: interface.clone(), is_router }));
+        let silent = || {
+            let silent = self.silence(from.other()).filter(|_| !is_router && address.is_ipv4());
+            let interface = interface.clone();
+            Some(StepResult::Failed(Failed::NoNeighbour { address, interface, is_router, silent }))
+        };
         let Some(mac) = neighbour.mac.clone() else { return (!passes).then(silent).flatten() };
         // The entry may be there because the other end has asked: it does not last if nobody answers.
         let report = &self.reports[from];
@@ -240,6 +254,15 @@ impl Evidence {
                 Some(StepResult::Failed(Failed::WrongNeighbour { address, interface, mac, permanent, right }))
             }
         }
+    }
+
+    /// Why an end answers no ARP.
+    fn silence(&self, end: End) -> Option<Silent> {
+        if let Some(interface) = self.without_arp(end) {
+            return Some(Silent::NoArp { interface });
+        }
+        let value = self.ways[end].as_ref()?.arp_ignore.filter(|value| *value == ARP_IGNORE_ALL)?;
+        Some(Silent::ArpIgnore { interface: self.interface(end)?, value })
     }
 
     /// Whether both ends' interfaces have one Ethernet address, with no router between, and packets are lost on the way: over a cable
@@ -382,11 +405,32 @@ impl Evidence {
 
     fn lost(&self, from: End, is_answer: bool, place: Place, of: Protocol) -> StepResult {
         let everything = self.is_everything(from, &place, of);
+        let place = self.below(from, &place).unwrap_or(place);
         let drops = self.drops.clone();
         let asker = if is_answer { from.other() } else { from };
         let passes = |plain: &&Plain| of != Protocol::Echo && is_answered(&plain.reports[asker], of);
         let dscp = self.plain.as_ref().filter(passes).map(|plain| plain.dscp);
         StepResult::Failed(Failed::Lost { from, is_answer, place, everything, drops, dscp })
+    }
+
+    /// Where packets of this end were lost, if what comes before explains what was seen of them.
+    fn below(&self, from: End, place: &Place) -> Option<Place> {
+        let unused = || self.ways[from].as_ref().is_some_and(|way| way.detection.is_some());
+        let unresolved = || {
+            let neighbour = self.reports[from].neighbour.as_ref().filter(|neighbour| neighbour.mac.is_none())?;
+            Some(Place::NoNeighbour { address: neighbour.address })
+        };
+        match place {
+            Place::Refused { refusal: Refusal::NoPort } if unused() => {
+                Some(Place::Unused { address: self.route[from] })
+            }
+            Place::Refused { refusal: Refusal::HostUnreachable } | Place::NotOut { .. } => unresolved(),
+            // The kernel of an end says it to itself, of what it cannot send.
+            Place::Icmp { said, end: Some(end) } if *end == from && said.what == IcmpError::HostUnreachable => {
+                unresolved()
+            }
+            _ => None,
+        }
     }
 
     /// Whether all that goes this way is lost in the same kind of place.
