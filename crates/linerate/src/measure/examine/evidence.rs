@@ -306,7 +306,8 @@ impl Evidence {
                 of: room.of,
             }));
         }
-        if let Some((_, sentence)) = self.refused.iter().find(|(one, _)| *one == end) {
+        // Of an address that is not used yet, or never, a step before this one says so.
+        if let Some((_, sentence)) = self.refused.iter().find(|(one, _)| *one == end && way.detection.is_none()) {
             return Some(StepResult::Failed(Failed::NoSocket { sentence: sentence.clone() }));
         }
         way.descriptors.map(|_| StepResult::Passed(Passed::Room))
