@@ -161,7 +161,7 @@ const HOLE: &str = "
     ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400
     on $M nft 'add table inet f; add chain inet f c { type filter hook output priority 0; }; add rule inet f c meta l4proto icmp drop'";
 
-const FILTERS: [Case; 19] = [
+const FILTERS: [Case; 20] = [
     case(
         "input drops all",
         Kind::Direct,
@@ -295,6 +295,16 @@ const FILTERS: [Case; 19] = [
         nft!("M", "forward", "tcp flags & (syn|rst) == 0 meta length > 500 reject with tcp reset"),
         "TCP, host asks",
         &["opens, small segments pass, and then it is reset: a filter or a middlebox between the two breaks it off"],
+    ),
+    case(
+        "UDP over IPv6 alone",
+        Kind::Direct,
+        concat!(
+            "ip -n $H addr add 2001:db8::1/64 dev eth0 nodad; ip -n $T addr add 2001:db8::2/64 dev eth0 nodad\n",
+            nft!("T", "input", "meta nfproto ipv6 meta l4proto udp drop")
+        ),
+        "IPv6",
+        &["UDP, host asks: UDP datagrams from the host arrive at the target's eth0 and no socket gets them"],
     ),
     case(
         "a NAT before the host",
@@ -484,7 +494,7 @@ const WAYS: [Case; 9] = [
     ),
 ];
 
-const HEALTHY: [Case; 10] = [
+const HEALTHY: [Case; 11] = [
     case("direct", Kind::Direct, "", "", &["no router between"]),
     case("IPv6 only", Kind::Six, "", "", &["2001:db8::2 is at"]),
     case(
@@ -493,6 +503,13 @@ const HEALTHY: [Case; 10] = [
         "on $T sysctl -qw net.ipv4.tcp_ecn=1; on $H sysctl -qw net.ipv4.tcp_ecn=1",
         "",
         &["ok ECN, host asks 3 requests answered", "and full segments pass. All"],
+    ),
+    case(
+        "both versions",
+        Kind::Direct,
+        "ip -n $H addr add 2001:db8::1/64 dev eth0 nodad; ip -n $T addr add 2001:db8::2/64 dev eth0 nodad",
+        "",
+        &["ok IPv6 all of it passes between 2001:db8::2 and 2001:db8::1, too"],
     ),
     case("bridged", Kind::Bridged, "", "", &[]),
     case("routed", Kind::Routed, "", "", &["1 router between"]),

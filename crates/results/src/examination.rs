@@ -111,6 +111,8 @@ pub enum Probe {
         /// Who sends.
         from: End,
     },
+    /// All of this over IPv6, where it passes over IPv4.
+    Ipv6,
     /// Requests of the traffic engine, in packets of so many octets each way: where an end cannot send single probes.
     Requests {
         /// Over TCP or UDP.
@@ -182,6 +184,8 @@ pub enum Passed {
     Size { octets: u32, told_by: Option<IpAddr> },
     /// So many routers.
     Hops { routers: u8 },
+    /// Over IPv6 all of it passes too, between these.
+    Ipv6 { target: IpAddr, host: IpAddr },
 }
 
 /// What is wrong.
@@ -252,6 +256,8 @@ pub enum Failed {
     Size { largest: u32, mtus: PerEndMtu, place: Option<Place>, drops: Vec<LossLine> },
     /// Packets with so many hops to live do not get over so many routers.
     Hops { sent: u8, routers: u8, asked: bool },
+    /// Over IPv6 this fails first.
+    Ipv6 { step: Box<Step> },
     /// The agent got no socket for the other end's probes, in its words.
     NoSocket { sentence: String },
     /// Not one request of the engine was answered.
@@ -412,6 +418,7 @@ impl Step {
             Probe::Ecn { asker } => format!("ECN, {asker} asks"),
             Probe::Connections { asker, connections } => format!("TCP, {connections} at once, {asker} asks"),
             Probe::Size { from, octets } => format!("UDP, {octets} bytes to {}", from.other()),
+            Probe::Ipv6 => "IPv6".to_owned(),
             Probe::Hops { from } => format!("hops, {from} to {}", from.other()),
             Probe::Requests { workload, asker, there, back } => {
                 let transport = if workload == Workload::TcpRr { "TCP" } else { "UDP" };
@@ -448,7 +455,7 @@ impl Probe {
             | Probe::Ecn { asker }
             | Probe::Connections { asker, .. }
             | Probe::Requests { asker, .. } => Some(asker),
-            Probe::Addresses => None,
+            Probe::Addresses | Probe::Ipv6 => None,
         }
     }
 }

@@ -396,6 +396,7 @@ fn examined_steps() -> Vec<Step> {
         (Probe::Flows { asker: target, flows: 16 }, Passed::Flows { flows: 16 }),
         (Probe::Connections { asker: target, connections: 8 }, Passed::Connections { open: 8 }),
         (Probe::Hops { from: target }, Passed::Hops { routers: 1 }),
+        (Probe::Ipv6, Passed::Ipv6 { target: target_ip, host: host_ip }),
     ];
     let failed = [
         (Probe::Link { end: host }, Failed::SetDown { interface: eth0() }),

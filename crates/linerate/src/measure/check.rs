@@ -8,7 +8,7 @@ use linerate_path::stage::Counters;
 use linerate_results::examination::{Examination, Failed, Passed, Probe, Step, StepResult, Unknown};
 use linerate_results::join::Route;
 use linerate_trial::outcome::FlowOutcome;
-use linerate_trial::spec::{Spec, Workload};
+use linerate_trial::spec::{Ip, Spec, Workload};
 
 use super::conduct::{Beside, conduct};
 use super::error::TrialError;
@@ -43,7 +43,30 @@ pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<Examina
         examination.steps.extend(checker.steps);
         examination.cause = examination.steps.iter().position(Step::has_failed);
     }
+    if unable.is_none()
+        && examination.cause().is_none()
+        && let Some((step, seconds)) = over_ipv6(pair)?
+    {
+        heard(&step);
+        examination.steps.push(step);
+        examination.seconds += seconds;
+        examination.cause = examination.steps.iter().position(Step::has_failed);
+    }
     Ok(examination)
+}
+
+/// Where the ends have addresses of both versions, of which IPv4's were tried: all of it over IPv6, as one step, and how long it took.
+fn over_ipv6(pair: &Pair) -> Result<Option<(Step, f64)>, TrialError> {
+    let (Ok(first), Ok(second)) = (pair.route(None), pair.route(Some(Ip::V6))) else { return Ok(None) };
+    if pair.is_one() || first.target.is_ipv6() {
+        return Ok(None);
+    }
+    let examination = examine(pair, Some(Ip::V6), None, &mut |_| {})?;
+    let came = match examination.cause() {
+        Some(step) => StepResult::Failed(Failed::Ipv6 { step: Box::new(step.clone()) }),
+        None => StepResult::Passed(Passed::Ipv6 { target: second.target, host: second.host }),
+    };
+    Ok(Some((Step { probe: Probe::Ipv6, came }, examination.seconds)))
 }
 
 /// The largest packet that both links carry, where they say so.

@@ -58,6 +58,7 @@ impl Passed {
                     "the path's MTU is {octets}, which {by} says by ICMP: larger packets are fragmented or made smaller"
                 )
             }
+            Passed::Ipv6 { target, host } => format!("all of it passes between {target} and {host}, too"),
             Passed::Hops { routers: 0 } => "no router between".to_owned(),
             Passed::Hops { routers: 1 } => "1 router between".to_owned(),
             Passed::Hops { routers } => format!("{routers} routers between"),
@@ -206,6 +207,7 @@ impl Failed {
                 let s = if *routers == 1 { "" } else { "s" };
                 format!("{who} does not get over the {routers} router{s} between the ends; {next}")
             }
+            Failed::Ipv6 { step } => format!("{}: {}", step.name(), step.sentence()),
             Failed::NoSocket { sentence } => sentence.clone(),
             Failed::Requests { sentence, largest, drops } => {
                 let mut text = sentence.clone().unwrap_or_else(|| "not one request was answered".to_owned());

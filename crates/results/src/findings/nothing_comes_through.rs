@@ -183,6 +183,10 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::Ecn { .. } => ("ecn-dropped", Likely),
         Failed::Retransmitted { .. } => ("retransmitted", Likely),
         Failed::Hops { .. } => ("hops", Sure),
+        Failed::Ipv6 { step } => match &step.came {
+            StepResult::Failed(failed) => kind(failed),
+            _ => ("ipv6", Likely),
+        },
         Failed::Requests { .. } => ("requests", Likely),
     }
 }
