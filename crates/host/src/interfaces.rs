@@ -4,6 +4,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use linerate_machine::environment::BridgePort;
+
 use crate::netlink::{Netlink, attributes, text, word};
 use crate::sys;
 
@@ -103,6 +105,15 @@ const IFINFOMSG_LEN: usize = 16;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+const IFLA_INFO_SLAVE_KIND: u16 = 4;
+const IFLA_INFO_SLAVE_DATA: u16 = 5;
+const IFLA_BRPORT_STATE: u16 = 1;
+const IFLA_BRPORT_LEARNING: u16 = 8;
+const IFLA_BRPORT_UNICAST_FLOOD: u16 = 9;
+const IFLA_BRPORT_BCAST_FLOOD: u16 = 30;
+const IFLA_BRPORT_ISOLATED: u16 = 33;
+/// linux/if_bridge.h.
+const BR_STATE_FORWARDING: u8 = 3;
 pub(crate) const IFF_LOWER_UP: u32 = 1 << 16;
 pub(crate) const IFLA_STATS: u16 = 7;
 pub(crate) const IFLA_STATS64: u16 = 23;
@@ -122,6 +133,8 @@ pub(crate) struct Link {
     pub(crate) lower_elsewhere: Option<(i32, u32)>,
     /// The bond or bridge that it is a port of.
     pub(crate) master: Option<u32>,
+    /// What a bridge lets pass here; without the bridge's name.
+    pub(crate) bridge_port: Option<BridgePort>,
     pub(crate) mac: Option<String>,
     /// What its hardware came with (Linux 5.6 and newer tell); virtual ones mostly have none.
     pub(crate) permanent_mac: Option<String>,
@@ -143,6 +156,22 @@ pub(crate) struct Link {
     pub(crate) statistics64: Option<Vec<u8>>,
     /// struct rtnl_link_stats, all that kernels before 2.6.35 have.
     pub(crate) statistics32: Option<Vec<u8>>,
+}
+
+/// Of IFLA_LINKINFO; `None`: the interface is no bridge's port.
+fn bridge_port(info: &[u8]) -> Option<BridgePort> {
+    attributes(info).find(|(kind, content)| *kind == IFLA_INFO_SLAVE_KIND && text(content) == "bridge")?;
+    let (_, data) = attributes(info).find(|(kind, _)| *kind == IFLA_INFO_SLAVE_DATA)?;
+    let octet = |wanted| attributes(data).find(|(kind, _)| *kind == wanted).and_then(|(_, content)| content.first());
+    let on = |wanted| octet(wanted).map(|octet| *octet != 0);
+    Some(BridgePort {
+        bridge: String::new(),
+        forwards: octet(IFLA_BRPORT_STATE).map(|state| *state == BR_STATE_FORWARDING),
+        isolated: on(IFLA_BRPORT_ISOLATED),
+        learns: on(IFLA_BRPORT_LEARNING),
+        floods: on(IFLA_BRPORT_UNICAST_FLOOD),
+        floods_broadcast: on(IFLA_BRPORT_BCAST_FLOOD),
+    })
 }
 
 impl Link {
@@ -173,6 +202,7 @@ impl Link {
                 libc::IFLA_LINKINFO => {
                     let told = attributes(content).find(|(kind, _)| *kind == libc::IFLA_INFO_KIND);
                     link.kind = told.map(|(_, content)| text(content));
+                    link.bridge_port = bridge_port(content);
                 }
                 IFLA_STATS64 => link.statistics64 = Some(content.to_vec()),
                 IFLA_STATS => link.statistics32 = Some(content.to_vec()),

@@ -196,10 +196,31 @@ pub struct Nic {
     /// Its root queueing discipline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qdisc: Option<String>,
+    /// The bridge that it is a port of, and what that lets pass here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bridge_port: Option<BridgePort>,
     /// Its queueing disciplines with their parameters, the root first: `tbf rate 100M burst 32K limit 64K`. Of those below
     /// the root, each once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub qdiscs: Vec<String>,
+}
+
+/// A port of a bridge. What is absent this kernel does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BridgePort {
+    /// The bridge's name.
+    pub bridge: String,
+    /// It is in STP's forwarding state.
+    pub forwards: Option<bool>,
+    /// Nothing passes from here to another isolated port.
+    pub isolated: Option<bool>,
+    /// The bridge learns here which Ethernet addresses are behind it.
+    pub learns: Option<bool>,
+    /// What is for an Ethernet address that the bridge has not learnt leaves here too.
+    pub floods: Option<bool>,
+    /// Broadcasts leave here.
+    pub floods_broadcast: Option<bool>,
 }
 
 impl Nic {

@@ -53,6 +53,8 @@ pub enum Probe {
         /// Whose.
         from: End,
     },
+    /// The machine in the middle, at its interfaces towards both ends.
+    Middle,
     /// Who answers for the other end, or for the router on the way there.
     Neighbour {
         /// Who asks.
@@ -153,6 +155,8 @@ pub enum Passed {
     },
     /// These are used.
     Addresses { target: IpAddr, host: IpAddr },
+    /// By these interfaces, towards the target and towards the host.
+    Middle { target: String, host: String },
     /// Nobody else answers for it.
     Address { address: IpAddr },
     /// By this interface, over this router.
@@ -201,6 +205,8 @@ pub enum Failed {
     NoAddresses { sentence: String },
     /// The address is gone from its interface.
     AddressGone { address: IpAddr, interface: String },
+    /// The machine in the middle does not let pass what comes.
+    Middle { fault: MiddleFault },
     /// Others answer for the address.
     Duplicate { address: IpAddr, others: Vec<String> },
     /// Duplicate address detection says so.
@@ -273,6 +279,27 @@ pub enum Silent {
     NoArp { interface: String },
     /// It is set to leave all requests unanswered.
     ArpIgnore { interface: String, value: u8 },
+}
+
+/// Why the machine in the middle does not let pass what comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum MiddleFault {
+    /// This interface has no carrier.
+    NoCarrier { interface: String },
+    /// A router's switch for forwarding is off.
+    Off { sysctl: String },
+    /// A bridge's port is not in STP's forwarding state.
+    Blocked { interface: String },
+    /// Both ports of a bridge are isolated.
+    Isolated { interfaces: [String; 2] },
+    /// A bridge sends no broadcasts to this port, such as ARP's.
+    NoBroadcasts { interface: String },
+    /// A bridge does not learn at this port, and sends nothing there that it has not learnt.
+    Unlearnt { interface: String },
+    /// A bridge finds an end's Ethernet address behind one port and another by turns.
+    Moves { end: End, interfaces: Vec<String> },
 }
 
 /// Where packets of some of the probes are lost.
@@ -371,6 +398,8 @@ pub enum Unknown {
     NotTold,
     /// What had passed before was lost, too.
     Lossy,
+    /// One sentence says why.
+    Said { sentence: String },
 }
 
 impl Examination {
@@ -418,6 +447,7 @@ impl Step {
             Probe::Ecn { asker } => format!("ECN, {asker} asks"),
             Probe::Connections { asker, connections } => format!("TCP, {connections} at once, {asker} asks"),
             Probe::Size { from, octets } => format!("UDP, {octets} bytes to {}", from.other()),
+            Probe::Middle => "middle".to_owned(),
             Probe::Ipv6 => "IPv6".to_owned(),
             Probe::Hops { from } => format!("hops, {from} to {}", from.other()),
             Probe::Requests { workload, asker, there, back } => {
@@ -455,7 +485,7 @@ impl Probe {
             | Probe::Ecn { asker }
             | Probe::Connections { asker, .. }
             | Probe::Requests { asker, .. } => Some(asker),
-            Probe::Addresses | Probe::Ipv6 => None,
+            Probe::Addresses | Probe::Middle | Probe::Ipv6 => None,
         }
     }
 }

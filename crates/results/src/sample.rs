@@ -23,7 +23,9 @@ use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 
-use crate::examination::{Examination, Exhausted, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult, Unknown};
+use crate::examination::{
+    Examination, Exhausted, Failed, MiddleFault, Passed, PerEndMtu, Place, Probe, Step, StepResult, Unknown,
+};
 use crate::id;
 use crate::middle::{Middle, Port};
 use crate::profile::{Category, CategoryTime, MachineProfile};
@@ -382,6 +384,7 @@ fn examined_steps() -> Vec<Step> {
     let passed = [
         (Probe::Link { end: target }, link),
         (Probe::Addresses, Passed::Addresses { target: target_ip, host: host_ip }),
+        (Probe::Middle, Passed::Middle { target: "p1".to_owned(), host: "p0".to_owned() }),
         (Probe::Address { end: target }, Passed::Address { address: target_ip }),
         (Probe::Route { from: target }, Passed::Route { interface: Some(eth0()), gateway: Some(router), local: false }),
         (Probe::Neighbour { from: target }, Passed::Neighbour { address: router, mac: mac() }),
@@ -405,6 +408,10 @@ fn examined_steps() -> Vec<Step> {
         (Probe::Address { end: host }, Failed::AddressGone { address: host_ip, interface: eth0() }),
         (Probe::Address { end: host }, Failed::Duplicate { address: host_ip, others: vec![mac()] }),
         (Probe::Address { end: host }, Failed::Detection { address: host_ip, detection: Detection::Failed }),
+        (
+            Probe::Middle,
+            Failed::Middle { fault: MiddleFault::Isolated { interfaces: ["p1", "p0"].map(str::to_owned) } },
+        ),
         (Probe::Addresses, Failed::SameAddress { address: host_ip }),
         (
             Probe::Route { from: host },
@@ -655,6 +662,7 @@ fn environment() -> Environment {
             irq_affinity: texts(&[("63 2188000.ethernet", "0-3")]),
             queue_length: Some(1000),
             qdisc: Some("fq_codel".to_owned()),
+            bridge_port: None,
             qdiscs: vec!["fq_codel limit 10240 flows 1024".to_owned()],
         }),
         sysctls: texts(&[("net.core.rmem_max", "212992"), ("net.ipv4.tcp_congestion_control", "cubic")]),

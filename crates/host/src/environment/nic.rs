@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use linerate_machine::environment::{Amount, Eee, LinkModes, Nic, Pause};
+use linerate_machine::environment::{Amount, BridgePort, Eee, LinkModes, Nic, Pause};
 use linerate_machine::map::map_of;
 use linerate_machine::setting::place::Place;
 use linerate_machine::setting::{DriverRequest, SETTINGS};
@@ -21,6 +21,10 @@ use crate::sys::ethtool::Ethtool;
 /// The interface; `None` when there is none of this name.
 pub(super) fn describe(interface: &str) -> Option<Nic> {
     let link = interfaces::link(interface).ok()?;
+    let bridge = || interfaces::links().ok()?.into_iter().find(|one| Some(one.index) == link.master);
+    let bridge_port = link.bridge_port.clone();
+    let bridge_port =
+        bridge_port.map(|port| BridgePort { bridge: bridge().map_or(port.bridge, |link| link.name), ..port });
     let driver = Ethtool::new(interface).and_then(|ethtool| ethtool.driver_info()).unwrap_or_default();
     let mut nic = Nic {
         name: interface.to_owned(),
@@ -36,6 +40,7 @@ pub(super) fn describe(interface: &str) -> Option<Nic> {
         mtu: link.mtu,
         queue_length: link.queue_length,
         qdisc: link.qdisc,
+        bridge_port,
         qdiscs: qdiscs::in_words(interface).unwrap_or_default(),
         ..Nic::default()
     };

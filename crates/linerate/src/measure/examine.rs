@@ -14,7 +14,9 @@ use linerate_machine::environment::{Environment, Nic};
 use linerate_machine::probe::{FLOWS, ProbeReport, Protocol, Way, WitnessReport};
 use linerate_path::budget::{Chain, LossLine, Seen as SeenDrops, drops_of_any};
 use linerate_path::stage::Counters;
-use linerate_results::examination::{Examination, Failed, Passed, PerEndMtu, Probe, Step, StepResult, Unknown};
+use linerate_results::examination::{
+    Examination, Failed, MiddleFault, Passed, PerEndMtu, Probe, Step, StepResult, Unknown,
+};
 use linerate_results::join::{Conducted, Route};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
@@ -34,6 +36,8 @@ const PROBE_TIME: Duration = Duration::from_secs(5);
 const SIZES_END: Duration = Duration::from_millis(4200);
 /// How long the answers to packets of one size are waited for: the least, and the most.
 const SIZE_TIME: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(900)];
+/// So often it is asked where a bridge finds the ends.
+const TURNS: u32 = 20;
 /// The loopback's packets are larger than any that a trial sends.
 const LARGEST: u32 = 65_000;
 /// What a trial needed: of all that does not pass, what explains its failure.
@@ -467,6 +471,9 @@ impl Examiner<'_> {
     ) -> Result<(), TrialError> {
         let both = able.target && able.host;
         let is_one = self.pair.is_one();
+        if let Some(came) = self.middle(evidence, interfaces, able)? {
+            self.say(Probe::Middle, came);
+        }
         for end in End::BOTH.into_iter().filter(|end| !is_one && able[*end]) {
             if let Some(came) = evidence.of_address(end) {
                 self.say(Probe::Address { end }, came);
@@ -506,6 +513,44 @@ impl Examiner<'_> {
             self.say(Probe::Echo { asker }, came);
         }
         Ok(())
+    }
+
+    /// Whether the machine in the middle lets pass what comes, as far as it knows.
+    fn middle(
+        &self,
+        evidence: &Evidence,
+        interfaces: &PerEnd<Option<String>>,
+        able: &PerEnd<bool>,
+    ) -> Result<Option<StepResult>, TrialError> {
+        let Some(middle) = &self.pair.middle else { return Ok(None) };
+        let route = evidence.route;
+        let ports = match middle.ports(self.pair, route) {
+            Ok(ports) => ports,
+            Err(TrialError::Refused(sentence)) => return Ok(Some(StepResult::Unknown(Unknown::Said { sentence }))),
+            Err(error) => return Err(error),
+        };
+        let told = middle.describe(&ports, &[])?;
+        let is_bridged = self.pair.is_one_subnet(route);
+        if let Some(fault) = evidence.of_middle(&told, is_bridged) {
+            return Ok(Some(StepResult::Failed(Failed::Middle { fault })));
+        }
+        if is_bridged && !evidence.has_same_mac() {
+            // A bridge learns by what the ends send.
+            let secret = secret()?;
+            let probes = self.ask(|end| {
+                let order = self.order(evidence, end, interfaces, secret);
+                able[end].then(|| Request::Probe(Box::new(ProbeOrder { echo: true, ..order })))
+            });
+            let seen = middle.ports_by_turns(self.pair, route, TURNS)?;
+            for probe in [probes.target, probes.host] {
+                Self::wait(probe, PROBE_TIME)?;
+            }
+            if let Some(end) = End::BOTH.into_iter().find(|end| seen[*end].len() > 1) {
+                let fault = MiddleFault::Moves { end, interfaces: seen[end].iter().cloned().collect() };
+                return Ok(Some(StepResult::Failed(Failed::Middle { fault })));
+            }
+        }
+        Ok(Some(StepResult::Passed(Passed::Middle { target: ports.target, host: ports.host })))
     }
 
     fn transports(&mut self, evidence: &Evidence, transport: Protocol) {

@@ -1,9 +1,11 @@
 //! The agent in the machine between the two ends: reached, its interfaces on the way found, and what it saw fetched.
 //! Knows no traffic; the ends make it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use linerate_control::message::{Address, OBSERVE, Observe, ProbeOrder, Reply, Request, Secret, Towards};
@@ -22,6 +24,8 @@ use super::pair::{ANSWER_TIME, Pair, holder_of, wait_for_last};
 
 /// Reading counters, drop reasons and registers once more, and naming what a profile has found.
 const CONCLUDE_TIME: Duration = Duration::from_secs(20);
+/// Between two looks at what a bridge has learnt.
+const TURN_TIME: Duration = Duration::from_millis(15);
 /// A handful of echo requests and their answers.
 const PROBE_TIME: Duration = Duration::from_secs(5);
 
@@ -144,6 +148,24 @@ impl Middle {
         let ports = PerEnd { target, host };
         known().push((route, ports.clone()));
         Ok(ports)
+    }
+
+    /// Behind which ports its bridge finds both ends' Ethernet addresses, asked this often.
+    pub(crate) fn ports_by_turns(
+        &self,
+        pair: &Pair,
+        route: Route,
+        times: u32,
+    ) -> Result<PerEnd<BTreeSet<String>>, TrialError> {
+        let towards = PerEnd { target: towards(pair, End::Target, route)?, host: towards(pair, End::Host, route)? };
+        let mut seen = PerEnd::<BTreeSet<String>>::default();
+        for _ in 0..times {
+            let PerEnd { target, host } = self.ask_ports(&towards, true)?;
+            seen.target.extend(target);
+            seen.host.extend(host);
+            thread::sleep(TURN_TIME);
+        }
+        Ok(seen)
     }
 
     fn ask_ports(&self, towards: &PerEnd<Towards>, bridged: bool) -> Result<PerEnd<Option<String>>, TrialError> {

@@ -9,7 +9,7 @@ use linerate_machine::probe::{Detection, IcmpError, Protocol, Refusal, RouteKind
 use linerate_path::budget::{DropCause, LossLine};
 use linerate_path::stage::Stage;
 
-use super::{Exhausted, Failed, LostAt, Passed, PerEndMtu, Place, Probe, Silent, Unknown};
+use super::{Exhausted, Failed, LostAt, MiddleFault, Passed, PerEndMtu, Place, Probe, Silent, Unknown};
 
 impl Passed {
     pub(super) fn sentence(&self) -> String {
@@ -29,6 +29,7 @@ impl Passed {
                 text
             }
             Passed::Addresses { target, host } => format!("target {target}, host {host}"),
+            Passed::Middle { target, host } => format!("{target} towards the target, {host} towards the host"),
             Passed::Address { address } => format!("nobody else answers for {address}"),
             Passed::Route { local: true, .. } => "on the machine itself".to_owned(),
             Passed::Route { interface, gateway, .. } => {
@@ -84,6 +85,7 @@ impl Failed {
                 "the {} has the address {address} no more; give it back: ip address add {address}/… dev {interface}",
                 probe.end().map_or("machine", End::name)
             ),
+            Failed::Middle { fault } => middle(fault),
             Failed::Duplicate { address, others } => format!(
                 "another machine has {address} too: {} answers for it (ARP); give one of them another address",
                 others.join(" and ")
@@ -285,6 +287,35 @@ fn ecn(probe: Probe, lost: Option<&LostAt>) -> String {
 /// What may drop packets that arrived.
 fn input(end: End) -> String {
     format!("the {end}'s input filter (nft list ruleset, iptables -nvL INPUT)")
+}
+
+fn middle(fault: &MiddleFault) -> String {
+    match fault {
+        MiddleFault::NoCarrier { interface } => {
+            format!("the middle's {interface} has no carrier: see the cable, and `ip link set {interface} up` there")
+        }
+        MiddleFault::Off { sysctl } => format!("the middle does not forward: set {sysctl} to 1 there"),
+        MiddleFault::Blocked { interface } => format!(
+            "the middle's bridge does not forward at {interface}, which STP or a person has set so; see `bridge link` there"
+        ),
+        MiddleFault::Isolated { interfaces: [one, other] } => format!(
+            "{one} and {other} of the middle's bridge are both isolated, so that nothing passes between them; bridge link set dev \
+             {one} isolated off"
+        ),
+        MiddleFault::NoBroadcasts { interface } => format!(
+            "the middle's bridge sends no broadcasts by {interface}, such as ARP's requests; bridge link set dev {interface} \
+             bcast_flood on"
+        ),
+        MiddleFault::Unlearnt { interface } => format!(
+            "the middle's bridge learns no Ethernet addresses at {interface}, and sends nothing there that it has not learnt; bridge \
+             link set dev {interface} learning on"
+        ),
+        MiddleFault::Moves { end, interfaces } => format!(
+            "the middle's bridge finds the {end}'s Ethernet address at {} by turns: another machine has that address too, or there is a \
+             loop (bridge fdb show there)",
+            interfaces.join(" and at ")
+        ),
+    }
 }
 
 fn route(probe: Probe, to: IpAddr, kind: RouteKind, protocol: Option<Protocol>) -> String {
@@ -562,6 +593,7 @@ impl Unknown {
             Unknown::NotAnswered => "not answered: a filter may drop it, or nothing comes through".to_owned(),
             Unknown::NotTried => "not tried: what comes before does not pass".to_owned(),
             Unknown::NotTold => "not known: the kernel does not say".to_owned(),
+            Unknown::Said { sentence } => sentence.clone(),
             Unknown::Lossy => "not known: packets of a size that had passed before were lost, too".to_owned(),
         }
     }

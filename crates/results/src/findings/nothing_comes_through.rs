@@ -6,7 +6,7 @@ use linerate_machine::end::End;
 use super::case::Case;
 use super::trouble::capital;
 use super::{Finding, RULES, Rule, Sureness, mtu_mismatch};
-use crate::examination::{Examination, Failed, LostAt, Passed, Place, Probe, Step, StepResult};
+use crate::examination::{Examination, Failed, LostAt, MiddleFault, Passed, Place, Probe, Step, StepResult};
 use crate::middle::Port;
 use crate::total::Total;
 
@@ -82,7 +82,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     // That an end takes less than the other sends says more than that large packets do not pass.
     finding.explains.retain(|name| !size || *name != mtu_mismatch::RULE.name);
-    Some(if middle.is_some() { finding.on_middle() } else { finding })
+    Some(if middle.is_some() || matches!(failed, Failed::Middle { .. }) { finding.on_middle() } else { finding })
 }
 
 /// The sysctl by which the machine in the middle, over which a route of an end goes, forwards nothing.
@@ -149,6 +149,8 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
         Failed::SetDown { .. } => ("set-down", Sure),
         Failed::NoCarrier { .. } => ("no-carrier", Sure),
         Failed::NoAddresses { .. } | Failed::AddressGone { .. } | Failed::SameAddress { .. } => ("addresses", Sure),
+        Failed::Middle { fault: MiddleFault::Moves { .. } } => ("middle", Likely),
+        Failed::Middle { .. } => ("middle", Sure),
         Failed::Duplicate { .. } | Failed::Detection { .. } => ("duplicate-address", Sure),
         Failed::Route { .. } => ("route", Sure),
         Failed::Astray { .. } => ("route", Likely),

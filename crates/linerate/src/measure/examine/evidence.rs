@@ -6,14 +6,18 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use linerate_machine::end::{End, PerEnd};
+use linerate_machine::environment::{BridgePort, Nic};
 use linerate_machine::probe::{
     ENOUGH, FLOWS, IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind,
     SYN_AGAIN, Seen, TcpReached, TcpTried, Tried, Way, WitnessReport,
 };
 use linerate_path::budget::LossLine;
 use linerate_path::stage::{Counters, Stage};
-use linerate_results::examination::{Exhausted, Failed, LostAt, Passed, Place, Silent, StepResult, Unknown};
+use linerate_results::examination::{
+    Exhausted, Failed, LostAt, MiddleFault, Passed, Place, Silent, StepResult, Unknown,
+};
 use linerate_results::join::Route;
+use linerate_results::middle::Middle;
 
 /// Where answers come within this time, those of ARP would have come too.
 const SOON_NS: u64 = 100_000_000;
@@ -215,6 +219,46 @@ impl Evidence {
             }),
             None => StepResult::Unknown(Unknown::NotTold),
         }
+    }
+
+    /// Why the machine in the middle does not let pass what comes, by what it says of its interfaces.
+    pub(super) fn of_middle(&self, middle: &Middle, is_bridged: bool) -> Option<MiddleFault> {
+        let name = |end: End| middle.ports[end].interface.clone();
+        let nic = |end: End| middle.ports[end].nic.as_ref();
+        let find = |is: &dyn Fn(&Nic) -> bool| End::BOTH.into_iter().find(|end| nic(*end).is_some_and(is)).map(name);
+        let port = |is: fn(&BridgePort) -> bool| find(&|nic| nic.bridge_port.as_ref().is_some_and(is));
+        if let Some(interface) = find(&|nic| nic.link_detected == Some(false)) {
+            return Some(MiddleFault::NoCarrier { interface });
+        }
+        if self.is_all_answered() {
+            return None;
+        }
+        if !is_bridged {
+            let is_ipv4 = self.route.target.is_ipv4();
+            let sysctl = if is_ipv4 { "net.ipv4.ip_forward" } else { "net.ipv6.conf.all.forwarding" };
+            let value = middle.machine.environment.sysctls.get(sysctl)?;
+            return (value.trim() == "0").then(|| MiddleFault::Off { sysctl: sysctl.to_owned() });
+        }
+        let is_isolated = |end: End| nic(end).and_then(|nic| nic.bridge_port.as_ref()?.isolated) == Some(true);
+        if End::BOTH.into_iter().all(is_isolated) {
+            return Some(MiddleFault::Isolated { interfaces: End::BOTH.map(name) });
+        }
+        port(|port| port.forwards == Some(false))
+            .map(|interface| MiddleFault::Blocked { interface })
+            .or_else(|| {
+                port(|port| port.floods_broadcast == Some(false))
+                    .map(|interface| MiddleFault::NoBroadcasts { interface })
+            })
+            .or_else(|| {
+                port(|port| port.learns == Some(false) && port.floods == Some(false))
+                    .map(|interface| MiddleFault::Unlearnt { interface })
+            })
+    }
+
+    /// Whether both ends' interfaces have one Ethernet address.
+    pub(super) fn has_same_mac(&self) -> bool {
+        let mac = |end: End| self.ways[end].as_ref()?.interface.as_ref()?.mac.clone();
+        mac(End::Target).is_some() && mac(End::Target) == mac(End::Host)
     }
 
     fn is_answered(&self, asker: End, transport: Protocol) -> bool {
