@@ -398,8 +398,8 @@ const ADDRESSES: [Case; 16] = [
     case(
         "nobody answers",
         Kind::Direct,
-        "on $T sysctl -qw net.ipv4.conf.all.arp_ignore=8",
-        "neighbour of the host",
+        "on $T sysctl -qw net.ipv4.conf.all.arp_ignore=8; on $H sysctl -qw net.ipv4.conf.all.arp_ignore=8",
+        "neighbour of the target",
         &[
             "nobody on eth0 answers for 198.18.0.2 (ARP): the target's arp_ignore=8 has it answer none",
             "packets from the host to the target wait for 198.18.0.2, for which nobody answers, and do not leave",
@@ -502,7 +502,7 @@ const HEALTHY: [Case; 11] = [
         Kind::Routed,
         "on $T sysctl -qw net.ipv4.tcp_ecn=1; on $H sysctl -qw net.ipv4.tcp_ecn=1",
         "",
-        &["ok ECN, host asks 3 requests answered", "and full segments pass. All"],
+        &["ok ECN, host asks 3 requests answered", "and full segments pass All of it passes; linerate run tcp"],
     ),
     case(
         "both versions",

@@ -283,7 +283,7 @@ pub enum Silent {
 
 /// Why the machine in the middle does not let pass what comes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fault", rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum MiddleFault {
     /// This interface has no carrier.

@@ -36,8 +36,6 @@ const PROBE_TIME: Duration = Duration::from_secs(5);
 const SIZES_END: Duration = Duration::from_millis(4200);
 /// How long the answers to packets of one size are waited for: the least, and the most.
 const SIZE_TIME: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(900)];
-/// So often it is asked where a bridge finds the ends.
-const TURNS: u32 = 20;
 /// The loopback's packets are larger than any that a trial sends.
 const LARGEST: u32 = 65_000;
 /// What a trial needed: of all that does not pass, what explains its failure.
@@ -324,8 +322,9 @@ impl Examiner<'_> {
             capable: None,
             refused: Vec::new(),
             plain: None,
+            secret: secret()?,
         };
-        let secret = secret()?;
+        let secret = evidence.secret;
         let mut listening = false;
         if both {
             let witnesses = self.ask(|end| {
@@ -536,12 +535,14 @@ impl Examiner<'_> {
         }
         if is_bridged && !evidence.has_same_mac() {
             // A bridge learns by what the ends send.
-            let secret = secret()?;
-            let probes = self.ask(|end| {
-                let order = self.order(evidence, end, interfaces, secret);
-                able[end].then(|| Request::Probe(Box::new(ProbeOrder { echo: true, ..order })))
-            });
-            let seen = middle.ports_by_turns(self.pair, route, TURNS)?;
+            let (seen, probes) = middle.ports_by_turns(self.pair, route, || {
+                self.ask(|end| {
+                    let order = self.order(evidence, end, interfaces, evidence.secret);
+                    let udp = Some(evidence.ports[end.other()].0).filter(|port| *port != 0);
+                    let (echo, flows) = (udp.is_none(), if udp.is_some() { FLOWS } else { 0 });
+                    able[end].then(|| Request::Probe(Box::new(ProbeOrder { echo, udp, flows, ..order })))
+                })
+            })?;
             for probe in [probes.target, probes.host] {
                 Self::wait(probe, PROBE_TIME)?;
             }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_control::message::{Address, OBSERVE, Observe, ProbeOrder, Reply, Request, Secret, Towards};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
@@ -25,7 +25,8 @@ use super::pair::{ANSWER_TIME, Pair, holder_of, wait_for_last};
 /// Reading counters, drop reasons and registers once more, and naming what a profile has found.
 const CONCLUDE_TIME: Duration = Duration::from_secs(20);
 /// Between two looks at what a bridge has learnt.
-const TURN_TIME: Duration = Duration::from_millis(15);
+const TURN_TIME: Duration = Duration::from_millis(3);
+const TURNS_TIME: Duration = Duration::from_millis(200);
 /// A handful of echo requests and their answers.
 const PROBE_TIME: Duration = Duration::from_secs(5);
 
@@ -150,22 +151,25 @@ impl Middle {
         Ok(ports)
     }
 
-    /// Behind which ports its bridge finds both ends' Ethernet addresses, asked this often.
-    pub(crate) fn ports_by_turns(
+    /// Behind which ports its bridge finds both ends' Ethernet addresses while they send what `send` has them send, and what that
+    /// gave.
+    pub(crate) fn ports_by_turns<S>(
         &self,
         pair: &Pair,
         route: Route,
-        times: u32,
-    ) -> Result<PerEnd<BTreeSet<String>>, TrialError> {
+        send: impl FnOnce() -> S,
+    ) -> Result<(PerEnd<BTreeSet<String>>, S), TrialError> {
         let towards = PerEnd { target: towards(pair, End::Target, route)?, host: towards(pair, End::Host, route)? };
         let mut seen = PerEnd::<BTreeSet<String>>::default();
-        for _ in 0..times {
+        let sent = send();
+        let until = Instant::now() + TURNS_TIME;
+        while Instant::now() < until {
             let PerEnd { target, host } = self.ask_ports(&towards, true)?;
             seen.target.extend(target);
             seen.host.extend(host);
             thread::sleep(TURN_TIME);
         }
-        Ok(seen)
+        Ok((seen, sent))
     }
 
     fn ask_ports(&self, towards: &PerEnd<Towards>, bridged: bool) -> Result<PerEnd<Option<String>>, TrialError> {

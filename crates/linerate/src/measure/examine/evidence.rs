@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use linerate_control::message::Secret;
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::{BridgePort, Nic};
 use linerate_machine::probe::{
@@ -41,6 +42,8 @@ pub(super) struct Evidence {
     pub(super) around_flows: [PerEnd<WitnessReport>; 2],
     /// Where TCP agrees on ECN: requests that say that they are ECN-capable.
     pub(super) capable: Option<Capable>,
+    /// Known to both witnesses.
+    pub(super) secret: Secret,
     /// Ends that have no socket for the other's probes, and why.
     pub(super) refused: Vec<(End, String)>,
     /// Where not all was answered and the trial has a code point.
@@ -230,6 +233,17 @@ impl Evidence {
         if let Some(interface) = find(&|nic| nic.link_detected == Some(false)) {
             return Some(MiddleFault::NoCarrier { interface });
         }
+        // What leaves towards an end comes from the other one; its ARP is a broadcast.
+        let is_unheard = |end: &End| {
+            let asker = &self.reports[end.other()];
+            asker.asked_arp && asker.answer_for_next_hop.is_empty()
+        };
+        let keeps_broadcasts =
+            |end: &End| nic(*end).and_then(|nic| nic.bridge_port.as_ref()?.floods_broadcast) == Some(false);
+        let without = End::BOTH.into_iter().filter(|_| is_bridged).find(|end| keeps_broadcasts(end) && is_unheard(end));
+        if let Some(end) = without {
+            return Some(MiddleFault::NoBroadcasts { interface: name(end) });
+        }
         if self.is_all_answered() {
             return None;
         }
@@ -243,16 +257,9 @@ impl Evidence {
         if End::BOTH.into_iter().all(is_isolated) {
             return Some(MiddleFault::Isolated { interfaces: End::BOTH.map(name) });
         }
-        port(|port| port.forwards == Some(false))
-            .map(|interface| MiddleFault::Blocked { interface })
-            .or_else(|| {
-                port(|port| port.floods_broadcast == Some(false))
-                    .map(|interface| MiddleFault::NoBroadcasts { interface })
-            })
-            .or_else(|| {
-                port(|port| port.learns == Some(false) && port.floods == Some(false))
-                    .map(|interface| MiddleFault::Unlearnt { interface })
-            })
+        let unlearnt = || port(|port| port.learns == Some(false) && port.floods == Some(false));
+        let blocked = port(|port| port.forwards == Some(false)).map(|interface| MiddleFault::Blocked { interface });
+        blocked.or_else(|| unlearnt().map(|interface| MiddleFault::Unlearnt { interface }))
     }
 
     /// Whether both ends' interfaces have one Ethernet address.
@@ -414,8 +421,11 @@ impl Evidence {
 
     /// A connection that opened, in this time, and was filled.
     fn of_connection(&self, asker: End, ns: Option<u64>) -> StepResult {
-        let tcp = self.reports[asker].tcp.as_ref();
-        if let Some((segments, retransmitted)) = tcp.and_then(|tcp| self.is_all_again(asker, tcp)) {
+        let again = self.retransmitted(asker);
+        let is_whole = self.reports[asker].udp.as_ref().and_then(lost_of) == Some(0);
+        if let Some((segments, retransmitted)) =
+            again.filter(|(all, again)| is_whole && *again >= ENOUGH && again.saturating_mul(2) >= *all)
+        {
             return StepResult::Failed(Failed::Retransmitted { segments, retransmitted });
         }
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -427,7 +437,7 @@ impl Evidence {
             }
             _ => StepResult::Passed(Passed::Connected {
                 handshake_s: ns.map(seconds),
-                retransmitted: tcp.and_then(|tcp| tcp.retransmitted).filter(|again| *again > 0),
+                retransmitted: again.map(|(_, again)| again),
             }),
         }
     }
@@ -685,11 +695,13 @@ impl Evidence {
         (others && tried.sent >= ENOUGH).then_some(StepResult::Failed(Failed::Ecn { lost }))
     }
 
-    /// Whether what an end sent over its connection passed when it was retransmitted only; so many segments, and so many again.
-    fn is_all_again(&self, asker: End, tcp: &TcpTried) -> Option<(u32, u32)> {
-        let (segments, again) = (tcp.segments?, tcp.retransmitted?);
-        let udp = self.reports[asker].udp.as_ref()?;
-        (again >= ENOUGH && again.saturating_mul(2) >= segments && lost_of(udp) == Some(0)).then_some((segments, again))
+    /// Of an end's connection, how many segments were sent, and how many of these were retransmissions; `None`: none was, or because
+    /// ICMP told a smaller MTU.
+    fn retransmitted(&self, asker: End) -> Option<(u32, u32)> {
+        let tcp = self.reports[asker].tcp.as_ref()?;
+        let is_told = |what| matches!(what, Packet::Error { what: IcmpError::TooBig, .. });
+        let is_known = self.seen(asker, false, is_told)?.is_empty();
+        Some((tcp.segments?, tcp.retransmitted?)).filter(|(_, again)| is_known && *again > 0)
     }
 
     /// Where most of a round's datagrams were lost, of which so many were answered: between which two places the most are missing.
