@@ -32,6 +32,9 @@ impl ExpectationResult {
 /// Reads an expectation, with its levels written as trials have them.
 pub fn expectation(text: &str) -> Result<Expectation, String> {
     let mut read: Expectation = text.parse()?;
+    if let Some(unclear) = read.unclear() {
+        return Err(unclear);
+    }
     for (name, level) in &mut read.with {
         *level = options::canonical(name, level).map_err(|error| error.to_string())?;
     }
@@ -215,6 +218,13 @@ mod tests {
             Some("a trial of tcp-rr rx has no loss; it has transactions"),
         );
         check_unanswerable("tx_throughput > 1M", Some("has no tx_throughput"));
+    }
+
+    #[test]
+    fn a_bound_has_its_unit() {
+        let refused = expectation("throughput > 200").unwrap_err();
+        assert_eq!(refused, "throughput is written with its unit, and 200 has none; write 200K, 200M or 200G");
+        assert!(expectation("loss <= 0").is_ok() && expectation("transactions > 20").is_ok());
     }
 
     #[test]

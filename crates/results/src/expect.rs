@@ -58,6 +58,23 @@ impl Expectation {
     pub fn is_met(&self, value: Option<f64>) -> bool {
         value.is_some_and(|value| self.relation.holds(value, self.bound))
     }
+
+    /// What to write in place of a bare number, where tables have the figure in another unit than the record: 200 of
+    /// throughput is 200 bit/s here, and 200 Mbit/s to whoever read the table. `None`: the bound is clear.
+    pub fn unclear(&self) -> Option<String> {
+        let is_bare = self.written.parse::<f64>().is_ok();
+        if !is_bare || self.bound == 0.0 || self.metric.unit.scale() == 1.0 {
+            return None;
+        }
+        let written = &self.written;
+        let clear = match self.metric.unit {
+            Unit::Share if self.bound < 1.0 => format!("{written}%, or {}% for that share", self.bound * 100.0),
+            Unit::Share => format!("{written}%"),
+            Unit::Time => format!("{written}us, {written}ms or {written}s"),
+            _ => format!("{written}K, {written}M or {written}G"),
+        };
+        Some(format!("{} is written with its unit, and {written} has none; write {clear}", self.metric.short()))
+    }
 }
 
 impl PartialEq for Expectation {
@@ -107,7 +124,7 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// A value of the metric in the record's unit: a bare number is that already.
+/// A value of the metric in the record's unit: a bare number is that already, as records of earlier versions have it.
 fn value_of(metric: &Metric, text: &str) -> Option<f64> {
     if let Ok(number) = text.parse::<f64>() {
         return Some(number).filter(|number| number.is_finite());
@@ -126,7 +143,7 @@ fn value_of(metric: &Metric, text: &str) -> Option<f64> {
 /// How a value of the metric may be written.
 fn example(metric: &Metric) -> &'static str {
     match metric.unit {
-        Unit::Share => "as a share like 0.001 or 0.1%",
+        Unit::Share => "in per cent like 0.1%",
         Unit::Time => "as a time like 200us or 1.5ms",
         Unit::BitRate => "in bits per second like 900M or 1.5G",
         Unit::UsPerKib | Unit::UsPerPacket => "as a number in µs like 1.5",
@@ -162,6 +179,22 @@ mod tests {
     }
 
     #[test]
+    fn a_bare_number_is_unclear_where_tables_have_another_unit() {
+        let check = |text: &str, want: Option<&str>| {
+            let unclear = text.parse::<Expectation>().unwrap().unclear();
+            assert_eq!(unclear.as_deref().and_then(|text| text.split("write ").last()), want, "{text}");
+        };
+        check("throughput > 200", Some("200K, 200M or 200G"));
+        check("jitter < 1", Some("1us, 1ms or 1s"));
+        check("latency_p99 < 2.5", Some("2.5us, 2.5ms or 2.5s"));
+        check("loss < 1", Some("1%"));
+        check("loss < 0.001", Some("0.001%, or 0.1% for that share"));
+        for clear in ["throughput > 200M", "loss <= 0", "loss < 1%", "transactions > 20", "target_us_per_kib < 1.5"] {
+            check(clear, None);
+        }
+    }
+
+    #[test]
     fn nonsense_is_refused_in_one_sentence() {
         for (text, part) in [
             ("", "is no expectation; write METRIC < VALUE"),
@@ -175,7 +208,7 @@ mod tests {
             ("throughput > fast", "'fast' is no value of throughput; write it in bits per second like 900M"),
             ("throughput > 10kpps", "is no value of throughput"),
             ("throughput > inf", "is no value"),
-            ("loss < 1ms", "as a share like 0.001 or 0.1%"),
+            ("loss < 1ms", "in per cent like 0.1%"),
             ("latency_p50 < 5%", "as a time like 200us"),
         ] {
             let error = text.parse::<Expectation>().unwrap_err();
