@@ -161,6 +161,20 @@ pub enum BadOption {
         /// Where it was set.
         workload: Workload,
     },
+    /// A range that steps past its end.
+    #[error(
+        "{name}: '{part}' steps past {last}; write {name}={reached}, and {last} behind a comma if it is wanted too"
+    )]
+    StepsPast {
+        /// The option's name.
+        name: String,
+        /// The range.
+        part: String,
+        /// Its end, as it was written.
+        last: String,
+        /// The range up to the level before that.
+        reached: String,
+    },
     /// A range that cannot be counted through.
     #[error("{name}: '{part}' is no range; {why}, like 50M..1G:50M")]
     Range {
@@ -322,8 +336,8 @@ impl Spec {
     }
 }
 
-/// The levels of an option that a text names: one value, a list `1M,2M`, or a range `50M..1G:50M` whose end is
-/// reached at most, of an option that counts something.
+/// The levels of an option that a text names: one value, a list `1M,2M`, or a range `50M..1G:50M` whose steps reach
+/// its end, of an option that counts something.
 pub fn levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
     allowed(name)?;
     // A list of CPUs has commas of its own.
@@ -335,11 +349,17 @@ pub fn levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
     for part in text.split(',') {
         match part.split_once("..") {
             None => levels.push(part.trim().to_owned()),
-            Some((first, rest)) => levels.extend(range(name, first, rest).map_err(|why| BadOption::Range {
-                name: name.to_owned(),
-                part: part.to_owned(),
-                why,
-            })?),
+            Some((first, rest)) => {
+                let (found, reached) = range(name, first, rest).map_err(|why| BadOption::Range {
+                    name: name.to_owned(),
+                    part: part.to_owned(),
+                    why,
+                })?;
+                if let Some((last, reached)) = reached {
+                    return Err(BadOption::StepsPast { name: name.to_owned(), part: part.to_owned(), last, reached });
+                }
+                levels.extend(found);
+            }
         }
     }
     Ok(levels)
@@ -348,7 +368,10 @@ pub fn levels(name: &str, text: &str) -> Result<Vec<String>, BadOption> {
 /// The most levels that one range may name; more is a slip of the finger.
 const MAX_LEVELS: u64 = 10_000;
 
-fn range(name: &str, first: &str, rest: &str) -> Result<Vec<String>, NoRange> {
+/// The levels of a range; where it steps past its end, that end, and the range that ends before it.
+type Ranged = (Vec<String>, Option<(String, String)>);
+
+fn range(name: &str, first: &str, rest: &str) -> Result<Ranged, NoRange> {
     let (last, step) = rest.split_once(':').ok_or(NoRange::NoStep)?;
     let scale = match find(name) {
         Ok(option) => option.field.scale(first).ok_or(NoRange::NotCounted)?,
@@ -360,14 +383,19 @@ fn range(name: &str, first: &str, rest: &str) -> Result<Vec<String>, NoRange> {
         return Err(NoRange::DoesNotRise);
     }
     let read = |text: &str| (scale.read)(text).ok_or(NoRange::OfSeveralKinds);
-    let (first, last, step) = (read(first)?, read(last)?, read(step)?);
+    let (written, first, last, step) = ((first, last, step), read(first)?, read(last)?, read(step)?);
     if step == 0 || last < first {
         return Err(NoRange::DoesNotRise);
     }
     if (last - first) / step >= MAX_LEVELS {
         return Err(NoRange::TooLong);
     }
-    Ok((0..=(last - first) / step).map(|k| (scale.write)(first + k * step)).collect())
+    let levels: Vec<String> = (0..=(last - first) / step).map(|k| (scale.write)(first + k * step)).collect();
+    let past = levels.last().filter(|_| !(last - first).is_multiple_of(step)).map(|reached| match levels.len() {
+        1 => (written.1.to_owned(), reached.clone()),
+        _ => (written.1.to_owned(), format!("{}..{reached}:{}", written.0, written.2)),
+    });
+    Ok((levels, past))
 }
 
 #[cfg(test)]
@@ -479,12 +507,20 @@ mod tests {
     #[test]
     fn ranges_and_lists() {
         assert_eq!(levels("rate", "50M..200M:50M").unwrap(), ["50M", "100M", "150M", "200M"]);
-        assert_eq!(levels("rate", "1kpps..2kpps:600pps").unwrap(), ["1kpps", "1600pps"]);
+        assert_eq!(levels("rate", "1kpps..2kpps:500pps").unwrap(), ["1kpps", "1500pps", "2kpps"]);
         assert_eq!(levels("message_size", "64,1K..2K:1K").unwrap(), ["64", "1K", "2K"]);
         assert_eq!(levels("direction", "rx,tx").unwrap(), ["rx", "tx"]);
         assert_eq!(levels("target.mtu", "1500,4000..9000:5000").unwrap(), ["1500", "4000", "9000"]);
         assert_eq!(levels("host.rps.all", "0,2").unwrap(), ["0,2"], "a list of CPUs is one level");
         assert!(levels("target.mtuu", "1500").unwrap_err().to_string().contains("did you mean 'mtu'?"));
+        let past = levels("rate", "5M..10M:3M").unwrap_err().to_string();
+        assert_eq!(
+            past,
+            "rate: '5M..10M:3M' steps past 10M; write rate=5M..8M:3M, and 10M behind a comma if it is wanted too"
+        );
+        assert!(
+            levels("target.mtu", "1500..2000:600").unwrap_err().to_string().contains("write target.mtu=1500, and 2000")
+        );
         for bad in ["1M..2M", "2M..1M:1M", "1M..2M:0", "1..1G:1", "1M..x:1M"] {
             assert!(levels("rate", bad).is_err(), "{bad}");
         }

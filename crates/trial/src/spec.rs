@@ -397,6 +397,12 @@ impl Spec {
         }
     }
 
+    /// The options that do nothing, because what they are about is not asked for. Not among what [`Spec::validate`] refuses: a
+    /// search, or a comparison, has trials with a rate and without one of the same options.
+    pub fn idle(&self) -> impl Iterator<Item = Rule> {
+        IDLE.iter().filter(|(is_idle, _)| is_idle(self)).map(|(_, rule)| *rule)
+    }
+
     fn fits<T: Copy>(
         &self,
         option: &'static str,
@@ -427,6 +433,52 @@ type Broken = (fn(&Spec) -> bool, Rule);
 const fn rule(is_broken: fn(&Spec) -> bool, options: &'static [&'static str], sentence: &'static str) -> Broken {
     (is_broken, Rule { options, sentence })
 }
+
+/// Options that do something only beside another one. The first that is named does nothing.
+const IDLE: &[Broken] = &[
+    rule(
+        |s| s.burst != 1 && s.rate == OfferedLoad::Unlimited,
+        &["burst", "rate"],
+        "burst does nothing without a limited rate; give a rate, or leave burst out",
+    ),
+    rule(
+        |s| s.spacing != Spacing::Even && s.rate == OfferedLoad::Unlimited,
+        &["spacing", "rate"],
+        "spacing does nothing without a limited rate; give a rate, or leave spacing out",
+    ),
+    rule(
+        |s| s.pacing.is_some() && s.rate == OfferedLoad::Unlimited,
+        &["pacing", "rate"],
+        "pacing does nothing without a limited rate; give a rate, or leave pacing out",
+    ),
+    rule(
+        |s| !s.first_time.is_zero() && s.first_rate.is_none(),
+        &["first_time", "first_rate"],
+        "first_time does nothing without first_rate, which lasts so long; give a first_rate, or leave first_time out",
+    ),
+    rule(
+        |s| s.first_rate.is_some() && s.first_time.is_zero() && s.warmup.is_zero(),
+        &["first_rate", "first_time"],
+        "first_rate does nothing for a first_time of 0s; give a first_time, or leave first_rate out",
+    ),
+    rule(
+        |s| {
+            let is_part = |rate| matches!(rate, OfferedLoad::OfLine(_));
+            s.line_rate.is_some() && !is_part(s.rate) && !s.first_rate.is_some_and(is_part)
+        },
+        &["line_rate", "rate"],
+        "line_rate does nothing without a rate in per cent, like rate=95%; give one, or leave line_rate out",
+    ),
+    // The usual second is no wish.
+    rule(
+        |s| {
+            let is_longer = matches!(s.extent, Extent::Time(time) if s.interval > time);
+            is_longer && s.interval != Spec::default().interval
+        },
+        &["interval", "duration"],
+        "interval is longer than duration, so the record would have no time slices; make it shorter, or leave it out",
+    ),
+];
 
 const RULES: &[Broken] = &[
     rule(
@@ -638,6 +690,29 @@ mod tests {
         assert_eq!(spec.first_packets(), Some(3000));
         spec.warmup = ms(500);
         assert_eq!(spec.first_packets(), Some(4500));
+    }
+
+    #[test]
+    fn what_does_nothing_is_known() {
+        let check = |workload, texts: &[(&str, &str)], idle: &[&str]| {
+            let mut spec = Spec::new(workload);
+            texts.iter().for_each(|(name, text)| spec.set(name, text).unwrap());
+            assert_eq!(spec.idle().map(|rule| rule.options[0]).collect::<Vec<_>>(), idle, "{texts:?}");
+        };
+        for workload in Workload::ALL {
+            check(workload, &[], &[]);
+        }
+        check(Workload::TcpStream, &[("spacing", "poisson"), ("burst", "10")], &["burst", "spacing"]);
+        check(Workload::TcpStream, &[("spacing", "poisson"), ("rate", "10M")], &[]);
+        check(Workload::TcpRr, &[("burst", "4")], &["burst"]);
+        check(Workload::UdpStream, &[("pacing", "fq")], &["pacing"]);
+        check(Workload::UdpStream, &[("first_time", "5s")], &["first_time"]);
+        check(Workload::UdpStream, &[("first_rate", "5M"), ("rate", "1M")], &["first_rate"]);
+        check(Workload::UdpStream, &[("line_rate", "1G"), ("rate", "5M")], &["line_rate"]);
+        check(Workload::UdpStream, &[("line_rate", "1G"), ("rate", "5%")], &[]);
+        check(Workload::TcpStream, &[("interval", "5s"), ("duration", "1s")], &["interval"]);
+        check(Workload::TcpStream, &[("duration", "500ms")], &[]);
+        check(Workload::TcpStream, &[("interval", "5s"), ("bytes", "1M")], &[]);
     }
 
     #[test]

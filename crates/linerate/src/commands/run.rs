@@ -113,6 +113,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     let wanted = Wanted::of(&plan, changes, middle.as_ref());
     let fresh = wanted.begin()?;
     check_expected(&expected, &fresh.trials)?;
+    check_idle(&fresh)?;
     check_settings(&ends.target, &fresh.trials)?;
     check_middle(middle.is_some(), &fresh.trials)?;
     if arguments.dry_run {
@@ -279,6 +280,18 @@ fn check_expected(expected: &[String], trials: &[PlannedTrial]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Options that do nothing in a trial of this run: whoever set them believes that the figures were taken with them.
+fn check_idle(order: &OwnedOrder) -> Result<()> {
+    let is_set = |name: &str| order.changes.overrides.iter().any(|(other, _)| other == name);
+    // A plan's own interval is not meant to stand against a shorter duration that is asked for now.
+    let is_meant = |name: &str| name != "interval" || is_set("interval") || !is_set("duration");
+    let mut idle = order.trials.iter().flat_map(|trial| trial.spec.idle());
+    match idle.find(|rule| is_meant(rule.options[0])) {
+        Some(rule) => bail!("{}", rule.sentence),
+        None => Ok(()),
+    }
 }
 
 /// Settings of a target that has no agent to make them.
