@@ -310,28 +310,83 @@ fn labelled(ticks: &[Tick], rows: usize, form: Form) -> Vec<String> {
     labels
 }
 
+/// The least share of a stack that has a cell, however low it is.
+const LEAST_SHARE: f64 = 0.005;
+
 /// A column of a stack; `bars`: characters, and from where to where in rows.
 fn column_of_bars(grid: &mut Grid, column: usize, bars: &[(char, f64, f64)], form: Form) {
-    let mut is_empty = true;
-    for row in 0..grid.rows {
+    let mut cells: Vec<Option<char>> = vec![None; grid.rows];
+    for (row, cell) in cells.iter_mut().enumerate() {
         let (bottom, middle) = (row as f64, row as f64 + 0.5);
         // A full block ends at a quarter of a row, for there is half a block; others at half a row.
         let block = bars.iter().find(|(glyph, from, to)| *glyph == '█' && *from <= bottom && *to > bottom);
         let filled = block.map_or(0.0, |(_, _, to)| to - bottom);
         let at_middle = bars.iter().find(|(_, from, to)| from.min(*to) <= middle && middle < from.max(*to));
-        let glyph = match at_middle {
+        *cell = match at_middle {
             _ if filled >= 0.75 => Some('█'),
             _ if filled >= 0.25 => Some('▄'),
             at_middle => at_middle.filter(|(glyph, ..)| *glyph != '█').map(|(glyph, ..)| *glyph),
         };
-        if let Some(glyph) = glyph {
-            grid.put((column, row), glyph, 0, false);
-            is_empty = false;
-        }
+    }
+    if let [(_, _, end), second @ (_, from, _), ..] = bars
+        && from == end
+    {
+        not_rounded_away(&mut cells, *second);
+    }
+    let mut is_empty = true;
+    for (row, glyph) in cells.into_iter().enumerate().filter_map(|(row, cell)| Some((row, cell?))) {
+        grid.put((column, row), glyph, 0, false);
+        is_empty = false;
     }
     // What is more than nothing does not look like nothing.
     if let Some((_, from, to)) = bars.iter().find(|(_, from, to)| from != to).filter(|_| is_empty) {
         let (_, row) = grid.cell(0.0, from.min(*to) / grid.rows as f64);
         grid.put((column, row), form.sign('▁', '_'), 0, false);
+    }
+}
+
+/// Gives the second bar of a stack a cell where rounding has left it none.
+fn not_rounded_away(cells: &mut [Option<char>], (glyph, from, to): (char, f64, f64)) {
+    if to <= from || to - from < LEAST_SHARE * to || cells.contains(&Some(glyph)) {
+        return;
+    }
+    let row = (((from + to) / 2.0) as usize).min(cells.len() - 1);
+    // The first bar keeps a cell.
+    let is_last = row == 0 && cells.len() > 1 && cells[0].is_some();
+    cells[row + usize::from(is_last)] = Some(glyph);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A column of eight rows from the bottom up, of what arrived, what was lost and what was not sent, in rows.
+    #[track_caller]
+    fn check(arrived: f64, lost: f64, not_sent: f64, want: &str) {
+        let mut grid = Grid::new(1, 8);
+        let (sent, offered) = (arrived + lost, arrived + lost + not_sent);
+        let bars = [('█', 0.0, arrived), ('░', arrived, sent), ('·', sent, offered)];
+        column_of_bars(&mut grid, 0, &bars, Form { width: 80, ascii: false });
+        let column: String = (0..8).map(|row| grid.row(row).chars().next().unwrap_or(' ')).collect();
+        assert_eq!(column.trim_end(), want, "{arrived} {lost} {not_sent}");
+    }
+
+    #[test]
+    fn what_is_lost_is_not_rounded_away() {
+        check(4.0, 2.0, 1.0, "████░░·");
+        check(4.0, 0.0, 0.0, "████");
+        // Less than half a per cent.
+        check(4.0, 0.01, 0.0, "████");
+        check(4.0, 0.03, 0.0, "████░");
+        check(4.5, 0.94, 0.56, "████░·");
+        check(4.7, 0.7, 0.0, "████▄░");
+        check(4.26, 1.2, 0.0, "████░");
+        check(4.3, 1.6, 0.0, "████▄░");
+        check(4.6, 1.85, 0.0, "████▄░");
+        // The first bar keeps a cell.
+        check(0.5, 0.1, 0.0, "▄░");
+        check(1.0, 0.2, 0.0, "█░");
+        check(0.0, 3.0, 0.0, "░░░");
+        check(0.0, 0.2, 0.0, "░");
     }
 }
