@@ -10,7 +10,7 @@ use linerate_machine::end::End;
 use linerate_results::join::{self, Conducted, Label};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::search::Purpose;
-use linerate_results::store::{Campaign, Store, StoreError, is_url};
+use linerate_results::store::{Campaign, Store, StoreError, TRIES, is_url};
 use linerate_trial::spec::Spec;
 
 use super::abort_policy::AbortPolicy;
@@ -59,8 +59,8 @@ pub(crate) enum CampaignError {
     Failing { why: String, sentence: String, finished: usize },
     #[error("{}{}", .sentences.join("; "), kept(*.finished))]
     NotPutBack { sentences: Vec<String>, finished: usize },
-    #[error("interrupted{}; --resume carries on where it stopped", kept(*.finished))]
-    Interrupted { finished: usize },
+    #[error("interrupted{}; {}", kept(*.finished), if *.is_resumed { "--resume carries on where it stopped" } else { "run the same command again to begin anew" })]
+    Interrupted { finished: usize, is_resumed: bool },
 }
 
 /// The end of a campaign whose store did not take this record, for this reason.
@@ -223,6 +223,8 @@ fn trials(
         order.trials.iter().filter(|trial| done.contains(&trial.index)).map(|trial| trial.configuration).collect();
     let mut policy = AbortPolicy::new(worked);
     let (mut finished, mut failed) = (done.len(), 0);
+    // What `explain --try` begins no command carries on.
+    let interrupted = |finished| CampaignError::Interrupted { finished, is_resumed: order.plan.name != TRIES };
     let mut examined = Examined::default();
     let most = order.trials.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0);
     let mut narrowing = Narrowing::new(order.changes.precision, most);
@@ -242,7 +244,7 @@ fn trials(
     while let Some(trial) = agenda.next() {
         let (trial, place) = (&trial, agenda.place());
         if interrupt::requested() {
-            return Err(CampaignError::Interrupted { finished });
+            return Err(interrupted(finished));
         }
         let Machines { settings, boots } = &mut *machines;
         let booted = boots.reach(pair, &order.plan.boots, trial, settings, tell);
@@ -281,7 +283,7 @@ fn trials(
         let examination = examined.of(pair, &mut conducted);
         let mut error = conducted.outcomes.as_ref().err().cloned();
         if matches!(error, Some(TrialError::Interrupted)) {
-            return Err(CampaignError::Interrupted { finished });
+            return Err(interrupted(finished));
         }
         let route = conducted.route;
         let label = Label {
