@@ -1,6 +1,7 @@
 //! What goes on, on standard error: a line for each trial that ended, and on a terminal one of what is being done and how
 //! long it will take. Hears a campaign's events. Standard output is left to the answer, so that `> file` has that and no more.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -20,6 +21,8 @@ pub(crate) struct Progress {
     has_intervals: bool,
 }
 
+    /// Why the last trial that failed did.
+    last_failure: RefCell<String>,
 impl Progress {
     /// Lines unless the user asked for silence, the last of which moves if standard error is a terminal.
     pub(crate) fn new(quiet: bool) -> Progress {
@@ -32,7 +35,7 @@ impl Progress {
             );
             bar
         });
-        Progress { bar, has_lines: !quiet, has_intervals: false }
+        Progress { bar, has_lines: !quiet, has_intervals: false, last_failure: RefCell::default() }
     }
 
     /// Without lines for trials: for an answer that comes piece by piece.
@@ -62,7 +65,11 @@ impl Progress {
                 let of = planned.map_or(String::new(), |planned| format!("/{planned}"));
                 self.line(&format!("{place}{of}  {words}: {}", brief::line(record)));
             }
-            CampaignEvent::Refused { words, sentence } => self.say(&format!("linerate: {words}: {sentence}")),
+            CampaignEvent::Refused { words, sentence } => {
+                let before = self.last_failure.replace(sentence.clone());
+                let said = if before == *sentence { "failed for the same reason" } else { sentence };
+                self.say(&format!("linerate: {words}: {said}"));
+            }
             CampaignEvent::Said { sentence } => self.say(&format!("linerate: {sentence}")),
             CampaignEvent::Passed(_) | CampaignEvent::TrialEnded { .. } => {}
             CampaignEvent::Narrowed(_) | CampaignEvent::Ended { .. } => {}

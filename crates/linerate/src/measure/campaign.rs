@@ -59,7 +59,9 @@ pub(crate) enum CampaignError {
     Failing { why: String, sentence: String, finished: usize },
     #[error("{}{}", .sentences.join("; "), kept(*.finished))]
     NotPutBack { sentences: Vec<String>, finished: usize },
-    #[error("interrupted{}; {}", kept(*.finished), if *.is_resumed { "--resume carries on where it stopped" } else { "run the same command again to begin anew" })]
+    #[error("the second trial failed for the same reason, as all others would; {left} of them were not tried")]
+    NoRoute { left: usize },
+    #[error("interrupted{}; {}", kept(*.finished), next_step(*.is_resumed))]
     Interrupted { finished: usize, is_resumed: bool },
 }
 
@@ -81,6 +83,13 @@ fn kept(finished: usize) -> String {
         0 => String::new(),
         1 => "; the trial that finished before is kept".to_owned(),
         n => format!("; the {n} trials that finished before are kept"),
+    }
+}
+
+fn next_step(is_resumed: bool) -> &'static str {
+    match is_resumed {
+        true => "--resume carries on where it stopped",
+        false => "run the same command again to begin anew",
     }
 }
 
@@ -188,6 +197,11 @@ fn offered_bps(spec: &Spec) -> Option<f64> {
     spec.workload.is_stream().then(|| each * f64::from(spec.streams.max(1)))
 }
 
+/// Whether the route between the machines depends on nothing in these trials that is not so in this one.
+fn depend_alike(trial: &PlannedTrial, others: &[PlannedTrial]) -> bool {
+    others.iter().all(|other| other.spec.ip == trial.spec.ip && other.settings == trial.settings)
+}
+
 fn beside(trial: &PlannedTrial) -> Beside<'_> {
     let place = trial.search.as_ref();
     let resets = place.filter(|place| place.step.purpose == Purpose::Reset);
@@ -225,6 +239,7 @@ fn trials(
     let (mut finished, mut failed) = (done.len(), 0);
     // What `explain --try` begins no command carries on.
     let interrupted = |finished| CampaignError::Interrupted { finished, is_resumed: order.plan.name != TRIES };
+    let mut no_route: Option<String> = None;
     let mut examined = Examined::default();
     let most = order.trials.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0);
     let mut narrowing = Narrowing::new(order.changes.precision, most);
@@ -361,6 +376,14 @@ fn trials(
                             }
                             _ => policy.failed(trial.configuration),
                         }
+                    }
+                    TrialError::Refused(_) if route.is_none() && finished == 0 => {
+                        let is_hopeless = no_route.as_ref() == Some(&sentence) && depend_alike(trial, agenda.after());
+                        if is_hopeless && !is_last {
+                            let left = agenda.planned().map_or(0, |planned| planned.saturating_sub(place));
+                            return Err(CampaignError::NoRoute { left });
+                        }
+                        no_route = Some(sentence.clone());
                     }
                     TrialError::Refused(_) | TrialError::Interrupted => {}
                 }
