@@ -45,6 +45,9 @@ impl OfferedLoad {
     }
 }
 
+/// Bits per second, as people and `tc` write them; a longer name before one that it ends in.
+const BIT_RATES: [&str; 5] = ["bits/s", "bit/s", "bits", "bit", "bps"];
+
 impl FromStr for OfferedLoad {
     type Err = BadQuantity;
 
@@ -69,7 +72,7 @@ impl FromStr for OfferedLoad {
         let (number, per) = match lower.strip_suffix("pps") {
             Some(number) => (number, OfferedLoad::PacketsPerSecond as fn(u64) -> OfferedLoad),
             None => (
-                lower.strip_suffix("bit/s").or(lower.strip_suffix("bps")).unwrap_or(&lower),
+                BIT_RATES.iter().find_map(|unit| lower.strip_suffix(unit)).unwrap_or(&lower),
                 OfferedLoad::BitsPerSecond as fn(u64) -> OfferedLoad,
             ),
         };
@@ -203,6 +206,9 @@ mod tests {
         check_load("9999999999999", OfferedLoad::BitsPerSecond(9_999_999_999_999), "9999.999999999G");
         check_load("14880952pps", OfferedLoad::PacketsPerSecond(14_880_952), "14.880952Mpps");
         check_load("64Kbit/s", OfferedLoad::BitsPerSecond(64_000), "64K");
+        check_load("10Mbit", OfferedLoad::BitsPerSecond(10_000_000), "10M");
+        check_load("10mbits", OfferedLoad::BitsPerSecond(10_000_000), "10M");
+        check_load("1gbit", OfferedLoad::BitsPerSecond(1_000_000_000), "1G");
         check_load("10kpps", OfferedLoad::PacketsPerSecond(10_000), "10kpps");
         check_load("100pps", OfferedLoad::PacketsPerSecond(100), "100pps");
         check_load("unlimited", OfferedLoad::Unlimited, "unlimited");
@@ -215,8 +221,8 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for text in [
-            "", "fast", "-5M", "0", "0.0M", "1e9", "inf", "nan", "10X", "M", "99999T", "1..2", "5M ", "pps", "%", "0%",
-            "101%", "5K%", "-1%", "1e1%",
+            "", "fast", "-5M", "0", "0.0M", "1e9", "inf", "nan", "10X", "M", "99999T", "1..2", "5M ", "pps", "bit",
+            "10MB", "10Mbyte", "%", "0%", "101%", "5K%", "-1%", "1e1%",
         ] {
             assert!(text.parse::<OfferedLoad>().is_err(), "{text:?}");
         }

@@ -505,6 +505,25 @@ mod tests {
     }
 
     #[test]
+    fn code_points_have_names() {
+        for (name, point) in [
+            ("ef", "46"),
+            ("EF", "46"),
+            ("cs0", "0"),
+            ("cs6", "48"),
+            ("af11", "10"),
+            ("af43", "38"),
+            ("le", "1"),
+            ("va", "44"),
+        ] {
+            assert_eq!(canonical("dscp", name).as_deref(), Ok(point), "{name}");
+        }
+        for bad in ["cs8", "af14", "af51", "64", "e", ""] {
+            assert!(canonical("dscp", bad).unwrap_err().to_string().contains("0 to 63, or a name like ef"), "{bad}");
+        }
+    }
+
+    #[test]
     fn ranges_and_lists() {
         assert_eq!(levels("rate", "50M..200M:50M").unwrap(), ["50M", "100M", "150M", "200M"]);
         assert_eq!(levels("rate", "1kpps..2kpps:500pps").unwrap(), ["1kpps", "1500pps", "2kpps"]);

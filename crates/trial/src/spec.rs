@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::frames::{FrameKind, FrameSizes, MAX_FLOWS, VlanTags};
 use crate::options::kind::{
-    Auto, BitRate, ByOctets, ByTime, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE,
+    Auto, BitRate, ByOctets, ByTime, CodePoint, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE,
 };
 use crate::options::kind::{Kind, Sizes, Tags};
 use crate::options::kind::{Words, size, time, within};
@@ -244,7 +244,7 @@ options! {
     /// TCP_CONGESTION; `auto`: what the system gives.
     congestion_control: Option<String> = None, in Tcp, Auto(Name { like: "cubic, reno or bbr", longest: 15 });
     /// Differentiated services code point.
-    dscp: u8 = 0, in All, within(0, 63);
+    dscp: u8 = 0, in All, CodePoint(within(0, 63));
     /// SO_PRIORITY: by it prio, mqprio and taprio choose a queue, and a VLAN its priority bits.
     /// `auto`: what the kernel makes of `dscp`; above 6 needs CAP_NET_ADMIN.
     priority: Option<u8> = None, in All, Auto(within(0, 15));

@@ -379,6 +379,48 @@ impl Kind<OfferedLoad> for BitRate {
     }
 }
 
+/// A differentiated services code point (RFC 2474): a number, or its name.
+pub(crate) struct CodePoint(pub(crate) Quantity);
+
+/// Names beside those of [`code_point`]: RFC 3246, RFC 5865, RFC 8622.
+const CODE_POINTS: [(&str, u8); 4] = [("ef", 46), ("va", 44), ("le", 1), ("be", 0)];
+
+/// The code point of a name: class selectors `cs0` to `cs7` (RFC 2474), and assured forwarding `af11` to `af43`, class and
+/// drop precedence (RFC 2597).
+fn code_point(name: &str) -> Option<u8> {
+    let name = name.to_ascii_lowercase();
+    if let Some((_, point)) = CODE_POINTS.iter().find(|(known, _)| *known == name) {
+        return Some(*point);
+    }
+    match *name.as_bytes() {
+        [b'c', b's', class @ b'0'..=b'7'] => Some((class - b'0') << 3),
+        [b'a', b'f', class @ b'1'..=b'4', drop @ b'1'..=b'3'] => Some((class - b'0') << 3 | (drop - b'0') << 1),
+        _ => None,
+    }
+}
+
+impl Kind<u8> for CodePoint {
+    fn allowed(&self) -> String {
+        format!("{}, or a name like ef, af11, cs1 or le", Kind::<u8>::allowed(&self.0))
+    }
+
+    fn read(&self, text: &str) -> Option<u8> {
+        code_point(text).or_else(|| self.0.read(text))
+    }
+
+    fn write(&self, value: &u8) -> Option<String> {
+        self.0.write(value)
+    }
+
+    fn holds(&self, value: &u8) -> bool {
+        self.0.holds(value)
+    }
+
+    fn scale(&self, first: &str) -> Option<Scale> {
+        Kind::<u8>::scale(&self.0, first)
+    }
+}
+
 /// A name that the kernel knows.
 pub(crate) struct Name {
     pub(crate) like: &'static str,
