@@ -26,6 +26,7 @@ use linerate_machine::printable::in_line;
 use linerate_machine::text::{nearest, number};
 use linerate_machine::units::parse_duration;
 use linerate_results::figure::{METRICS, Metric};
+use linerate_trial::options;
 
 pub(crate) use console::*;
 pub(crate) use echoing::*;
@@ -291,6 +292,11 @@ fn with_next_step(mut complaint: clap::Error) -> clap::Error {
 fn misplaced(word: &str, of_usage: Option<&ContextValue>) -> Option<String> {
     let usage = of_usage.map(ToString::to_string).unwrap_or_default();
     if !usage.ends_with("<COMMAND>") {
+        if let Some(tip) =
+            option_of_a_trial(word, &named(of_usage), std::env::args().skip_while(|one| !one.starts_with(word)))
+        {
+            return Some(tip);
+        }
         return match word.strip_prefix('-') {
             None => Some(format!("leave '{word}' out; what has blanks in it is quoted")),
             Some(rest) => rest
@@ -310,6 +316,57 @@ fn misplaced(word: &str, of_usage: Option<&ContextValue>) -> Option<String> {
     let takes_it = |one: &&clap::Command| one.get_arguments().any(|argument| argument.get_long() == Some(option));
     let after = of.get_subcommands().find(takes_it)?;
     Some(format!("--{option} stands behind a command that takes it, such as {}", after.get_name()))
+}
+
+/// iperf3's options, and what does the same here: `=` stands for the value.
+const OF_IPERF3: [(&str, &str); 18] = [
+    ("-t", "--set duration="),
+    ("-P", "--set streams="),
+    ("--parallel", "--set streams="),
+    ("-R", "--set direction=tx"),
+    ("--reverse", "--set direction=tx"),
+    ("--bidir", "--set direction=both"),
+    ("-u", "the plan udp-stream"),
+    ("--udp", "the plan udp-stream"),
+    ("-b", "--set rate="),
+    ("--bitrate", "--set rate="),
+    ("-l", "--set message_size="),
+    ("-w", "--set socket_buffer="),
+    ("-i", "--set interval="),
+    ("-n", "--set bytes="),
+    ("-O", "--set warmup="),
+    ("-C", "--set congestion_control="),
+    ("-M", "--set mss="),
+    ("-c", "--target "),
+];
+
+/// What a word was meant as that is an option of the trials, or one of iperf3's, where the command takes such options;
+/// `words`: it and those behind it.
+fn option_of_a_trial(word: &str, of: &clap::Command, words: impl Iterator<Item = String>) -> Option<String> {
+    if !of.get_arguments().any(|argument| argument.get_long() == Some("set")) {
+        return None;
+    }
+    let words: Vec<String> = words.take(2).collect();
+    let value = words.first().and_then(|first| first.strip_prefix(word)).map(|rest| rest.trim_start_matches('='));
+    let value = value
+        .filter(|rest| !rest.is_empty())
+        .or_else(|| words.get(1).map(String::as_str).filter(|next| !next.starts_with('-')));
+    let set = |name: &str| {
+        let written = |text: &str| options::canonical(name, text).unwrap_or_else(|_| text.to_owned());
+        format!("--set {name}={}", value.map_or_else(|| "VALUE".to_owned(), written))
+    };
+    if let Some((_, meant)) = OF_IPERF3.iter().find(|(theirs, _)| *theirs == word) {
+        let name = meant.strip_prefix("--set ").and_then(|rest| rest.strip_suffix('='));
+        let ours = match name {
+            Some(name) => set(name),
+            None if meant.ends_with(' ') => format!("{meant}{}", value.unwrap_or("ENDPOINT")),
+            None => (*meant).to_owned(),
+        };
+        return Some(format!("iperf3's {word} is {ours} here"));
+    }
+    let name = word.strip_prefix("--")?.replace('-', "_");
+    let is_known = options::find(&name).is_ok() || options::setting_of(&name).is_some();
+    is_known.then(|| format!("{name} is an option of the trials: {}", set(&name)))
 }
 
 /// The command that a usage is of: by the names up to the first that is none, from behind "Usage: linerate".
