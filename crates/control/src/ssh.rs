@@ -93,7 +93,13 @@ impl Ssh<'_> {
                 "{program} was not found on {host} (or ssh not here); install it there, or name its path with \
                  --remote-agent"
             ),
-            ssh_failed: Some(format!("see that 'ssh {port}{user}{host}' works by hand")),
+            ssh_failed: Some(match Path::new("/sys/class/net").join(host).exists() {
+                true => format!(
+                    "'{host}' is an interface of this machine, and a machine is wanted, like root@board: linerate finds its \
+                     interface by the address"
+                ),
+                false => format!("see that 'ssh {port}{user}{host}' works by hand"),
+            }),
         }
     }
 }

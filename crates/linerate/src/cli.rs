@@ -483,6 +483,18 @@ fn whole_number(text: &str) -> Result<u32, String> {
     number(text).ok_or_else(|| "write a whole number, like 5".to_owned())
 }
 
+/// A number within bounds; of what is counted, one without an end too.
+fn between<T: TryFrom<u64> + Into<u64>>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone {
+    let (least, most) = (least.into(), most.into());
+    move |text| {
+        let found = number(text).filter(|count: &u64| (least..=most).contains(count));
+        found.and_then(|count| T::try_from(count).ok()).ok_or_else(|| match most {
+            most if most == u64::from(u32::MAX) => format!("write a whole number, {least} or more"),
+            most => format!("write a whole number, {least} to {most}"),
+        })
+    }
+}
+
 /// A count, which nothing comes of where it is 0.
 fn one_or_more(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number, 1 or more".to_owned())

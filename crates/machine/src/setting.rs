@@ -87,6 +87,14 @@ pub fn find(name: &str) -> Result<&'static SettingInfo, BadSetting> {
     }
 }
 
+/// Its largest value, where the table says what it looks like and not how far it goes.
+fn bound(name: &str) -> String {
+    match find(name).map(|found| found.syntax) {
+        Ok(Syntax::Size { most }) => format!(", up to {most}"),
+        _ => String::new(),
+    }
+}
+
 /// Why a setting was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {}", self.complaint())]
@@ -142,7 +150,7 @@ impl BadSetting {
                 format!("'{name}' needs a number at its end, as in 'cpuidle.state.1', or 'all', as in 'rps.all'")
             }
             BadSettingKind::NoName => format!("'{name}' is no name of a setting; docs/settings.md says how they look"),
-            BadSettingKind::Value(text, allowed) => format!("'{text}' is not allowed; write {allowed}"),
+            BadSettingKind::Value(text, allowed) => format!("'{text}' is not allowed; write {allowed}{}", bound(name)),
             BadSettingKind::Lines => "a value is one line".to_owned(),
             BadSettingKind::NoUnit(text) => format!("'{text}' may be anything; write its unit, as in 20us"),
             BadSettingKind::Discipline(why) => why.to_string(),
@@ -280,7 +288,7 @@ mod tests {
 
     #[test]
     fn complaints_say_what_is_allowed() {
-        check_refused("mtu", "70000", "write bytes like 1500");
+        check_refused("mtu", "70000", "write bytes like 1500 or 9000, up to 65536");
         check_refused("gro", "maybe", "gro: 'maybe' is not allowed; write on | off");
         check_refused("coalesce.rx_usecs", "20us", "microseconds, without a unit");
         check_refused("coalesce.rx_usecs", "-1", "not allowed");

@@ -8,6 +8,8 @@ use linerate_host::echo::EchoWay;
 use linerate_host::xdp::attach::Place;
 use linerate_machine::mac::MacAddress;
 
+use super::between;
+
 #[derive(Args, Debug)]
 pub(crate) struct EchoArgs {
     /// Where frames come from and go back to, as eth0
@@ -24,10 +26,10 @@ pub(crate) struct EchoArgs {
     #[arg(long, value_name = "ADDRESS", requires = "secret", conflicts_with = "way")]
     pub(crate) ask: Option<MacAddress>,
     /// With --ask: frames that are on their way at once, 1 to 256
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), default_value_t = 1, requires = "ask")]
+    #[arg(long, value_name = "N", value_parser = between::<u16>(1, 256), default_value_t = 1, requires = "ask")]
     pub(crate) in_flight: u16,
     /// With --ask: size of each frame, FCS counted
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=9022), default_value_t = 64, requires = "ask")]
+    #[arg(long, value_name = "BYTES", value_parser = between::<u32>(64, 9022), default_value_t = 64, requires = "ask")]
     pub(crate) frame_size: u32,
     /// With --ask: for how long; without it until Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = linerate_machine::units::parse_duration, requires = "ask")]

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_machine::end::Party;
 use linerate_results::select::LAST;
 
-use super::{CasesArgs, OutputArgs};
+use super::{CasesArgs, OutputArgs, between};
 use crate::complete;
 
 #[derive(Args, Debug)]
@@ -33,7 +33,7 @@ pub(crate) enum RecordsCommand {
         #[arg(long, add = ArgValueCompleter::new(complete::plans))]
         plan: Option<String>,
         /// The newest, at most this many
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_name = "N", value_parser = between::<u32>(1, u32::MAX))]
         limit: Option<u32>,
         /// Print a JSON object for each
         #[arg(long)]
@@ -137,7 +137,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::findings))]
     pub(crate) finding: Option<String>,
     /// How often to measure each side: 4 at least, for fewer cannot tell a difference from noise
-    #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = clap::value_parser!(u32).range(4..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = between::<u32>(4, 1000))]
     pub(crate) repeat: u32,
     /// Leave the setting as tried, if it helped; `linerate target ENDPOINT restore` takes it back
     #[arg(long, requires = "try")]
@@ -203,7 +203,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_name = "SELECTION", add = ArgValueCompleter::new(complete::selections))]
     pub(crate) selection: Option<String>,
     /// Only the last N campaigns that have the metric
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=2000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = between::<u16>(1, 2000))]
     pub(crate) last: u16,
     #[command(flatten)]
     pub(crate) output: TableArgs,
@@ -274,7 +274,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// The newest, at most this many
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = between::<u32>(1, u32::MAX))]
     pub(crate) limit: Option<u32>,
 }
 

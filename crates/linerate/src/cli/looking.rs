@@ -9,7 +9,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 use linerate_machine::units::OfferedLoad;
 
-use super::{endpoint, one_or_more, setting_and_value};
+use super::{between, endpoint, one_or_more, setting_and_value};
 use crate::complete;
 
 #[derive(Args, Debug)]
@@ -83,7 +83,7 @@ pub(crate) struct TargetProfileArgs {
     #[arg(value_name = "SECONDS", default_value = "5")]
     pub(crate) seconds: String,
     /// Samples a second of each CPU
-    #[arg(long, value_name = "N", default_value_t = 999, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 999, value_parser = between::<u32>(1, 10_000))]
     pub(crate) hz: u32,
     /// Draw a flame graph into this file: wide is much time, above is who was called
     #[arg(long, value_name = "FILE")]
@@ -115,7 +115,7 @@ pub(crate) struct RegistersArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) definitions: Vec<PathBuf>,
     /// The PHY's address on the management bus; by default the one that the interface uses
-    #[arg(long, value_name = "ADDRESS", value_parser = clap::value_parser!(u8).range(0..=31))]
+    #[arg(long, value_name = "ADDRESS", value_parser = between::<u8>(0, 31))]
     pub(crate) phy: Option<u8>,
     #[command(flatten)]
     pub(crate) look: LookArgs,
@@ -141,7 +141,7 @@ pub(crate) struct DoubleArgs {
     #[arg(long, value_name = "RATE", value_parser = super::measuring::load)]
     #[arg(help = format!("Of a double: frames a second, each way [default: {CAPACITY}]"))]
     pub(crate) capacity: Option<OfferedLoad>,
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "FRAMES", value_parser = between::<u32>(1, 1_000_000))]
     #[arg(help = format!("Of a double: frames that it may save up, and pass at once [default: {DEPTH}]"))]
     pub(crate) depth: Option<u32>,
     /// Of a double: how long it holds each frame, up to 50us [default: 0s]

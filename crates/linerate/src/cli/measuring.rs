@@ -17,7 +17,9 @@ use linerate_trial::search::goal::{BadGoal, Goal};
 use linerate_trial::tool::Tool;
 
 use super::reporting::{ReportFile, report_file};
-use super::{CasesArgs, OutputArgs, TableArgs, endpoint, name_and_value, one_or_more, some_time, whole_number};
+use super::{
+    CasesArgs, OutputArgs, TableArgs, between, endpoint, name_and_value, one_or_more, some_time, whole_number,
+};
 use crate::complete;
 use crate::measure::middle::GivenPorts;
 use crate::measure::route::GivenAddress;
@@ -219,7 +221,7 @@ pub(crate) struct RunArgs {
     pub(crate) cpu_method: Option<CpuMethodArg>,
     /// Sample what each CPU does, so many times a second [without a number: 999]; the same as --set profile=HZ
     #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "999",
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = between::<u32>(1, 10_000))]
     pub(crate) profile: Option<u32>,
     /// Carry on the last unfinished campaign of this plan between these machines, or the one of this identifier
     ///
@@ -269,7 +271,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FROM")]
     pub(crate) allow: Vec<Prefix>,
     /// Listen on this port, where one tool is served; by default each tool's own
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = between::<u16>(0, u16::MAX))]
     pub(crate) port: Option<u16>,
     /// End after one test
     #[arg(long)]

@@ -9,7 +9,7 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_control::message::Fence;
 use linerate_machine::units::parse_duration;
 
-use super::{name_and_value, whole_number};
+use super::{between, name_and_value, whole_number};
 use crate::complete;
 
 /// Where the queue is.
@@ -48,7 +48,7 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) not_before: Option<String>,
     /// How often it may be begun, the first time counted: a worker that dies has used one
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = between::<u32>(1, 20))]
     pub(crate) attempts: u32,
     /// Whose jobs these are [default: your user's name]
     #[arg(long, value_name = "NAME")]
@@ -151,7 +151,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) bench: Vec<PathBuf>,
     /// So many campaigns at once; more than one disturb each other where they share a machine
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = between::<u32>(1, 1000))]
     pub(crate) at_once: u32,
     /// After how long a worker that died has lost its benches; the first worker of a queue says so for all [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = lease)]
