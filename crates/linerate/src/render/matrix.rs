@@ -11,6 +11,7 @@ use super::forms::{self, Piece};
 use super::table_model::{Cell, Table};
 use super::{csv, json, sentence};
 use linerate_plan::PlannedTrial;
+use linerate_trial::spec::Spec;
 
 /// Every trial in its order, and what it comes to.
 pub(crate) struct Matrix<'a> {
@@ -125,6 +126,14 @@ fn what(trial: &PlannedTrial) -> String {
             .filter(|(name, _)| name != "workload" && name != "direction")
             .map(|(name, level)| format!("{name}={level}")),
     );
+    // How much and how long is wanted to be seen, and what is not as usual.
+    let usual = Spec::new(trial.spec.workload).asked();
+    words.extend(trial.spec.asked().into_iter().filter_map(|(name, text)| {
+        let is_told = ["workload", "direction"].contains(&name) || trial.factors.iter().any(|(other, _)| other == name);
+        let is_main = ["rate", "duration", "bytes"].contains(&name);
+        let is_usual = || usual.iter().any(|(other, usual)| *other == name && *usual == text);
+        (!is_told && (is_main || !is_usual())).then(|| format!("{name}={text}"))
+    }));
     // What is fixed is a setting as well, and what is changed on a machine must be seen.
     for one in &trial.settings {
         let word = format!("{}.{}={}", one.end, one.change.name, one.change.value);
