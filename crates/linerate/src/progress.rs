@@ -7,6 +7,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_machine::printable::in_line;
 
+use linerate_plan::ExpectedTime;
+
 use crate::measure::events::CampaignEvent;
 use crate::measure::time_left::TimeLeft;
 use crate::output::{is_watched, out, say, unsignalled};
@@ -19,10 +21,10 @@ pub(crate) struct Progress {
     has_lines: bool,
     /// So has what passes in a second.
     has_intervals: bool,
-}
-
     /// Why the last trial that failed did.
     last_failure: RefCell<String>,
+}
+
 impl Progress {
     /// Lines unless the user asked for silence, the last of which moves if standard error is a terminal.
     pub(crate) fn new(quiet: bool) -> Progress {
@@ -84,7 +86,8 @@ impl Progress {
             Some(trials) => format!("{trials} trials"),
         };
         let time = left.map_or(String::new(), |left| {
-            format!(", {} {}", if left.at_most { "at most" } else { "about" }, brief::time(left.time))
+            let time = ExpectedTime { time: left.time, by_bytes: 0 };
+            format!(", {} {time}", if left.at_most { "at most" } else { "about" })
         });
         self.line(&format!("{many}{time}"));
     }

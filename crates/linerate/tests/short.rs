@@ -77,7 +77,7 @@ fn a_trial_has_a_line_the_moment_it_ends() {
     assert!(ran.status.success());
     let lines: Vec<&str> = told.iter().map(|(_, line)| line.as_str()).collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
-    assert_eq!(lines[0], "2 trials, about 1 s");
+    assert_eq!(lines[0], "2 trials, about 2 s");
     assert!(
         lines[1].starts_with("1/2  udp-stream rate=1M: ") && lines[1].ends_with(" Mbit/s, lost 0.0 %"),
         "{lines:?}"

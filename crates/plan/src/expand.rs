@@ -469,6 +469,9 @@ pub(super) fn canonical_levels(name: &str, text: &str) -> Result<Vec<String>, Ba
     Ok(levels)
 }
 
+/// What a trial takes beside its traffic: conversation, counters, queues that drain.
+pub const BESIDE_A_TRIAL: Duration = Duration::from_millis(250);
+
 /// How long trials should take: traffic only, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedTime {
@@ -490,11 +493,21 @@ impl ExpectedTime {
         }
         expected
     }
+
+    /// The same with what so many trials take beside it.
+    pub fn with_beside(self, trials: usize) -> ExpectedTime {
+        if self.time.is_zero() {
+            return self;
+        }
+        let beside = BESIDE_A_TRIAL.saturating_mul(u32::try_from(trials).unwrap_or(u32::MAX));
+        ExpectedTime { time: self.time.saturating_add(beside), ..self }
+    }
 }
 
 impl fmt::Display for ExpectedTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.time.as_millis().div_ceil(1000);
+        // What takes time takes a second.
+        let seconds = ((self.time.as_millis() + 500) / 1000).max(u128::from(!self.time.is_zero()));
         let text = match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
             (0, 0, s) => format!("{s} s"),
             (0, m, 0) => format!("{m} min"),

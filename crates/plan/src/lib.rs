@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use boot::{Boot, Checked};
 pub use builtin::{builtin_names, builtins};
 pub use demo::demo_plans;
-pub use expand::ExpectedTime;
+pub use expand::{BESIDE_A_TRIAL, ExpectedTime};
 pub use expect::{ExpectationResult, expectation, expected, judged, unanswerable};
 pub use needs::{Need, needs};
 pub use order::RoundOrder;

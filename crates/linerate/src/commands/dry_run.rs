@@ -23,7 +23,7 @@ use crate::measure::settings::foreseen;
 use crate::output::{beside, data, out};
 use crate::progress::Progress;
 use crate::render::matrix::{self as render, Matrix};
-use linerate_plan::{Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
+use linerate_plan::{BESIDE_A_TRIAL, Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
 pub(super) fn dry_run(
@@ -103,17 +103,12 @@ pub(crate) fn matrix<'a>(
 #[derive(Default)]
 struct Estimate {
     traffic: ExpectedTime,
-    /// Conversation, counters, queues that drain.
     beside: Duration,
     changed: usize,
     changes: Duration,
     boots: Duration,
 }
 
-/// What a trial takes beside its traffic.
-const BESIDE_A_TRIAL: Duration = Duration::from_millis(250);
-/// To reach two agents, and to let them go.
-const START_AND_END: Duration = Duration::from_secs(1);
 /// A board, from its command to an agent that answers, unless its `wait` is shorter.
 const BOOT_TIME: Duration = Duration::from_secs(60);
 
@@ -130,7 +125,7 @@ fn change_time(dear: u8) -> Duration {
 impl Estimate {
     fn of(measured: &[&PlannedTrial], plan: &Plan) -> Estimate {
         let mut estimate = Estimate { traffic: ExpectedTime::of(measured.iter().copied()), ..Estimate::default() };
-        estimate.beside = START_AND_END + BESIDE_A_TRIAL * measured.len() as u32;
+        estimate.beside = BESIDE_A_TRIAL * measured.len() as u32;
         let mut before: &[WantedSetting] = &[];
         for trial in measured {
             for one in trial.settings.iter().filter(|one| !before.contains(one)) {
@@ -153,10 +148,15 @@ impl Estimate {
 
     fn sentence(&self, at_most: bool) -> String {
         let words = |time: Duration| ExpectedTime { time, by_bytes: 0 }.to_string();
+        // Of a short run tenths of a second are a large part.
+        let part = |time: Duration| match time {
+            time if time < Duration::from_secs(10) => format!("{:.1} s", time.as_secs_f64()),
+            time => words(time),
+        };
         let mut parts =
-            vec![format!("{} of traffic", words(self.traffic.time)), format!("{} beside it", words(self.beside))];
+            vec![format!("{} of traffic", part(self.traffic.time)), format!("{} beside it", part(self.beside))];
         if self.changed > 0 {
-            parts.push(format!("{} for changing settings", words(self.changes)));
+            parts.push(format!("{} for changing settings", part(self.changes)));
         }
         if !self.boots.is_zero() {
             parts.push(format!("{} for booting", words(self.boots)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use linerate_trial::spec::Extent;
 use serde::{Deserialize, Serialize};
 
-use linerate_plan::{PlannedTrial, WantedSetting};
+use linerate_plan::{BESIDE_A_TRIAL, PlannedTrial, WantedSetting};
 
 /// What is known of the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,7 +124,7 @@ impl Pace {
         // As long as there was none of its kind, one with changes is taken for one without, and the other way.
         match mean(place).or_else(|| mean(place ^ 1)) {
             Some(mean) => Some(mean),
-            None if kind.asked.is_some() => Some(Duration::ZERO),
+            None if kind.asked.is_some() => Some(BESIDE_A_TRIAL),
             None => None,
         }
     }
@@ -153,7 +153,7 @@ mod tests {
         let check = |pace: &Pace, seconds: u32| {
             assert_eq!(pace.left(), Some(TimeLeft { time: seconds * S, at_most: false }));
         };
-        check(&pace, 40);
+        assert_eq!(pace.left(), Some(TimeLeft { time: 41 * S, at_most: false }));
         pace.trial_begins(&trials[0]);
         pace.trial_ended(15 * S);
         check(&pace, 3 * 15);

@@ -11,7 +11,7 @@ use crate::render::forms::Piece;
 #[cfg(feature = "web")]
 use crate::render::table_model::{Cell, Table};
 
-/// A row for each plan: what it measures, how many trials it has and how long their traffic takes.
+/// A row for each plan: what it measures, how many trials it has and how long they take.
 pub(crate) fn plans_table(plans: &[Plan], width: Option<u16>) -> Result<String, PlanError> {
     Ok(render::words(HEADINGS, rows(plans)?, width))
 }
@@ -34,7 +34,7 @@ fn rows(plans: &[Plan]) -> Result<Vec<[String; 4]>, PlanError> {
         // A search asks for trials until it knows.
         let (count, time) = match plan.search {
             Some(_) => ("-".to_owned(), "as its search takes".to_owned()),
-            None => (trials.len().to_string(), ExpectedTime::of(&trials).to_string()),
+            None => (trials.len().to_string(), ExpectedTime::of(&trials).with_beside(trials.len()).to_string()),
         };
         Ok([plan.name.clone(), plan.about.clone(), count, time])
     };
