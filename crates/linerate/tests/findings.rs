@@ -447,7 +447,10 @@ fn what_is_suggested_is_tried() {
     assert!(said.check_done().stdout.contains("1. The host's own queueing discipline shapes"), "{said:#?}");
     let tried = explain(&["--try", "--repeat", "6"]);
     assert!(tried.check_done().stdout.contains("It helped: "), "{tried:#?}");
-    assert!(tried.stdout.contains("bears out qdisc-drops.\nNothing is left changed."), "{tried:#?}");
+    assert!(
+        tried.stdout.contains("bears out the finding qdisc-drops.\nNothing is left changed; linerate explain "),
+        "{tried:#?}"
+    );
     assert_eq!(discipline(&bench), before);
     let trials = bench.records();
     // What was measured before stays the last.

@@ -105,7 +105,7 @@ pub(super) fn experiment(
     show(arguments, &comparison, &sides, suggestion);
     if !arguments.output.json {
         let conclusion = match &helped {
-            Ok(words) => format!("It helped: {words}. That bears out {}.", finding.name),
+            Ok(words) => format!("It helped: {words}. That bears out the finding {}.", finding.name),
             Err(words) => format!("{words} {}", finding.wrong_if),
         };
         out!("\n{conclusion}\n");
@@ -115,7 +115,14 @@ pub(super) fn experiment(
         }
         match (&done, kept) {
             (Ok(()), true) => {
-                out!("{}={} stays, until linerate target … restore.\n", suggestion.name, suggestion.value)
+                let machine = endpoint_of(record, &suggestion.name).unwrap_or_default();
+                out!("{}={} stays, until linerate target {machine} restore.\n", suggestion.name, suggestion.value)
+            }
+            (Ok(()), false) if helped.is_ok() && setting_of(&suggestion.name).is_some() => {
+                out!(
+                    "Nothing is left changed; linerate explain {} --try --keep tries it again, and keeps it.\n",
+                    record.id
+                )
             }
             (Ok(()), false) => out!("Nothing is left changed.\n"),
             // What is left then, the error says.
@@ -124,6 +131,15 @@ pub(super) fn experiment(
     }
     done?;
     Ok(if helped.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// How the machine of a setting is reached, as a shell takes it.
+fn endpoint_of(record: &Record, setting: &str) -> Option<String> {
+    let (party, _) = setting_of(setting)?;
+    let (_, machine) = record.parties().find(|(other, _)| *other == party)?;
+    let text = &machine.endpoint;
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "@:.-_/%,+=".contains(c));
+    Some(if is_plain { text.clone() } else { format!("'{}'", text.replace('\'', "'\\''")) })
 }
 
 /// How a machine of the record is reached. A record may be anybody's, and `exec:` is a command of its maker's.
