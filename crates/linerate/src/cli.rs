@@ -518,7 +518,7 @@ fn setting_and_value(text: &str) -> Result<(String, String), String> {
 fn assigned(text: &str, like: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        _ => Err(format!("'{text}' sets nothing; write NAME=VALUE, like {like}")),
+        _ => Err(format!("'{text}' is not NAME=VALUE; write it like {like}")),
     }
 }
 

@@ -131,7 +131,7 @@ fn command_lines_that_make_no_sense() {
     check_usage(&["run", "tcp"], &["--target"]);
     check_usage(&["run", "tcp", "--target", "board:../imx6"], &["no name of a board"]);
     check_usage(&["run", "tcp", "--target", "a b"], &["no endpoint", "netns:NAME"]);
-    check_usage(&["run", "tcp", "--target", "local", "--set", "rate"], &["sets nothing", "NAME=VALUE"]);
+    check_usage(&["run", "tcp", "--target", "local", "--set", "rate"], &["is not NAME=VALUE", "write it like"]);
     check_usage(&["run", "tcp", "--target", "local", "--json", "--csv"], &["--json", "--csv"]);
     check_usage(&["run", "tcp", "--target", "local", "--repeat", "often"], &["often"]);
     check_usage(&["run", "tcp", "--target", "local", "--target-address", "here"], &["here"]);
@@ -139,7 +139,7 @@ fn command_lines_that_make_no_sense() {
     check_usage(&["compare", "a", "b", "--json", "--csv"], &["--json", "--csv"]);
     check_usage(&["levitate"], &["levitate"]);
     check_usage(&["target", "local", "set"], &["NAME=VALUE"]);
-    check_usage(&["target", "local", "set", "mtu"], &["sets nothing", "NAME=VALUE"]);
+    check_usage(&["target", "local", "set", "mtu"], &["is not NAME=VALUE", "write it like"]);
     check_usage(&["run", "tcp", "--target", "local", "--dry-run", "--resume"], &["--dry-run", "--resume"]);
     check_usage(&["agent"], &["give one of"]);
     check_usage(&["agent", "--listen", "127.0.0.1:0"], &["demands a key"]);

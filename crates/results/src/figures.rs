@@ -74,9 +74,9 @@ figures! {
     flow("longest_loss", "longest run of lost", Datagrams, Loss, |f| Some(*f.loss_bursts.last_key_value()?.0 as f64));
     flow("jitter_s", "jitter", Time, Delay, |f| f.jitter_s)
         { each_way: true, compared: Some(JITTER), column: left_out(4) };
-    flow("departure_gap_p50_s", "gap between departures p50", Time, SentLoad, |f| gap(&f.departure_gaps, 50.0))
+    flow("departure_gap_p50_s", "send gap p50", Time, SentLoad, |f| gap(&f.departure_gaps, 50.0))
         { in_csv: false };
-    flow("departure_gap_p99_s", "gap between departures p99", Time, SentLoad, |f| gap(&f.departure_gaps, 99.0))
+    flow("departure_gap_p99_s", "send gap p99", Time, SentLoad, |f| gap(&f.departure_gaps, 99.0))
         { in_csv: false };
     flow("arrival_gap_p50_s", "gap between arrivals p50", Time, Delay, |f| gap(&f.arrival_gaps, 50.0)) { in_csv: false };
     flow("arrival_gap_p99_s", "gap between arrivals p99", Time, Delay, |f| gap(&f.arrival_gaps, 99.0)) { in_csv: false };
@@ -95,18 +95,18 @@ figures! {
     tcp("tcp_segments_sent", "sent", Segments, SentLoad, |t| number(t.segments_sent)) { layer: Tcp };
     tcp("tcp_reordered_segments", "reordered", Segments, Order, |t| number(t.reordered_segments)) { layer: Tcp };
     tcp("tcp_rtt_s", "TCP's round trip", Time, Delay, |t| t.rtt_s) { compared: on_demand(TAIL) };
-    tcp("tcp_min_rtt_s", "TCP's least round trip", Time, Delay, |t| t.min_rtt_s);
+    tcp("tcp_min_rtt_s", "TCP's min round trip", Time, Delay, |t| t.min_rtt_s);
     tcp("tcp_cwnd_segments", "congestion window", Segments, SentLoad, |t| t.cwnd.map(f64::from)) { layer: Tcp };
     tcp("tcp_mss", "TCP segment size", Bytes, SentLoad, |t| t.mss.map(f64::from));
-    tcp("tcp_limited_by_receive_window", "TCP held up by the window", Share, Rate, |t| t.limited_by_receive_window);
-    tcp("tcp_limited_by_send_buffer", "TCP held up by the send buffer", Share, Rate, |t| t.limited_by_send_buffer);
-    tcp("tcp_limited_by_application", "TCP held up by the application", Share, Rate, |t| t.limited_by_application);
+    tcp("tcp_limited_by_receive_window", "TCP limited by the receive window (rwnd)", Share, Rate, |t| t.limited_by_receive_window);
+    tcp("tcp_limited_by_send_buffer", "TCP limited by the send buffer (sndbuf)", Share, Rate, |t| t.limited_by_send_buffer);
+    tcp("tcp_limited_by_application", "TCP limited by the application", Share, Rate, |t| t.limited_by_application);
     figure("transactions_per_s", "transactions", PerSecond, Rate, Getter::Result(|r| r.transactions_per_s))
         { compared: Some(RATE), column: SPREAD };
     latency("latency_count", "answered", Requests, |l| Some(l.count as f64));
     latency("latency_timeouts", "time-outs", Requests, |l| number(l.timeouts))
         { layer: Layer::None, about: Loss, column: RARE };
-    latency("latency_min_s", "latency least", Time, |l| l.min_s) { compared: on_demand(DELAY) };
+    latency("latency_min_s", "latency min", Time, |l| l.min_s) { compared: on_demand(DELAY) };
     latency("latency_mean_s", "latency mean", Time, |l| l.mean_s) { compared: on_demand(DELAY) };
     latency("latency_p50_s", "latency p50", Time, |l| percentile(l, "p50")) { compared: Some(DELAY), column: COLUMN };
     latency("latency_p75_s", "latency p75", Time, |l| percentile(l, "p75"));
@@ -116,7 +116,7 @@ figures! {
         { compared: Some(TAIL), column: Some(Column { spread: true, left_out: Some(6), ..PLAIN }) };
     latency("latency_p99.9_s", "latency p99.9", Time, |l| percentile(l, "p99.9")) { compared: on_demand(TAIL) };
     latency("latency_p99.99_s", "latency p99.99", Time, |l| percentile(l, "p99.99")) { compared: on_demand(TAIL) };
-    latency("latency_max_s", "latency most", Time, |l| l.max_s) { compared: on_demand(TAIL) };
+    latency("latency_max_s", "latency max", Time, |l| l.max_s) { compared: on_demand(TAIL) };
     cpu("target_cpu_busy", "CPU busy", Target, |c| c.busy) { compared: on_demand(COST), column: left_out(8) };
     cpu("host_cpu_busy", "CPU busy", Host, |c| c.busy) { compared: on_demand(COST), column: left_out(7) };
     cpu("target_cpu_user", "CPU user", Target, |c| c.user);

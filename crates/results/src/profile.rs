@@ -83,7 +83,7 @@ impl Category {
             Category::SocketSyscall => "socket and system call",
             Category::Qdisc => "qdisc",
             Category::Locking => "locking",
-            Category::Generator => "the generator itself",
+            Category::Generator => "linerate itself",
             Category::Other => "other",
             Category::Idle => "idle",
         }

@@ -104,7 +104,7 @@ impl TimeLine {
         let text = match self.limit {
             Limit::AskedRate => "the rate that was asked",
             Limit::SendingApplication => "the {}'s sending program, which had nothing to send",
-            Limit::SenderCpu => "the {}'s sending thread, which ran all the time",
+            Limit::SenderCpu => "the {}'s sending thread, which was busy on a CPU",
             Limit::SenderCpuWait => "the {}'s sending thread, which waited for a CPU",
             Limit::SendBuffer => "the {}'s send buffer",
             Limit::Shaper => "a shaper at the {}'s egress",
@@ -117,7 +117,7 @@ impl TimeLine {
             Limit::WindowGrowth => "TCP's congestion window, which was still growing",
             Limit::Pacing => "TCP's own pacing: what BBR takes for the bottleneck's rate",
             Limit::ReceiveWindow => "the {}'s receive window",
-            Limit::ReceiverCpu => "the {}'s receiving thread, which ran all the time",
+            Limit::ReceiverCpu => "the {}'s receiving thread, which was busy on a CPU",
             Limit::ReceiverCpuWait => "the {}'s receiving thread, which waited for a CPU",
             Limit::Softirq => "softirqs on a CPU of the {}",
             Limit::Pause => "pause frames that held the {} back",

@@ -55,7 +55,7 @@ pub enum EchoError {
     #[error("{0} is down; 'ip link set {0} up' brings it up")]
     Down(String),
     /// No packet socket without CAP_NET_RAW, and no BPF without more.
-    #[error("frames cannot be heard and sent without rights; run as root, or with CAP_NET_RAW")]
+    #[error("frames are received and sent with CAP_NET_RAW only; run as root")]
     NotPermitted,
     /// XDP was asked for.
     #[error("{0}; without --way it is done by a packet socket")]

@@ -362,7 +362,7 @@ fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
     let records: usize = origin.sides.iter().map(|side| side.digests.len()).sum();
     match found {
         Verified::Same { figures } => {
-            out!("All is as {records} records give it: {figures} figures, and every word.\n");
+            out!("Verified: {figures} figures and all text are as the {records} records give them.\n");
             Ok(ExitCode::SUCCESS)
         }
         Verified::SameFigures { figures } => {

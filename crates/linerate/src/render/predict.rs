@@ -297,7 +297,7 @@ fn surer(predictions: &[Prediction]) -> Vec<String> {
 }
 
 fn described(load: &Load) -> String {
-    let offered = load.offered_mbps.map_or("as much as goes".to_owned(), |mbps| format!("{} Mbit/s", figure(mbps, 3)));
+    let offered = load.offered_mbps.map_or("at full rate".to_owned(), |mbps| format!("{} Mbit/s", figure(mbps, 3)));
     format!("{} of {} bytes, {offered},", load.workload.name(), load.payload)
 }
 

@@ -291,7 +291,7 @@ fn sentence(found: &Found, one: &Searched) -> String {
     match (found.lower, found.upper) {
         (Some(lower), Some(_)) if is_tester => {
             format!(
-                "At least {}{both} with {demand}: the tester carries no more, what the path does is not known.",
+                "At least {}{both} with {demand}: the tester carries no more, so the path's capacity is unknown.",
                 mbit(lower)
             )
         }

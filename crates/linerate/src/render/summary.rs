@@ -321,7 +321,7 @@ fn requests(who: &str, group: &[&Record]) -> Option<String> {
     let figures = || group.iter().filter_map(|record| record.result.as_ref());
     let rates: Vec<f64> = figures().filter_map(|figures| figures.transactions_per_s).collect();
     let mut text = format!("{who}: {} transactions/s", span(&rates, 4)?);
-    for (words, name) in [("half of them within", "p50"), ("99 % within", "p99")] {
+    for (words, name) in [("median", "p50"), ("p99", "p99")] {
         let times: Vec<f64> = figures()
             .filter_map(|figures| figures.latency.as_ref()?.percentiles.get(name))
             .map(|seconds| seconds * 1e6)

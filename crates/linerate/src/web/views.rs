@@ -208,7 +208,7 @@ pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
             if asked.value("form").is_some() {
                 return Reply::said(status, &plain(&format!("{error:#}")));
             }
-            let title = if status == 404 { "Not found" } else { "This was not done" };
+            let title = if status == 404 { "Not found" } else { "Not done" };
             View::new(title, Answer::default()).above(refusal(&error)).status(status)
         }
     };

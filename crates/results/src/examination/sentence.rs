@@ -30,19 +30,19 @@ impl Passed {
             }
             Passed::Addresses { target, host } => format!("target {target}, host {host}"),
             Passed::Middle { target, host } => format!("{target} towards the target, {host} towards the host"),
-            Passed::Address { address } => format!("nobody else answers for {address}"),
+            Passed::Address { address } => format!("nobody else answers for {address} (no duplicate address)"),
             Passed::Route { local: true, .. } => "on the machine itself".to_owned(),
             Passed::Route { interface, gateway, .. } => {
                 let by = interface.as_deref().map_or("directly".to_owned(), |interface| format!("by {interface}"));
                 gateway.map_or(by.clone(), |gateway| format!("{by}, over {gateway}"))
             }
             Passed::Neighbour { address, mac } => format!("{address} is at {mac}"),
-            Passed::Arrivals { filter: Some(filter @ 1..) } => format!("taken, rp_filter={filter} included"),
-            Passed::Arrivals { .. } => "taken".to_owned(),
+            Passed::Arrivals { filter: Some(filter @ 1..) } => format!("accepted, rp_filter={filter} included"),
+            Passed::Arrivals { .. } => "accepted".to_owned(),
             Passed::Room => "room for more connections and descriptors".to_owned(),
             Passed::Answered { answered, lost, median_s } => {
                 let requests = if *answered == 1 { "request" } else { "requests" };
-                let median = median_s.map(|median| format!(", half of them within {}", short(median)));
+                let median = median_s.map(|median| format!(", median {}", short(median)));
                 let lost = lost.filter(|lost| *lost > 0).map(|lost| format!("; {lost} lost"));
                 format!("{answered} {requests} answered{}{}", median.unwrap_or_default(), lost.unwrap_or_default())
             }

@@ -680,7 +680,7 @@ impl<'a> Case<'a> {
             }
             (Some(_), Some(line)) => (got < SHORT_OF_LINE * line)
                 .then(|| format!("{} of {} Mbit/s that the link carries came through", mbit(got), mbit(line))),
-            (Some(_), None) => Some(format!("{} Mbit/s came through, as fast as it went", mbit(got))),
+            (Some(_), None) => Some(format!("{} Mbit/s came through, with no rate limit set", mbit(got))),
             (None, _) => None,
         }
     }

@@ -61,7 +61,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .finds(case, machine, sure, 1.0, format!("{sentence}."))
         .of_kind(kind)
         .because(match examination.steps.len() {
-            1 => format!("the only step that was tried failed: \"{}\"", step.name()),
+            1 => format!("the first check, \"{}\", failed", step.name()),
             all => format!(
                 "{passed} of {all} steps passed and {failed_too} failed, first \"{}\", within {:.1} s",
                 step.name(),

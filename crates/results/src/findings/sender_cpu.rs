@@ -34,7 +34,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .finds(case, Some(end), Sureness::Likely, most * 0.9, sentence)
         .because_of(clauses)
         .because_of(time.clause())
-        .because_of(used.map(|used| format!("it sends by {used}")))
+        .because_of(used.map(|used| format!("it sends with {used}")))
         .because(short)
         .wrong_if("It is wrong if a second stream brings no more, and the CPUs have time left then.");
     // Of a stream of octets, what a call hands over is the application's choice alone.

@@ -146,9 +146,9 @@ mod tests {
             absent(&record).into_iter().any(|absent| absent.what.contains("tell 100 Mbit/s, and 166 came through"))
         };
         assert!(!check(94.0, false, "Nothing went wrong: 94.0 of the 94.1 Mbit/s that the link carries came through."));
-        assert!(check(166.0, false, "166 Mbit/s came through, as fast as it went."));
-        assert!(check(166.0, true, "166 Mbit/s came through, as fast as it went."));
+        assert!(check(166.0, false, "166 Mbit/s came through, with no rate limit set."));
+        assert!(check(166.0, true, "166 Mbit/s came through, with no rate limit set."));
         // An emulated MAC waits for no cable, however fast it is.
-        assert!(!check(50.0, true, "50.0 Mbit/s came through, as fast as it went."));
+        assert!(!check(50.0, true, "50.0 Mbit/s came through, with no rate limit set."));
     }
 }

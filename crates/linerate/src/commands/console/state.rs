@@ -262,7 +262,7 @@ impl Field {
             Check::Sets if answer == NONE => Ok(()),
             Check::Sets => match answer.split_whitespace().find(|word| !word.contains('=')) {
                 Some(word) => {
-                    Err(format!("'{word}' sets nothing; write NAME=VALUE, like duration=5s, or {NONE} for none"))
+                    Err(format!("'{word}' is not NAME=VALUE; write it like duration=5s, or {NONE} for none"))
                 }
                 None => Ok(()),
             },

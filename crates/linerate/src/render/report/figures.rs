@@ -259,7 +259,7 @@ pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
         chart_panels.push(panel);
     }
     let (most, which) = dearest?;
-    let sentence = format!("The dearest is {which}, {} µs.", figure(most, 3));
+    let sentence = format!("The highest cost is that of {which}, {} µs.", figure(most, 3));
     let names: Vec<String> = groups.into_iter().map(|(name, _)| name).collect();
     let mut chart = Chart::new("CPU time of a packet or a transaction, by kind of work", sentence, table)
         .x(Axis::categories("configuration", names));

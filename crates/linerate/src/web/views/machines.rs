@@ -240,7 +240,7 @@ fn set(lab: &Lab, name: &str) -> Result<Shown> {
             }
             form method="post" action=(format!("{address}/restore")) { button type="submit" { "Put back what was changed to stay" } }
         } @else {
-            p class="said" { "They are left alone here; --allow-settings, where linerate web was started, lets them be changed." }
+            p class="said" { "Read-only: start linerate web with --allow-settings to change them." }
         }
     };
     View::new(format!("Settings of {name}"), render::settings::answer(&readings, &kept)).above(above).shown()

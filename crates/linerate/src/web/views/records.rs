@@ -71,7 +71,7 @@ pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
             p {
                 @if page > 0 { a rel="prev" href=(asked.address(&[("page", &page.saturating_sub(1).to_string())])) { "Those before" } " " }
                 "Page " (page + 1) " "
-                @if is_full { a rel="next" href=(asked.address(&[("page", &(page + 1).to_string())])) { "Those after" } }
+                @if is_full { a rel="next" href=(asked.address(&[("page", &(page + 1).to_string())])) { "Next" } }
             }
         }
         @if let Some(words) = asked.value("q") {

@@ -46,7 +46,7 @@ pub(super) fn table(lab: &Lab) -> Markup {
     lab.runs.look(|runs| {
         html! {
             @if runs.is_empty() {
-                p { "Nothing was started here." @if lab.allowed.run { " " a href="/plans" { "Plans" } " can be." } }
+                p { "Nothing was started here." @if lab.allowed.run { " Start a campaign under " a href="/plans" { "Plans" } "." } }
             } @else {
                 div class="wide" role="region" tabindex="0" aria-label="Campaigns that were started here" {
                     table {
