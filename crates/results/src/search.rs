@@ -310,6 +310,13 @@ impl FromStr for SearchExpectation {
         let (sign, is_least) = signs.into_iter().find(|(sign, _)| text.contains(sign)).ok_or_else(bad)?;
         let (goal, rate) = text.rsplit_once(sign).ok_or_else(bad)?;
         let goal: Goal = goal.trim().parse().map_err(|error: BadGoal| error.to_string())?;
+        // 900 bit/s are found in any search: whoever wrote that meant Mbit/s.
+        if rate.trim().parse::<f64>().is_ok_and(|bps| bps != 0.0) {
+            let rate = rate.trim();
+            return Err(format!(
+                "a rate is written with its unit, and {rate} has none; write {rate}K, {rate}M, {rate}G or {rate}pps"
+            ));
+        }
         match rate.trim().parse() {
             Ok(OfferedLoad::Unlimited | OfferedLoad::OfLine(_)) | Err(_) => Err(bad()),
             Ok(rate) => Ok(SearchExpectation { goal: goal.name, is_least, rate }),

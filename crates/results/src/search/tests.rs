@@ -235,7 +235,7 @@ fn expectations_are_read() {
         let expected: SearchExpectation = text.parse().unwrap();
         assert_eq!((expected.to_string().as_str(), expected.is_met(&found)), (text, met));
     }
-    for text in ["ndr", "ndr > 5M", "ndr >= fast", "best >= 5M", "ndr >= unlimited"] {
+    for text in ["ndr", "ndr > 5M", "ndr >= fast", "best >= 5M", "ndr >= unlimited", "ndr >= 900"] {
         assert!(text.parse::<SearchExpectation>().is_err(), "{text}");
     }
 }
