@@ -435,11 +435,11 @@ mod tests {
             assert!(text.contains(want), "{text}");
         };
         check(&|_| {}, "were lost: 33,979 at the target's driver RX ring (target: ifb0 tbf drops 33979 (");
-        check(&|_| {}, "receive queue)), 34 unaccounted.");
+        check(&|_| {}, "on the way in)), 34 unaccounted.");
         check(&|r| r.loss_budget = None, "were lost; no counter was read that says where.");
         check(&|r| (r.loss_budget, r.unaccounted) = (Some(vec![]), Some(34_013)), "were lost: 34,013 unaccounted.");
-        check(&|r| r.unaccounted = Some(-5), "as through a board's receive queue)), which is 5 more");
-        check(&|r| r.target.cpu.as_mut().unwrap().per_cpu[1].busy = 0.99, "The target's CPU 1 was busy 99.0 %");
+        check(&|r| r.unaccounted = Some(-5), "on the way in)), which is 5 more");
+        check(&|r| r.target.cpu.as_mut().unwrap().per_cpu[1].busy = 0.99, "The target's CPU 1 was busy 99 %");
         assert_eq!(summary(&[]), "");
     }
 }

@@ -261,9 +261,7 @@ impl Field {
             Check::Setting(name) => setting::canonical(name, answer).map(|_| ()).map_err(|error| error.to_string()),
             Check::Sets if answer == NONE => Ok(()),
             Check::Sets => match answer.split_whitespace().find(|word| !word.contains('=')) {
-                Some(word) => {
-                    Err(format!("'{word}' is not NAME=VALUE; write it like duration=5s, or {NONE} for none"))
-                }
+                Some(word) => Err(format!("'{word}' is not NAME=VALUE; write it like duration=5s, or {NONE} for none")),
                 None => Ok(()),
             },
             // What begins so would be an option of the command.
