@@ -4,7 +4,7 @@
 //! A test that transfers nothing takes no place of those that do, and where there are too many of them, the one that is idle
 //! longest gives way: a client that opens half a test, or goes silent in the midst of one, keeps nobody out. Of those that
 //! transfer, the slowest of the address that has the most gives way to who has less: a client that trickles keeps out its own
-//! address at the most.
+//! address at the most. Those of datagrams alone give way to every test whose client has proved its address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -48,6 +48,8 @@ struct Inside {
     count: u64,
     /// Tests that wait for others to give way.
     waiting: usize,
+    /// Those of them whose clients have proved their addresses: no other test takes the places that become free for them.
+    proven_waiting: usize,
     tests: Vec<Running>,
 }
 
@@ -58,7 +60,7 @@ struct Running {
     /// Whose tests count together.
     party: IpAddr,
     memory: u64,
-    /// Whether its client has an address that answered, or transferred something.
+    /// Whether its client has an address that answered. Datagrams that come prove nothing: each may be forged.
     proven: bool,
     bytes: u64,
     began: Instant,
@@ -131,7 +133,9 @@ impl MemoryBudget {
             let memory: u64 = inside.tests.iter().map(|test| test.memory).sum();
             // All that have just begun count as one: who opens them and transfers nothing keeps nobody out.
             let begins = usize::from(idle.iter().any(|test| !test.is_idle()));
-            let (is_full, is_crowded) = (moving.len() + begins >= wanted.most, idle.len() >= MOST_IDLE);
+            let promised = if wanted.proven { 0 } else { inside.proven_waiting };
+            let is_full = moving.len() + begins + promised >= wanted.most;
+            let is_crowded = idle.len() >= MOST_IDLE;
             let is_short = memory.saturating_add(wanted.memory) > self.0.most;
             if !is_full && !is_crowded && !is_short {
                 inside.count += 1;
@@ -172,9 +176,11 @@ impl MemoryBudget {
                 return None;
             }
             inside.waiting += 1;
+            inside.proven_waiting += usize::from(wanted.proven);
             let waited = self.0.left.wait_timeout(inside, left.min(LOOK_AGAIN));
             inside = waited.unwrap_or_else(PoisonError::into_inner).0;
             inside.waiting -= 1;
+            inside.proven_waiting -= usize::from(wanted.proven);
         }
     }
 
@@ -260,8 +266,6 @@ impl TestPermit {
                 if sent + received >= LEAST_PROGRESS {
                     (test.active, test.over) = (Instant::now(), false);
                 }
-                // What is sent to an address proves nothing of it.
-                test.proven |= received >= LEAST_PROGRESS;
             }
         }
     }
@@ -376,12 +380,23 @@ mod tests {
         let place = budget.take(forged).unwrap();
         place.progress()(progress(1 << 20, 0));
         assert!(take_from(place, &budget, wanted(Tool::Iperf3, 1, 10)).is_some(), "what is sent to it proves nothing");
-        let forged = TestDemand { most: 2, ..forged };
-        let stream = budget.take(forged).unwrap();
-        stream.progress()(progress(0, 1000));
-        assert!(budget.inside().tests[0].proven, "it is no forgery");
+        let stream = transferring(&budget, forged);
+        assert!(take_from(stream, &budget, wanted(Tool::Iperf3, 1, 10)).is_some(), "nor what came in its name");
+        let stream = transferring(&budget, forged);
+        assert!(budget.take(forged).is_none(), "one forged client displaces no other");
         stream.set_over();
         assert!(budget.take(forged).is_some(), "it is over");
+    }
+
+    #[test]
+    fn a_place_that_becomes_free_goes_to_who_waits_for_it() {
+        let budget = MemoryBudget::new(100);
+        let forged = TestDemand { proven: false, ..wanted(Tool::Iperf3, 1, 10) };
+        let place = transferring(&budget, forged);
+        budget.inside().proven_waiting = 1;
+        drop(place);
+        assert!(budget.take(forged).is_none(), "it is promised");
+        assert!(budget.take(wanted(Tool::Iperf3, 1, 10)).is_some());
     }
 
     #[test]
