@@ -7,7 +7,7 @@
 //!                                                            └───── of the sender ─────┘
 //! ```
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use linerate_host::traffic::{Codec, Exchange};
 
@@ -60,6 +60,15 @@ pub fn answered(answer: &[u8]) -> Option<(u32, [u8; 8])> {
     Some((u32::from_be_bytes(*answer[24..].first_chunk()?), *answer[28..].first_chunk()?))
 }
 
+/// Whether another reflector returns what this one sent: at the sender's place stands a time that this machine wrote not
+/// longer ago than `most`. A service that returns all it hears brings it with the second packet.
+pub fn is_returned(request: &[u8], now: [u8; 8], most: Duration) -> bool {
+    let Some(head) = request.first_chunk::<ANSWER_LEN>() else { return false };
+    let (time, error) = (u64::from_be_bytes(head[28..36].try_into().expect("eight bytes")), &head[36..38]);
+    let age = u64::from_be_bytes(now).checked_sub(time);
+    error == ERROR_ESTIMATE && age.is_some_and(|age| age <= most.as_secs() << 32)
+}
+
 /// Requests as a sender writes them.
 pub struct Packets;
 
@@ -100,6 +109,24 @@ mod tests {
             emit(1, [0; 8], &mut vec![0; len]);
         }
         assert_eq!(answer(0, [0; 8], &[0; ANSWER_LEN]).map(|answer| answer.len()), Some(ANSWER_LEN));
+    }
+
+    #[test]
+    fn what_a_reflector_or_an_echo_returns_is_known() {
+        let most = Duration::from_secs(60);
+        let mut request = vec![0; 64];
+        emit(7, now(), &mut request);
+        assert!(!is_returned(&request, now(), most));
+        let ours = answer(0, now(), &request).unwrap();
+        // Another reflector's answer to ours.
+        let theirs = answer(0, [9; 8], &ours).unwrap();
+        assert!(is_returned(&theirs, now(), most));
+        // An echo returns what we answered to its first echo.
+        assert!(is_returned(&answer(1, now(), &ours).unwrap(), now(), most));
+        assert!(!is_returned(&theirs, [9; 8], most), "before it was written");
+        let later = (u64::from_be_bytes(now()) + (70 << 32)).to_be_bytes();
+        assert!(!is_returned(&theirs, later, most));
+        assert!(!is_returned(&[0xff; 64], now(), most) && !is_returned(&theirs[..40], now(), most));
     }
 
     #[test]

@@ -13,9 +13,9 @@ use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::Socket;
 
-use super::packet::{ANSWER_LEN, answer, now};
+use super::packet::{ANSWER_LEN, answer, is_returned, now};
 use crate::allow::is_near;
-use crate::early_datagrams::StreamMarks;
+use crate::early_datagrams::{LEAST_DATAGRAMS, StreamMarks};
 use crate::listener::is_passing;
 use crate::protocol::{FirstDatagram, Serve};
 use crate::remote_end::remote_end;
@@ -29,6 +29,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const BURST: u64 = 1 << 19;
 /// The longest datagram.
 const MOST_LEN: usize = 65_536;
+
+/// Ports below are those of services, some of which answer whatever comes: echo, chargen (RFC 862, RFC 864).
+const LEAST_PORT: u16 = 1024;
+/// What came back from another reflector.
+const RETURNED: &str = "returned what this reflector answered, as another reflector or an echo does";
 
 /// A reflector, of one sender at a time: each is unproven.
 #[derive(Default)]
@@ -59,6 +64,8 @@ impl Serve for Server {
             Some(_) if service.is_port_of_server(peer.port()) => {
                 FirstDatagram::Refused("sent test packets from a reflector's port")
             }
+            Some(_) if peer.port() < LEAST_PORT => FirstDatagram::Refused("sent test packets from a service's port"),
+            Some(_) if is_returned(octets, now(), UnprovenLimit::LONGEST) => FirstDatagram::Refused(RETURNED),
             Some(_) => FirstDatagram::Begins,
         }
     }
@@ -76,7 +83,9 @@ impl Serve for Server {
         let test = service.begin((peer, local), &asked, None);
         drop(permit);
         let Some(test) = test else { return };
-        let flow = reflect(&socket, start.datagrams, limit, &|| test.is_over());
+        let refuse = |what: &str| service.refuse(peer, what);
+        let flow = reflect(&socket, start.datagrams, limit, refuse, &|| test.is_over());
+        let Some(flow) = flow.transpose() else { return };
         let ended = flow.map(|flow| {
             let ours = Outcome::of_flows(End::Target, vec![flow]);
             let theirs = remote_end(&asked, &ours);
@@ -93,8 +102,9 @@ fn reflect(
     socket: &Socket,
     early: Vec<Vec<u8>>,
     limit: UnprovenLimit,
+    refuse: impl Fn(&str),
     is_over: &dyn Fn() -> bool,
-) -> io::Result<FlowOutcome> {
+) -> io::Result<Option<FlowOutcome>> {
     let udp: UdpSocket = socket.try_clone()?.into();
     udp.set_read_timeout(Some(LOOK_AGAIN))?;
     report_icmp_errors(socket, udp.peer_addr()?.is_ipv4())?;
@@ -102,6 +112,7 @@ fn reflect(
     let (mut early, mut octets) = (early.into_iter(), vec![0; MOST_LEN]);
     let (mut answers, mut answered_bits) = (Answers::to(0), 0);
     let mut flow = FlowOutcome::new(0, Role::Responder);
+    let mut has_returned = false;
     while !is_over() && heard.elapsed() < SILENCE && began.elapsed() < UnprovenLimit::LONGEST {
         let came = match early.next() {
             Some(datagram) => {
@@ -116,6 +127,12 @@ fn reflect(
             Err(error) if is_refusal(&error) => break,
             Err(error) => return Err(error),
         };
+        if is_returned(request, now(), UnprovenLimit::LONGEST) {
+            if !std::mem::replace(&mut has_returned, true) {
+                refuse(RETURNED);
+            }
+            continue;
+        }
         heard = Instant::now();
         let Some(answer) = answer(flow.messages_total as u32, now(), request) else { continue };
         let bits = answer.len() as u64 * 8;
@@ -139,5 +156,6 @@ fn reflect(
         flow.elapsed_ns = began.elapsed().as_nanos() as u64;
     }
     (flow.messages, flow.octets) = (flow.messages_total, flow.octets_total);
-    Ok(flow)
+    // One forged datagram is no test.
+    Ok(Some(flow).filter(|flow| !has_returned || flow.messages_total >= LEAST_DATAGRAMS as u64))
 }
