@@ -43,7 +43,7 @@ impl Plan {
                 part.repeat = precision.max_repeats;
             }
         }
-        let count = check_count(parts.iter().map(|(_, part)| part))
+        let count = check_count(0, parts.iter().map(|(_, part)| part))
             .map_err(|complaint| PlanError::Override(format!("plan {}: {complaint}", self.name)))?;
         let mut configurations: Vec<(usize, u32, &Part, Configuration)> = Vec::new();
         for ((number, part), least) in parts.iter().zip(least) {
@@ -270,7 +270,7 @@ pub(super) fn defined(name: &str, custom: &[(String, Custom)]) -> Result<(), Bad
 
 impl Part {
     /// The trials of this part, repeats and A/A pairs included.
-    fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         let once = u64::from(self.repeat) * if self.null { 2 } else { 1 };
         self.factors.iter().fold(once, |count, (_, levels)| count.saturating_mul(levels.len() as u64))
     }
@@ -413,12 +413,16 @@ impl Part {
     }
 }
 
-/// How many trials these parts have together, repeats included, if that is a number that anybody means.
-pub(super) fn check_count<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<u64, String> {
-    match parts.into_iter().map(Part::count).fold(0, u64::saturating_add) {
+/// How many trials these parts have together with so many before them, repeats included, if that is a number that anybody
+/// means.
+pub(super) fn check_count<'p>(before: u64, parts: impl IntoIterator<Item = &'p Part>) -> Result<u64, String> {
+    match parts.into_iter().map(Part::count).fold(before, u64::saturating_add) {
         count @ 0..=MAX_TRIALS => Ok(count),
         count => {
-            Err(format!("{count} trials are too many; take fewer levels or repeats, {MAX_TRIALS} trials are allowed"))
+            let up_to_here = if before > 0 { " up to here" } else { "" };
+            Err(format!(
+                "{count} trials{up_to_here} are too many; take fewer levels or repeats, {MAX_TRIALS} trials are allowed"
+            ))
         }
     }
 }

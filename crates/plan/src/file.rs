@@ -128,7 +128,7 @@ impl<'t> Reader<'t> {
                 let part: Vec<&Entry<'t>> = entries.iter().filter(|entry| PART.contains(&entry.key)).collect();
                 // Alone, it has its expectations itself.
                 let common = Common { expect: Vec::new(), ..common };
-                plan.parts.push(self.part(&part, &(0..0), &common, &plan.custom)?);
+                plan.parts.push(self.part(&part, &(0..0), &common, &plan.custom, 0)?);
             }
             Some(parts) => {
                 let stray = |entry: &&Entry<'t>| PART.contains(&entry.key) && !FOR_ALL.contains(&entry.key);
@@ -138,7 +138,6 @@ impl<'t> Reader<'t> {
                     return Err(self.complaint(&entry.at, sentence));
                 }
                 plan.parts = self.parts(parts, &common, &plan.custom)?;
-                expand::check_count(&plan.parts).map_err(|sentence| self.complaint(&parts.at, sentence))?;
             }
         }
         self.are_expected_of_something(&plan, &entries)?;
@@ -152,23 +151,26 @@ impl<'t> Reader<'t> {
         if list.is_empty() {
             return Err(wrong());
         }
-        let mut read = Vec::new();
+        let (mut read, mut count) = (Vec::<Part>::new(), 0);
         for part in list.iter() {
             let entries = entries(part.get_ref().as_table().ok_or_else(wrong)?);
             for entry in &entries {
                 self.known(entry, &PART)?;
             }
-            read.push(self.part(&entries.iter().collect::<Vec<_>>(), &part.span(), common, custom)?);
+            read.push(self.part(&entries.iter().collect::<Vec<_>>(), &part.span(), common, custom, count)?);
+            count += read.last().map_or(0, Part::count);
         }
         Ok(read)
     }
 
+    /// `before`: how many trials the parts before this one have.
     fn part(
         &self,
         entries: &[&Entry<'t>],
         at: &Range<usize>,
         common: &Common,
         custom: &[(String, Custom)],
+        before: u64,
     ) -> Result<Part, PlanError> {
         let Common { repeat, null, expect } = common.clone();
         let mut part = Part { title: None, repeat, null, expect, options: Vec::new(), factors: Vec::new() };
@@ -213,6 +215,8 @@ impl<'t> Reader<'t> {
                 places.push((name, at));
             }
         }
+        // Before the trials are made, of which there may be any number.
+        expand::check_count(before, [&part]).map_err(|sentence| self.complaint(at, sentence))?;
         self.suits(&part, &places, at, custom)?;
         Ok(part)
     }
@@ -239,7 +243,6 @@ impl<'t> Reader<'t> {
             boot::defined(name, &boot::levels_of(part, name), &self.boots)
                 .map_err(|sentence| self.complaint(at, sentence))?;
         }
-        expand::check_count([part]).map_err(|sentence| self.complaint(at, sentence))?;
         part.configurations(custom).map(|_| ()).map_err(|(levels, misfit)| {
             let options = misfit.options();
             // Of options that cannot be met together, the last in the file is the line to look at.
@@ -601,7 +604,7 @@ mod tests {
         check("[[part]]\nabout = 'tcp-rr'\n", "3:1", "at the top of the file");
         check("[part]\nworkload = 'tcp-rr'\n", "2:2", "double brackets");
         let many = "[[part]]\nworkload = 'tcp-rr'\nrepeat = 60000\n";
-        check(&format!("{many}{many}"), "2:3", "120000 trials are too many");
+        check(&format!("{many}{many}{many}"), "5:1", "120000 trials up to here are too many");
         check("part = 5\n", "2:1", "double brackets");
         check("[[part]]\nworkload = 'tcp-rr'\n[part.options]\nprobe = true\n", "5:1", "a probe runs beside");
         check("[[part]]\nworkload = 'tcp-rr'\n[part.options]\nrate = '5M'\n", "5:1", "requests are counted");
