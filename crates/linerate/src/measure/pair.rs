@@ -51,7 +51,7 @@ pub(crate) struct GivenAddresses {
 }
 
 impl Pair {
-    /// Reaches both agents at the same time, and takes both leases.
+    /// Reaches both agents at the same time, and takes both leases, one after the other.
     pub(crate) fn connect(
         target: &Endpoint,
         host: &Endpoint,
@@ -73,18 +73,19 @@ impl Pair {
         let (target_client, host_client) = (target_client?, host_client?);
         wait_for_last(&[&target_client, &host_client], options)?;
         let holder = holder(options);
-        let lease = || Request::Lease { holder: holder.clone() };
-        let leases = [target_client.send(lease()), host_client.send(lease())];
-        let addresses = [target_client.send(Request::Addresses), host_client.send(Request::Addresses)];
-        for lease in leases {
-            lease.wait(ANSWER_TIME)?;
+        let asked = [target_client.send(Request::Addresses), host_client.send(Request::Addresses)];
+        let [of_target, of_host] = asked.map(|addresses| addresses.wait(ANSWER_TIME));
+        let (of_target, of_host) = (of_target?, of_host?);
+        let mut machines = [(&of_target, &target_client), (&of_host, &host_client)];
+        machines.sort_by_cached_key(|(addresses, _)| place_in_order(addresses));
+        for (_, client) in machines {
+            client.request(Request::Lease { holder: holder.clone() }, ANSWER_TIME)?;
         }
-        let [of_target, of_host] = addresses;
         // Two namespaces of one machine have a loopback each.
         let is_one = target == host && matches!(target, Endpoint::Local | Endpoint::Netns(_));
         let mut reach = PerEnd {
-            target: reach(of_target.wait(ANSWER_TIME)?, target, given.target, is_one),
-            host: reach(of_host.wait(ANSWER_TIME)?, host, given.host, is_one),
+            target: reach(of_target, target, given.target, is_one),
+            host: reach(of_host, host, given.host, is_one),
         };
         if let Some(foreign) = &foreign {
             reach.target.addresses = foreign.as_seen_from(&reach.host.addresses);
@@ -225,6 +226,15 @@ impl Pair {
     }
 }
 
+/// Leases are taken in the order of this, whichever end a machine is: of two controllers that begin at once, the one that
+/// is first at the first machine has both.
+fn place_in_order(reply: &Reply) -> Vec<IpAddr> {
+    let Reply::Addresses { addresses, .. } = reply else { return Vec::new() };
+    let mut known: Vec<IpAddr> = addresses.iter().filter(|one| !one.loopback).map(|one| one.address).collect();
+    known.sort_unstable();
+    known
+}
+
 fn reach(reply: Reply, endpoint: &Endpoint, given: Option<GivenAddress>, is_one: bool) -> Reach {
     let (addresses, told) = match reply {
         Reply::Addresses { addresses, reached_at } => (addresses, reached_at),
@@ -282,4 +292,26 @@ pub(crate) fn holder(options: &ConnectOptions) -> Holder {
     let machine = if machine.trim().is_empty() { "an unnamed machine" } else { machine.trim() };
     let name = format!("{user} on {machine} (linerate, process {process})");
     Holder { controller, name, fence: options.fence.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_have_one_order_for_all_controllers() {
+        let reply = |addresses: &[&str]| {
+            let address = |text: &&str| {
+                let address: IpAddr = text.parse().unwrap();
+                let loopback = address.is_loopback();
+                Address { interface: "eth0".to_owned(), address, prefix_len: 24, up: true, loopback }
+            };
+            Reply::Addresses { addresses: addresses.iter().map(address).collect(), reached_at: None }
+        };
+        // Every machine has the first, and many have the second.
+        let one = place_in_order(&reply(&["127.0.0.1", "172.17.0.1", "192.0.2.1"]));
+        let other = place_in_order(&reply(&["192.0.2.2", "172.17.0.1", "127.0.0.1"]));
+        assert!(one < other);
+        assert_eq!(one, place_in_order(&reply(&["192.0.2.1", "127.0.0.1", "172.17.0.1"])));
+    }
 }
