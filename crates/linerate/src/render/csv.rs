@@ -2,6 +2,7 @@
 //! Every figure in the unit that its column's name ends in; an empty field is unknown.
 
 use linerate_machine::end::Direction;
+use linerate_machine::printable::printable;
 use linerate_results::figure::{FIGURES, Figure, Source};
 use linerate_results::record::Record;
 use linerate_trial::options::OPTIONS;
@@ -110,11 +111,12 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 }
 
 /// "Fields containing line breaks (CRLF), double quotes, and commas should be enclosed in double-quotes", and a
-/// double quote inside is doubled (RFC 4180, section 2).
+/// double quote inside is doubled (RFC 4180, section 2). What does not show becomes U+FFFD, whoever reads it: a browser, or
+/// a terminal by curl.
 fn line(fields: impl Iterator<Item = String>) -> String {
-    let quoted = |field: String| match as_text(field) {
+    let quoted = |field: String| match printable(&as_text(field)) {
         field if field.contains([',', '"', '\r', '\n']) => format!("\"{}\"", field.replace('"', "\"\"")),
-        field => field,
+        field => field.into_owned(),
     };
     format!("{}\r\n", fields.map(quoted).collect::<Vec<_>>().join(","))
 }
@@ -163,7 +165,8 @@ mod tests {
         check("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"");
         check("@SUM(A1)", "'@SUM(A1)");
         check("-2+3+cmd|' /C calc'!A0", "'-2+3+cmd|' /C calc'!A0");
-        check("\t=1", "'\t=1");
+        check("\t=1", "' =1");
+        check("a\u{1b}[31m\u{9b}2J\u{202e}b", "a\u{fffd}[31m\u{fffd}2J\u{fffd}b");
         check("\r\n=1", "\"'\r\n=1\"");
         check("-inf", "'-inf");
         check("-0.004", "-0.004");

@@ -2,6 +2,7 @@
 //! A terminal has a width: sentences are wrapped to it, and tables leave columns out.
 
 use linerate_chart::Chart;
+use linerate_machine::printable::printable;
 
 use super::fitting::Columns;
 use super::markdown::escaped;
@@ -94,7 +95,8 @@ fn drawn(pieces: &[Piece], width: Option<u16>, is_ascii: bool, mut table_text: i
             Piece::Folded(title, _) => text += &format!("\n{}", said(title)),
             Piece::Chart(chart) => {
                 let columns = width.map_or(100, usize::from);
-                text += &format!("\n{}\n", linerate_chart::terminal::drawn(chart, columns, is_ascii));
+                let drawn = linerate_chart::terminal::drawn(chart, columns, is_ascii);
+                text += &format!("\n{}\n", printable(&drawn));
                 if !chart.is_tree() {
                     text += &table_text(&chart_numbers(chart));
                 }
@@ -107,7 +109,7 @@ fn drawn(pieces: &[Piece], width: Option<u16>, is_ascii: bool, mut table_text: i
             Piece::Heading(heading) if text.is_empty() => text += &said(heading),
             Piece::Heading(heading) => text += &format!("\n{}", said(heading)),
             Piece::Lines(lines) => lines.iter().for_each(|line| text += &said(line)),
-            Piece::Text(lines) => text += &wrapped(&format!("{}\n", lines.trim_end()), width),
+            Piece::Text(lines) => text += &wrapped(&format!("{}\n", printable(lines.trim_end())), width),
             Piece::Table(table) => text += &table_text(table),
         }
     }
@@ -145,10 +147,11 @@ pub(super) fn markdown(pieces: &[Piece]) -> String {
 
 /// Text that is laid out already, in Markdown.
 fn fenced(lines: &str) -> String {
+    let lines = printable(lines.trim_end());
     // A fence is ended by one as long (CommonMark 0.31, 4.5).
     let mut fence = "```".to_owned();
     while lines.contains(&fence) {
         fence.push('`');
     }
-    format!("{fence}text\n{}\n{fence}\n", lines.trim_end())
+    format!("{fence}text\n{lines}\n{fence}\n")
 }
