@@ -181,6 +181,7 @@ impl App {
             Event::Ended(how) => {
                 if let Some(Page { kind: Kind::Command { runs, status }, .. }) = &mut self.page {
                     *runs = false;
+                    self.note.take_if(|note| note == STILL_RUNS);
                     // Of a campaign the end is what matters; a list or an explanation is read from its beginning.
                     let from_top = how.is_none() && **status == Status::default();
                     self.append(how.unwrap_or_else(|| "Done.".to_owned()));
@@ -431,7 +432,7 @@ impl App {
             KeyCode::End => page.top = last,
             KeyCode::Esc | KeyCode::Left | KeyCode::Char('q') | KeyCode::Enter | KeyCode::Backspace => {
                 match page.kind {
-                    Kind::Command { runs: true, .. } => self.note = Some("It still runs; Ctrl-C ends it.".to_owned()),
+                    Kind::Command { runs: true, .. } => self.note = Some(STILL_RUNS.to_owned()),
                     _ => self.page = None,
                 }
             }
@@ -514,6 +515,9 @@ impl Page {
         matches!(self.kind, Kind::Command { runs: true, .. })
     }
 }
+
+/// Said to who would leave a command that has not ended.
+const STILL_RUNS: &str = "It still runs; Ctrl-C ends it.";
 
 /// What keys do, for who asks.
 const KEYS: [&str; 3] = [

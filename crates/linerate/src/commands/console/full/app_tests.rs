@@ -87,11 +87,17 @@ fn a_test_asks_and_becomes_a_command() {
     assert!(app.page.is_some() && drawn(&app).contains("It still runs"));
     let ctrl_c = Event::Key(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(app.handle(ctrl_c), [Effect::EndCommand]);
+    key(&mut app, KeyCode::Enter);
     app.handle(Event::Ended(Some("Ended by Ctrl-C.".to_owned())));
     assert!(drawn(&app).contains("a line") && drawn(&app).contains("Ended by Ctrl-C."));
+    assert!(!drawn(&app).contains("It still runs"), "{}", drawn(&app));
     key(&mut app, KeyCode::Esc);
     // What was asked for last stands in brackets.
     assert!(drawn(&app).contains("[2s, message 1470, load 100M]"), "{}", drawn(&app));
+    keys(&mut app, "9\n1\nauto\n\n2\nunlimited\n");
+    app.handle(Event::Ended(None));
+    key(&mut app, KeyCode::Esc);
+    assert!(drawn(&app).contains("[1, streams 2]"), "{}", drawn(&app));
     let ctrl_c = Event::Key(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(app.handle(ctrl_c), [Effect::Quit]);
 }
