@@ -115,10 +115,11 @@ fn main(state: &State, services: &States) -> Menu<Action> {
     for (label, workload, direction) in TESTS {
         let last: Vec<String> = ASKED
             .iter()
-            .map(|(name, _)| state.value(&option_key(workload, name)))
+            .map(|(name, _)| option_key(workload, name))
             .zip(["", "message ", "buffer ", "streams ", "load "])
-            .filter(|(value, _)| !["auto", "1", "unlimited"].contains(value))
-            .map(|(value, what)| format!("{what}{value}"))
+            // How long is said always.
+            .filter(|(key, what)| what.is_empty() || state.value(key) != State::usual(key))
+            .map(|(key, what)| format!("{what}{}", state.value(&key)))
             .collect();
         let help = match direction {
             Direction::Tx => "the target sends; asks for time and sizes first",

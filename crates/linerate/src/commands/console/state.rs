@@ -105,11 +105,13 @@ impl State {
 
     /// What was asked for last, or what is usual.
     pub(super) fn value(&self, key: &str) -> &str {
-        let usual = || {
-            let option = key.rsplit('.').next().unwrap_or(key);
-            USUAL.iter().find(|(name, _)| *name == option).map_or("", |(_, usual)| *usual)
-        };
-        self.values.get(key).map_or_else(usual, String::as_str)
+        self.values.get(key).map_or_else(|| State::usual(key), String::as_str)
+    }
+
+    /// What is usual.
+    pub(super) fn usual(key: &str) -> &'static str {
+        let option = key.rsplit('.').next().unwrap_or(key);
+        USUAL.iter().find(|(name, _)| *name == option).map_or("", |(_, usual)| *usual)
     }
 
     /// Keeps an answer that was checked.
