@@ -22,13 +22,24 @@ pub(crate) fn list(listed: &[Listed], digits: [usize; 2], store: &Path, width: O
     if listed.is_empty() {
         return format!("No such records in {}.\n", store.display());
     }
-    // A column for figures that need it. Of one plan the workload says what a row is of, if there are several.
+    let table = table(listed, digits).filled();
+    let sparing = sparing(listed, &table);
+    forms::text(&[Piece::Table(table.sparing(&sparing))], width)
+}
+
+/// The columns that a narrow terminal does without, the first one first: what is the same in all rows tells none of them
+/// apart, and the figures are what a list is for.
+fn sparing(listed: &[Listed], table: &Table) -> Vec<&'static str> {
+    // Of one plan the workload says what a row is of, if there are several.
     let says_more = |one: &Listed| listed[0].plan == one.plan && listed[0].workload != one.workload;
-    let sparing = match listed.iter().any(says_more) {
-        false => ["trial", "system calls", "workload", "direction", "lost", "started"],
-        true => ["trial", "system calls", "started", "direction", "lost", "workload"],
+    let varying = match listed.iter().any(says_more) {
+        false => ["trial", "system calls", "workload", "direction", "started", "campaign", "target"],
+        true => ["trial", "system calls", "started", "direction", "campaign", "target", "workload"],
     };
-    forms::text(&[Piece::Table(table(listed, digits).filled().sparing(&sparing))], width)
+    let same = ["workload", "direction", "target", "campaign", "plan"];
+    let same: Vec<&str> = same.into_iter().filter(|name| table.is_same_in_all_rows(name)).collect();
+    let others = varying.into_iter().filter(|name| !same.contains(name));
+    same.iter().copied().chain(others).collect()
 }
 
 /// The same for a browser, in the order in which they come: each record and campaign has a link to its page, and a column by
@@ -244,14 +255,15 @@ mod tests {
             of(1, &[("direction", "rx"), ("rate", "50M")], Some(49.9e6)),
             of(2, &[("direction", "tx"), ("rate", "1G")], None),
         ];
-        for width in [80, 100] {
+        for width in [50, 60, 80, 100] {
             let text = list(&listed, [8, 6], Path::new("store"), Some(width));
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
-            for word in ["01M7Y1B7", "01M7Y0", "udp-sweep", "root@sabrelite", "direction=rx rate=50M", "49.9", "failed"]
-            {
+            for word in ["01M7Y1B7", "direction=rx rate=50M", "49.90", "1.2", "failed"] {
                 assert!(text.contains(word), "{word}: {text}");
             }
         }
+        let text = list(&listed, [8, 6], Path::new("store"), Some(60));
+        assert!(text.contains("workload, target") && !text.contains("root@sabrelite"), "{text}");
         insta::assert_snapshot!(list(&listed, [8, 6], Path::new("store"), Some(100)));
     }
 

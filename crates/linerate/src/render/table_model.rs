@@ -259,6 +259,12 @@ impl Table {
         self
     }
 
+    /// Whether a column tells no row from another, of which there are several.
+    pub(super) fn is_same_in_all_rows(&self, name: &str) -> bool {
+        let Some(at) = self.headings.iter().position(|heading| heading.name == name) else { return false };
+        self.rows.len() > 1 && self.rows.iter().all(|row| row[at].value == self.rows[0][at].value)
+    }
+
     /// Without the columns that no row fills.
     pub(super) fn filled(mut self) -> Table {
         for at in (0..self.headings.len()).rev() {
