@@ -203,20 +203,36 @@ impl Sampler {
         if !self.clock.wait_for_start() {
             return sampled;
         }
-        let started_ns = self.clock.now_ns();
+        let mut started_ns = self.clock.now_ns();
         let mut watcher = Watcher::begin(self.end, interface.as_deref(), self.addresses, started_ns);
         self.watched.iter_mut().for_each(|watched| watched.moved_ns = started_ns);
         let mut progress_due = started_ns + self.progress_ns;
         let mut span: Option<Span> = None;
         let mut slept_ns = 0;
+        let mut is_begun = false;
         loop {
             let now = self.clock.now_ns();
+            // This thread may have come late, or the first data: what is told is of the seconds of the traffic.
+            if !is_begun && let Some(window) = self.window() {
+                is_begun = true;
+                let is_first = progress_due == started_ns + self.progress_ns;
+                if is_first {
+                    started_ns = window.start_ns.saturating_sub(self.warmup_ns()).min(now);
+                    progress_due = started_ns + self.progress_ns;
+                }
+            }
             if span.is_none()
                 && let Some(window) = self.window()
                 && now >= window.start_ns
             {
                 self.catch_up(now);
-                self.watched.iter_mut().for_each(|watched| watched.sliced = watched.reader.clone());
+                // What moved before this thread saw it is of the first slice.
+                let slice_start_ns = if self.spec.warmup.is_zero() {
+                    window.start_ns
+                } else {
+                    self.watched.iter_mut().for_each(|watched| watched.sliced = watched.reader.clone());
+                    now
+                };
                 if let Some(stop) = self.early_stop.as_mut().filter(|_| !self.spec.warmup.is_zero()) {
                     stop.begin(self.watched.iter().map(|watched| watched.reader.missing).sum());
                 }
@@ -225,7 +241,7 @@ impl Sampler {
                 let stat = || CpuMeter::start().ok();
                 let slice = if self.soak.is_some() { SliceMeter::Soak(mark()) } else { SliceMeter::Stat(stat()) };
                 let (soak, whole) = (mark(), stat());
-                span = Some(Span { window, slice_start_ns: now, soak, whole, profile, slice, over: false });
+                span = Some(Span { window, slice_start_ns, soak, whole, profile, slice, over: false });
                 cutter.begin(window, now, self.watched.iter().map(|watched| &watched.reader));
             }
             if now >= cutter.due_ns() {
@@ -258,6 +274,7 @@ impl Sampler {
                 notify(Progress { lost_too_much: true, ..self.progress(now - started_ns) });
             }
             if now >= progress_due {
+                self.catch_up(now);
                 notify(self.progress(now - started_ns));
                 progress_due += self.progress_ns;
             }
@@ -299,6 +316,10 @@ impl Sampler {
     fn window(&self) -> Option<Window> {
         let sends = self.watched.iter().any(|watched| !watched.flow.probe && watched.flow.source == self.end);
         if sends { Some(self.clock.sending()) } else { self.clock.receiving_so_far() }
+    }
+
+    fn warmup_ns(&self) -> u64 {
+        u64::try_from(self.spec.warmup.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Nanoseconds to sleep.
