@@ -45,7 +45,9 @@ impl ServedTest {
             }
             Err(_) => (self.bytes, 0),
         };
-        let has_opening = self.tool.row().answers_first || !self.spec.workload.is_stream();
+        let answers_first = self.tool.row().answers_first || !self.spec.workload.is_stream();
+        // Of TWAMP Light any datagram is a request.
+        let has_opening = answers_first && self.tool != Tool::Twamp;
         // Two of a stream's may be marks of where it begins and ends.
         let is_enough = bytes >= LEAST_BYTES || (self.spec.workload.is_udp() && messages >= LEAST_DATAGRAMS as u64 - 2);
         match &self.ended {

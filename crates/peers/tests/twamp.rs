@@ -132,6 +132,7 @@ fn two_reflectors_do_not_answer_each_other() {
     assert_eq!(answered[..2], [Some(false), Some(true)]);
     assert!(answered[2..].iter().all(|one| *one != Some(true)), "{answered:?}");
     assert_eq!(served.len(), 1);
+    assert_eq!(served[0].is_no_test().as_deref(), Some("sent 200 bytes, which is no test"), "one may be forged");
     assert!(refused.iter().any(|what| what.contains("from a reflector's port")), "{refused:?}");
 }
 
