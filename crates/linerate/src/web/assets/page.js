@@ -48,5 +48,14 @@ for (const button of document.querySelectorAll('button[data-copy]')) {
   });
 }
 
+// --- what is wider than the screen ----------------------------------------------------------------------------------
+const mark = () => {
+  for (const one of document.querySelectorAll('.wide')) {
+    one.toggleAttribute('data-more', one.scrollWidth > one.clientWidth + 1);
+  }
+};
+// A part that moves, or is opened, makes the page longer.
+new ResizeObserver(mark).observe(document.body);
+
 // --- what runs ------------------------------------------------------------------------------------------------------
 if (document.querySelector('[data-live]')) import('./live.js').then((live) => live.follow());
