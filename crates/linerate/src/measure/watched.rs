@@ -10,6 +10,7 @@ use linerate_results::record::Record;
 use super::events::{CampaignEvent, Narrowed};
 use super::live::Interval;
 use super::time_left::TimeLeft;
+use crate::render::explain::First;
 
 /// So many trials and sentences are kept; the store has all trials.
 const TRIALS: usize = 200;
@@ -46,6 +47,8 @@ pub(crate) struct Watched {
     pub(crate) counts: [usize; 2],
     /// The record of the last one.
     pub(crate) last: Option<Box<Record>>,
+    /// What each of them shows first.
+    pub(crate) firsts: Vec<First>,
     /// By configuration: what it measures, and what its repeats came to, one after the other.
     pub(crate) narrowed: BTreeMap<u32, (String, Vec<Narrowed>)>,
     /// The configuration that narrowed last.
@@ -121,6 +124,9 @@ impl Watched {
                 self.counts[1] += usize::from(record.error.is_some());
                 let record_in_brief = Box::new(record.in_brief());
                 keep(&mut self.ended, TRIALS, Finished { place, words: short(&words), record: record_in_brief });
+                if self.firsts.len() < CONFIGURATIONS {
+                    self.firsts.push(First::of(&record));
+                }
                 self.last = Some(record);
             }
             CampaignEvent::Narrowed(narrowed) => {

@@ -11,6 +11,7 @@ use linerate_results::figure::Metric;
 use linerate_results::record::Record;
 
 use super::answer::Answer;
+use super::explain::in_three_lines;
 use super::forms::Piece;
 use super::number::figure;
 use super::table_model::{Cell, Table, Value};
@@ -64,7 +65,10 @@ fn outcome(watched: &Watched) -> Option<String> {
 fn present(watched: &Watched, now: Instant) -> Answer {
     let mut lines = Vec::new();
     match (&watched.trial, &watched.doing, outcome(watched)) {
-        (_, _, Some(sentence)) => lines.push(sentence),
+        (_, _, Some(sentence)) => {
+            lines.push(sentence);
+            lines.extend(in_three_lines(&watched.firsts, None).lines().map(str::to_owned));
+        }
         (Some(trial), ..) => {
             let of = trial.planned.map_or(String::new(), |planned| format!(" of {planned}"));
             lines.push(format!("Trial {}{of}: {}", trial.place, trial.words));

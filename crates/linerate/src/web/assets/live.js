@@ -17,6 +17,7 @@ export function follow() {
   let failed = 0;
   let timer = 0;
   let said = 0;
+  let unsaid = 0;
 
   const later = (time) => {
     clearTimeout(timer);
@@ -72,7 +73,14 @@ export function follow() {
   }
 
   function tell(words) {
-    if (!news || news.textContent === words || Date.now() - said < NEWS) return;
+    // The newest words are said, late or not: they may be the last.
+    clearTimeout(unsaid);
+    if (!news || news.textContent === words) return;
+    const wait = said + NEWS - Date.now();
+    if (wait > 0) {
+      unsaid = setTimeout(() => tell(words), wait);
+      return;
+    }
     said = Date.now();
     news.textContent = words;
   }

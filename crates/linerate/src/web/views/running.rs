@@ -107,10 +107,9 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
         }
         let above = html! {
             (command)
-            @if lab.allowed.run { (stop(run)) }
             p id="news" class="news" role="status" aria-live="polite" {}
             noscript { p { a href=(format!("/run/{number}")) { "Look again" } } }
-            div data-live=(format!("/run/{number}/live")) data-version=(version(run, now)) { (parts(run, now)) }
+            div data-live=(format!("/run/{number}/live")) data-version=(version(run, now)) { (parts(lab, run, now)) }
         };
         View::new(title, Answer::default()).above(above).forms(&[("markdown", "Markdown, as it is now"), ("text", "plain text")])
     });
@@ -134,7 +133,7 @@ pub(super) fn live(lab: &Lab, asked: &Asked) -> Result<Shown> {
             return Reply::new(204, kind::HTML, "");
         }
         let markup = html! {
-            (parts(run, now))
+            (parts(lab, run, now))
             p data-news="" { (watched::news(&run.watched)) }
         };
         let mut reply = Reply::new(200, kind::HTML, markup.into_string()).with("x-version", version);
@@ -148,8 +147,9 @@ pub(super) fn live(lab: &Lab, asked: &Asked) -> Result<Shown> {
     reply.map(Shown::Raw).ok_or_else(|| gone(number))
 }
 
-fn parts(run: &Run, now: Instant) -> Markup {
+fn parts(lab: &Lab, run: &Run, now: Instant) -> Markup {
     html! {
+        (part("stop", &html! { @if lab.allowed.run && run.is_alive() { (stop(run)) } }))
         (part("state", &state(run)))
         @for (name, answer) in watched::parts(&run.watched, now) { (part(name, &answer.inner())) }
         (part("log", &log(run)))
