@@ -85,6 +85,15 @@ impl Asked {
         format!("/{path}{}{query}", if query.is_empty() { "" } else { "?" })
     }
 
+    /// The address with another text as the second part of its path.
+    pub(super) fn address_of(&self, second: &str) -> String {
+        let mut other = self.clone();
+        if let Some(part) = other.path.get_mut(1) {
+            second.clone_into(part);
+        }
+        other.address(&[])
+    }
+
     /// The same as the beginning of an address to which values can be added.
     pub(super) fn open_address(&self) -> String {
         let address = self.address(&[("form", ""), ("table", ""), ("figure", "")]);
@@ -114,6 +123,7 @@ mod tests {
         assert_eq!(asked.path(), ["record", "a b+c"]);
         assert_eq!((asked.value("plan"), asked.value("limit"), asked.value("y")), (Some("udp sweep"), None, None));
         assert_eq!(asked.address(&[("page", "2"), ("x", "")]), "/record/a%20b%2Bc?plan=udp+sweep&form=csv&page=2");
+        assert_eq!(asked.address_of("01"), "/record/01?plan=udp+sweep&form=csv&x=%3Cb%3E");
         assert_eq!(asked.open_address(), "/record/a%20b%2Bc?plan=udp+sweep&x=%3Cb%3E&");
         let again = Asked::new("/record/a%20b%2Bc", "").unwrap();
         assert_eq!((again.path(), again.open_address()), (asked.path(), "/record/a%20b%2Bc?".to_owned()));

@@ -199,7 +199,11 @@ fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
 
 /// Answers a request.
 pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
-    let shown = row(asked).and_then(|(.., handler)| handler(lab, asked));
+    let whole = row(asked).and_then(|row| Ok((row, whole_identifier(lab, asked)?)));
+    let shown = whole.and_then(|((.., handler), whole)| match whole {
+        Some(address) => Ok(Shown::Raw(Reply::see(&address))),
+        None => handler(lab, asked),
+    });
     let view = match shown {
         Ok(Shown::Raw(reply)) => return reply,
         Ok(Shown::Page(view)) => view,
@@ -214,6 +218,21 @@ pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
     };
     in_form(lab, asked, &view)
 }
+
+/// The address with the whole identifier, where it has the beginning of one, as commands take it and lists show it.
+fn whole_identifier(lab: &Lab, asked: &Asked) -> Result<Option<String>> {
+    let is_beginning = |text: &str| text.len() < IDENTIFIER && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    let found = match asked.path()[..] {
+        _ if asked.is_post => None,
+        ["record", text, ..] if is_beginning(text) => lab.store()?.record_beginning(text)?,
+        ["campaign", text, ..] if is_beginning(text) => lab.store()?.campaign_beginning(text)?,
+        _ => None,
+    };
+    Ok(found.map(|id| asked.address_of(&id)))
+}
+
+/// Letters of an identifier.
+const IDENTIFIER: usize = 26;
 
 /// What the answer to a request takes.
 pub(super) fn cost(asked: &Asked) -> Cost {

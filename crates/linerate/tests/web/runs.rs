@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linerate_results::select::Filter;
 use linerate_results::store::{Campaign, Store};
 use serde_json::Value;
 
@@ -51,17 +52,33 @@ fn a_campaign_runs_and_is_watched() {
         "Trial 1 ended: ",
         "How well each configuration is known",
         "It is done: all trials were measured.",
+        "linerate explain ",
+        "action=\"/run/1/stop\"",
     ] {
         assert!(seen.contains(part), "{part}: {seen}");
     }
     assert!(versions.len() > 5, "{versions:?}");
     assert_eq!(server.get(&format!("/run/1/live?v={}", versions.last().unwrap())).status, 204);
+    let over = server.get("/run/1/live");
+    assert!(!over.check(200, &["is done"]).body.contains("/run/1/stop"), "{}", over.body);
     let store = Store::open(&bench.store_path()).unwrap();
     let campaign = store.latest_campaign().unwrap().unwrap();
     assert!(campaign.finished_at.is_some() && bench.finished() == 2);
     server.get("/run/1").check(200, &[&format!("/campaign/{}", campaign.id), "is done"]);
     server.get(&format!("/campaign/{}", campaign.id)).check(200, &["/run/1", "Measured by", "--set rate=20M,40M"]);
     server.get("/run/2").check(200, &["was taken out of the queue"]);
+    // Lists show the beginning of an identifier, and commands take it.
+    let short = server.get(&format!("/campaign/{}?form=csv", campaign.id[..12].to_lowercase()));
+    // The head is read in small letters here.
+    let whole = format!("/campaign/{}?form=csv", campaign.id.to_lowercase());
+    assert_eq!(short.check(303, &[]).field("location"), Some(whole.as_str()));
+    let record = store.identifiers(&Filter::default()).unwrap().remove(0);
+    let short = server.get(&format!("/record/{}/explain", &record[..20]));
+    assert_eq!(
+        short.check(303, &[]).field("location"),
+        Some(format!("/record/{}/explain", record.to_lowercase()).as_str())
+    );
+    server.get("/record/7ZZ").check(404, &["there is no record"]);
     bench.check_quiet();
 }
 

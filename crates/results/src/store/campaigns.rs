@@ -56,22 +56,31 @@ impl Store {
         if name.is_empty() || back > 0 {
             return Err(nothing());
         }
-        type Of = fn(String) -> Picked;
-        for (what, table, of) in
-            [("campaign", "campaigns", Picked::Campaign as Of), ("record", "records", Picked::Record as Of)]
-        {
-            let mut found = self.beginning_with(table, name)?;
-            match found.len() {
-                0 => continue,
-                1 => return Ok(of(found.remove(0).0)),
-                _ => {}
-            }
-            let ids: Vec<&str> = found.iter().map(|(id, _)| id.as_str()).collect();
-            let digits = digits_to_tell(&ids, &ids);
-            let matches = found.iter().map(|(id, plan)| format!("{} ({plan})", id.get(..digits).unwrap_or(id)));
-            return Err(StoreError::Ambiguous { what, prefix: name.to_owned(), matches: matches.collect() });
+        if let Some(id) = self.campaign_beginning(name)? {
+            return Ok(Picked::Campaign(id));
         }
-        Err(nothing())
+        self.record_beginning(name)?.map(Picked::Record).ok_or_else(nothing)
+    }
+
+    /// The campaign whose identifier begins so, in capitals or not, if it is one.
+    pub fn campaign_beginning(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.only_one_beginning("campaign", "campaigns", name)
+    }
+
+    /// The same of a record.
+    pub fn record_beginning(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.only_one_beginning("record", "records", name)
+    }
+
+    fn only_one_beginning(&self, what: &'static str, table: &str, name: &str) -> Result<Option<String>, StoreError> {
+        let mut found = self.beginning_with(table, name)?;
+        if found.len() < 2 {
+            return Ok(found.pop().map(|(id, _)| id));
+        }
+        let ids: Vec<&str> = found.iter().map(|(id, _)| id.as_str()).collect();
+        let digits = digits_to_tell(&ids, &ids);
+        let matches = found.iter().map(|(id, plan)| format!("{} ({plan})", id.get(..digits).unwrap_or(id)));
+        Err(StoreError::Ambiguous { what, prefix: name.to_owned(), matches: matches.collect() })
     }
 
     /// The campaigns, oldest first, and what became of their trials; with `plan` only of this one, and `limit` at most so many,
