@@ -21,6 +21,7 @@ mod coalescing_latency;
 mod congestion_marks;
 mod contradiction;
 mod cpu_quota;
+mod cpu_time;
 mod cpu_wait;
 mod dead_flows;
 mod duplex;

@@ -4,7 +4,8 @@
 use linerate_path::stage::Stage;
 use linerate_trial::spec::Workload;
 
-use super::case::{Case, percent, waited_for_cpu};
+use super::case::{Case, percent};
+use super::cpu_time::waited_for_cpu;
 use super::{Finding, Rule, Sureness};
 
 /// From this share of its time on, waiting for a CPU is no accident.
