@@ -318,7 +318,7 @@ fn comparisons_of_what_is_not_there() {
     check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; choose from 1"]);
     check(&bench, &["history", "loss", "tcp"], &["none of what 'tcp' picks has a loss", ":plan=NAME"]);
     for list in ["list", "campaigns"] {
-        check_usage(&["records", list, "--limit", "0"], &["--limit", "0 is not in 1.."]);
+        check_usage(&["records", list, "--limit", "0"], &["--limit", "write a whole number, 1 or more"]);
     }
     let ran = Running::start(bench.linerate(&["records", "export", "--kcidb"])).wait(SOON);
     assert!(ran.stderr.contains("--origin <NAME>") && !ran.stderr.contains("boards"), "{ran:?}");

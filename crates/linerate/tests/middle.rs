@@ -121,7 +121,7 @@ fn what_keeps_a_trial_from_beginning_in_the_middle_is_named() {
     row.in_middle("sysctl", &["-qw", "net.ipv4.ip_forward=0"]);
     let finding = failed("udp-stream", &["rate=1M", "duration=300ms", "warmup=0s"]);
     assert_eq!(finding.machine, Some(Party::Middle), "{}", finding.sentence);
-    assert!(finding.sentence.contains("net.ipv4.ip_forward is 0"), "{}", finding.sentence);
+    assert!(finding.sentence.contains("does not forward: set net.ipv4.ip_forward to 1"), "{}", finding.sentence);
 }
 
 #[test]

@@ -71,7 +71,6 @@ const COMMANDS: &[&str] = &[
     "run udp-stream --target local --set rate=5M..10M:3M",
     "run udp-stream --target local --set burst=4",
     "run udp-stream --target local --set first_time=5s",
-    "run tcp-stream --target local --set interval=5s --set duration=1s",
     "run tcp-stream --target local --set dscp=eff",
     "run tcp-stream --target local --set target.mtu=70000",
     "run udp-stream --target local --set rate=50M,50M",
