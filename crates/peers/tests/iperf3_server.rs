@@ -208,7 +208,7 @@ fn check_figures(address: &str, mode: &str) {
             if mode.contains("-u") && !both {
                 let arrived: u64 = flows.iter().map(|flow| flow.arrivals.as_ref().unwrap().received_total).sum();
                 let numbers = ["packets", "lost_packets"].map(|name| sum[name].as_u64().unwrap());
-                assert_eq!(numbers[0] - numbers[1], arrived, "{address} {mode}: {sum}");
+                assert_eq!(numbers[0] - numbers[1], arrived, "{address} {mode}: {sum}, {ours:?}, {theirs:?}");
             }
         }
         if apart.is_empty() {
