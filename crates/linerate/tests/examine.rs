@@ -912,7 +912,12 @@ fn a_member_that_dies_costs_its_flows_alone() {
         assert!(ran.status.success(), "{ran:#?}");
         let record = bench.records().pop().unwrap();
         let first = findings(&record).into_iter().next();
-        assert_eq!(first.as_ref().and_then(|first| first.kind), Some("some-flows"), "{first:#?} {:#?}", record.examination);
+        assert_eq!(
+            first.as_ref().and_then(|first| first.kind),
+            Some("some-flows"),
+            "{first:#?} {:#?}",
+            record.examination
+        );
         record.result.unwrap().flow
     };
     let flow = dies("udp-stream", nft!("M", "forward", "iifname p0 udp sport & 2 == 2 drop"));

@@ -287,6 +287,9 @@ fn an_address_that_nobody_has_is_said_to() {
         let Some(bench) = Bench::new("no-neighbour") else { return };
         bench.lab().in_target(|| std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "8")).unwrap();
         let ran = bench.run(plan, &["--set", "duration=300ms"], 2 * IN_TIME);
-        ran.check_sentence(&["nobody on eth0 answers for 198.18.0.2 (ARP)", "the target's arp_ignore=8 has it answer none"]);
+        ran.check_sentence(&[
+            "nobody on eth0 answers for 198.18.0.2 (ARP)",
+            "the target's arp_ignore=8 has it answer none",
+        ]);
     }
 }

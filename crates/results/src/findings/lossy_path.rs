@@ -26,7 +26,8 @@ pub(super) const RULE: Rule = Rule {
     rests_on: "Datagrams, requests, answers: at least 10 % of the loss unaccounted for, and the sender's link tx_packets less the \
                receiver's link rx_packets agree with it to a fifth. TCP: at least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
                more than half of them dropped by counters of either machine, and no reordering that explains it. What loss \
-               permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %.",
+               permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
+               What permits more than three times what came through, steadily, is a limit of rate with a short queue.",
     source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
              (CUBIC); RFC 4015 (spurious retransmissions).",
     suggests: &["congestion_control", "burst"],

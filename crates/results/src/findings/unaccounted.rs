@@ -25,7 +25,9 @@ pub(super) const RULE: Rule = Rule {
     says: "Packets vanished where no counter sees: before the sender's link (its stack), or behind the receiver's (a firewall, an \
            XDP program). Between the two links is lossy-path, or bottleneck.",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
-               the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth (and are no count of this traffic where fewer are counted than arrived), and what the sender's socket took against its link tx_packets.",
+               the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth (and are no count of this traffic where fewer are counted than arrived), and what the sender's socket took against its link \
+               tx_packets; of TCP its segments, where both links count each as a packet. Where other packets or copies hide it, less \
+               what IP sent and delivered beside the trial's (OutRequests, InDelivers).",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
     suggests: &[],
     find,
