@@ -294,6 +294,10 @@ impl Part {
             if !is_copy {
                 spec.set(name, text).map_err(bad)?;
             }
+            // It stands beside a rate, which the plan has or another option gives.
+            if name == "first_rate" && !is_copy {
+                spec.set("rate", text).map_err(bad)?;
+            }
             spec.validate()?;
             applies(name, workload).map_err(bad)?;
         }

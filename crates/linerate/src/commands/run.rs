@@ -13,7 +13,9 @@ use linerate_results::observation::Observation;
 use linerate_results::record::{Record, digest};
 use linerate_results::store::Store;
 use linerate_stats::sequential::{LEAST_MAX, MOST_MAX};
+use linerate_trial::options;
 use linerate_trial::pace::SplitMix64;
+use linerate_trial::spec::Rule;
 use linerate_trial::tool::Tool;
 
 use super::case_files::CaseFiles;
@@ -282,13 +284,17 @@ fn check_expected(expected: &[String], trials: &[PlannedTrial]) -> Result<()> {
     Ok(())
 }
 
-/// Options that do nothing in a trial of this run: whoever set them believes that the figures were taken with them.
+/// Options that do nothing in any trial of this run that takes them: whoever set them believes that figures were taken with them.
 fn check_idle(order: &OwnedOrder) -> Result<()> {
-    let is_set = |name: &str| order.changes.overrides.iter().any(|(other, _)| other == name);
-    // A plan's own interval is not meant to stand against a shorter duration that is asked for now.
-    let is_meant = |name: &str| name != "interval" || is_set("interval") || !is_set("duration");
-    let mut idle = order.trials.iter().flat_map(|trial| trial.spec.idle());
-    match idle.find(|rule| is_meant(rule.options[0])) {
+    let takes = |trial: &PlannedTrial, name: &str| {
+        options::find(name).is_ok_and(|option| option.applies.to(trial.spec.workload))
+    };
+    let is_in_all = |rule: &Rule| {
+        let [name, ..] = rule.options else { return false };
+        let mut takers = order.trials.iter().filter(|trial| takes(trial, name));
+        takers.all(|trial| trial.spec.idle().any(|other| other.options.first() == Some(name)))
+    };
+    match order.trials.iter().flat_map(|trial| trial.spec.idle()).find(is_in_all) {
         Some(rule) => bail!("{}", rule.sentence),
         None => Ok(()),
     }

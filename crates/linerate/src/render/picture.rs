@@ -21,6 +21,8 @@ struct Step {
     offered: f64,
     received: f64,
     sent: f64,
+    /// No more than this was lost.
+    lost: f64,
 }
 
 /// One picture for each direction, and each level of other factors, that has at least three offered loads and lost
@@ -80,7 +82,9 @@ fn steps(mut runs: Vec<(f64, &FlowFigures)>) -> Vec<Step> {
             let received = of(|flow| flow.throughput_bps)? / 1e6;
             // Without the sender's account nothing is drawn as lost, nor as unsent.
             let sent = of(|flow| flow.achieved_load_bps).map_or(received, |bps| bps / 1e6);
-            Some(Step { offered: runs[0].0, received, sent })
+            // What came late, out of a queue, was not lost.
+            let lost = of(|flow| flow.loss_ratio).map_or(f64::INFINITY, |ratio| ratio * sent);
+            Some(Step { offered: runs[0].0, received, sent, lost })
         })
         .collect()
 }
@@ -89,12 +93,12 @@ fn steps(mut runs: Vec<(f64, &FlowFigures)>) -> Vec<Step> {
 fn chart(title: &str, steps: &[Step]) -> Chart {
     let load = |mbit: f64| if mbit < 10.0 { figure(mbit, 2) } else { count(mbit.round() as u64) };
     let mut table = Table::new(["offered, Mbit/s", "sent, Mbit/s", "received, Mbit/s"]);
-    for Step { offered, received, sent } in steps {
+    for Step { offered, received, sent, .. } in steps {
         table = table.row([offered, sent, received].map(|mbit| Cell::number(figure(*mbit, 4), *mbit)));
     }
     let bars = |part: fn(&Step) -> f64| Marks::bar((0..).map(f64::from).zip(steps.iter().map(part)));
     // A sender's account may end before its receiver's.
-    let lost = |step: &Step| (step.sent - step.received).max(0.0);
+    let lost = |step: &Step| (step.sent - step.received).max(0.0).min(step.lost);
     let not_sent = |step: &Step| (step.offered - step.sent.max(step.received)).max(0.0);
     // The title says what both axes are: a demo fits a page.
     let mut panel = Panel::new(Axis::linear("", ""))
