@@ -159,7 +159,7 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
     let titles =
         ["configuration", "from campaign", "of", "before", "after", "change", "verdict", "what else changed there"];
     pieces.push(Piece::Heading("Change points".to_owned()));
-    pieces.push(Piece::Table(Table::new(titles, rows).sparing(&["of", "from campaign"])));
+    pieces.push(Piece::Table(Table::new(titles, rows).sparing(&["of", "verdict"])));
     pieces
 }
 
