@@ -126,11 +126,13 @@ impl fmt::Display for Expectation {
 
 /// A value of the metric in the record's unit: a bare number is that already, as records of earlier versions have it.
 fn value_of(metric: &Metric, text: &str) -> Option<f64> {
+    // As tables have it: a blank before the unit.
+    let text: &str = &text.split_whitespace().collect::<String>();
     if let Ok(number) = text.parse::<f64>() {
         return Some(number).filter(|number| number.is_finite());
     }
     match metric.unit {
-        Unit::Share => text.strip_suffix('%')?.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| n / 100.0),
+        Unit::Share => text.strip_suffix('%')?.parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| n / 100.0),
         Unit::Time => parse_duration(text).ok().map(|time| time.as_secs_f64()),
         Unit::UsPerKib | Unit::UsPerPacket => None,
         _ => match text.parse().ok()? {
@@ -167,6 +169,7 @@ mod tests {
     #[test]
     fn expectations_are_read_and_written() {
         check("throughput > 900M", "throughput > 900M", 900e6, 900.1e6, 900e6);
+        check("throughput > 90 Mbit/s", "throughput > 90 Mbit/s", 90e6, 90.1e6, 90e6);
         check("throughput_bps>=1.5G", "throughput >= 1.5G", 1.5e9, 1.5e9, 1.4e9);
         check("loss_ratio < 0.001", "loss < 0.001", 0.001, 0.0, 0.001);
         check("loss <= 0.1 %", "loss <= 0.1 %", 0.001, 0.001, 0.0011);

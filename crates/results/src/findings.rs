@@ -251,10 +251,10 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for case in Case::of(record) {
         for finding in RULES.iter().filter_map(|rule| (rule.find)(&case)) {
-            // Of both directions at once a machine's own trouble is told once; of requests and their answers what reads the same.
+            // Of both directions at once a machine's own trouble is told once; of requests and their answers all but what is of one way.
             let is_told = |other: &Finding| {
                 (other.name, other.machine) == (finding.name, finding.machine)
-                    && (finding.machine.is_some() || !record.workload.is_stream() && other.sentence == finding.sentence)
+                    && (finding.machine.is_some() || !(record.workload.is_stream() || OF_A_WAY.contains(&finding.name)))
             };
             if !found.iter().any(is_told) {
                 found.push(finding);
@@ -263,6 +263,9 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     }
     rank(found)
 }
+
+/// What may be so of requests, and of their answers as well.
+const OF_A_WAY: [&str; 3] = ["lossy-path", "unaccounted", "bottleneck"];
 
 /// By sureness, then by weight, then in the rules' order; a cause before what it explains, and before what that explains.
 fn rank(found: Vec<Finding>) -> Vec<Finding> {

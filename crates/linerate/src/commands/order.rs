@@ -5,6 +5,8 @@ use linerate_control::Endpoint;
 use linerate_machine::end::{Party, PerEnd};
 use linerate_plan::{Changes, Plan, PlannedTrial, expected};
 use linerate_results::store::{Campaign, Picked, Store};
+use linerate_trial::options;
+use linerate_trial::spec::Rule;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::campaign::Order;
@@ -121,6 +123,22 @@ impl Wanted {
         let trials = plan.trials_of(&self.changes)?;
         let (changes, plan_text) = (self.changes.clone(), serde_json::to_string(self)?);
         Ok(OwnedOrder { plan, trials, changes, plan_text, resume: None, id: None })
+    }
+}
+
+/// Options that do nothing in any trial of this run that takes them: whoever set them believes that figures were taken with them.
+pub(crate) fn check_idle(trials: &[PlannedTrial]) -> Result<()> {
+    let takes = |trial: &PlannedTrial, name: &str| {
+        options::find(name).is_ok_and(|option| option.applies.to(trial.spec.workload))
+    };
+    let is_in_all = |rule: &Rule| {
+        let [name, ..] = rule.options else { return false };
+        let mut takers = trials.iter().filter(|trial| takes(trial, name));
+        takers.all(|trial| trial.spec.idle().any(|other| other.options.first() == Some(name)))
+    };
+    match trials.iter().flat_map(|trial| trial.spec.idle()).find(is_in_all) {
+        Some(rule) => bail!("{}", rule.sentence),
+        None => Ok(()),
     }
 }
 

@@ -13,9 +13,7 @@ use linerate_results::observation::Observation;
 use linerate_results::record::{Record, digest};
 use linerate_results::store::Store;
 use linerate_stats::sequential::{LEAST_MAX, MOST_MAX};
-use linerate_trial::options;
 use linerate_trial::pace::SplitMix64;
-use linerate_trial::spec::Rule;
 use linerate_trial::tool::Tool;
 
 use super::case_files::CaseFiles;
@@ -23,7 +21,7 @@ use super::compare::percentage;
 use super::event_lines::{EventLines, is_stdout};
 #[cfg(feature = "nats")]
 use super::leased;
-use super::order::{OwnedOrder, Wanted, check_middle, unfinished};
+use super::order::{OwnedOrder, Wanted, check_idle, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
 use super::{
@@ -115,7 +113,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     let wanted = Wanted::of(&plan, changes, middle.as_ref());
     let fresh = wanted.begin()?;
     check_expected(&expected, &fresh.trials)?;
-    check_idle(&fresh)?;
+    check_idle(&fresh.trials)?;
     check_settings(&ends.target, &fresh.trials)?;
     check_middle(middle.is_some(), &fresh.trials)?;
     if arguments.dry_run {
@@ -282,22 +280,6 @@ fn check_expected(expected: &[String], trials: &[PlannedTrial]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Options that do nothing in any trial of this run that takes them: whoever set them believes that figures were taken with them.
-fn check_idle(order: &OwnedOrder) -> Result<()> {
-    let takes = |trial: &PlannedTrial, name: &str| {
-        options::find(name).is_ok_and(|option| option.applies.to(trial.spec.workload))
-    };
-    let is_in_all = |rule: &Rule| {
-        let [name, ..] = rule.options else { return false };
-        let mut takers = order.trials.iter().filter(|trial| takes(trial, name));
-        takers.all(|trial| trial.spec.idle().any(|other| other.options.first() == Some(name)))
-    };
-    match order.trials.iter().flat_map(|trial| trial.spec.idle()).find(is_in_all) {
-        Some(rule) => bail!("{}", rule.sentence),
-        None => Ok(()),
-    }
 }
 
 /// Settings of a target that has no agent to make them.

@@ -4,8 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
-use super::lossy_path::own_bursts;
-use super::streams::{DeadFlows, UnevenFlows};
+use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
@@ -38,12 +37,17 @@ pub(super) const RULE: Rule = Rule {
 /// Datagrams that vanish between the ends as a limit of rate has it: more is offered than passes.
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
-    let pattern =
-        Pattern::of(case, &missing.loss).filter(|pattern| pattern.is_of_a_rate() && own_bursts(case).is_none())?;
+    let pattern = Pattern::of(case, &missing.loss).filter(|_| own_bursts(case).is_none())?;
+    // Of several streams each alone has no pattern: what passes of all together does not change.
+    let together = is_above_a_rate(case, missing.loss.ratio);
+    if !pattern.is_of_a_rate() && !together {
+        return None;
+    }
     let from = case.loss_from();
     let mbit = from.as_ref().map(|from| from.bps).or(case.passing_bps())? / 1e6;
     // Of one rate nobody can tell a limit from what counts.
     let or = match pattern {
+        _ if together => format!(", or something there drops {}, whatever the rate", percent(missing.loss.ratio)),
         Pattern::Regular(Some(of)) => format!(", or something there {}, whatever the rate", of.drops()),
         _ => String::new(),
     };
@@ -51,7 +55,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
             .because_of(missing.evidence(case))
-            .because(pattern.clause())
+            .because_of((!together).then(|| pattern.clause()))
             .because_of(UnevenFlows::of(case).map(|uneven| uneven.clause()))
             .because_of(from.map(|from| from.clause()))
             .wrong_if("It is wrong if as large a share is lost at half the rate: then it is no limit of rate."),

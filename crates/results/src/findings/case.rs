@@ -33,6 +33,8 @@ const MANY: f64 = 0.02;
 const FEW_REQUESTS: u64 = 3;
 /// A stage with a smaller part of the loss is not what to look at first.
 const PART: f64 = 0.05;
+/// Slices of a steady stream are so near their mean.
+const STEADY: f64 = 0.25;
 /// Below this part of what was asked, or of what the link carries, a trial came short. TCP over Ethernet reaches its
 /// share of the line rate to a few percent where nothing else limits it.
 const SHORT_OF_ASKED: f64 = 0.98;
@@ -645,7 +647,11 @@ impl<'a> Case<'a> {
             // What follows a lost segment arrives out of order, too.
             let (late, lost, arrived) = (tcp.reordered_segments?, tcp.segments_lost?, self.losses()?.arrived);
             // What a receiver's stack found damaged is missing in its order as well.
-            let lost = lost.max(tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0)));
+            let spurious = tcp.spurious_retransmissions.unwrap_or(0);
+            // Copies that the way makes are told as spurious, too: only a sender that saw segments overtaken knows.
+            let seen = ["TCPSACKReorder", "TCPTSReorder"].map(|name| self.sender.counter(&format!("TcpExt {name}")));
+            let overtaken = seen.into_iter().flatten().any(|times| times > 0);
+            let lost = lost.max(tcp.retransmissions.saturating_sub(if overtaken { spurious } else { 0 }));
             let share = late as f64 / arrived.max(1) as f64;
             let least = match self.shares_machine() {
                 true if self.may_be_cpu() => return None,
@@ -675,6 +681,14 @@ impl<'a> Case<'a> {
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
         let slow = slow.map(|(_, count)| count).total();
         (slow > 0).then_some((slow, latency.count))
+    }
+
+    /// Whether about the same came through all the time, but for the first slice: a window grows in it. `None`: too few slices.
+    pub(super) fn is_steady(&self) -> Option<bool> {
+        let rates: Vec<f64> = self.record.intervals.iter().skip(1).filter_map(|slice| slice.throughput_bps).collect();
+        let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        let near = rates.iter().filter(|bps| (**bps - mean).abs() <= STEADY * mean).count();
+        (rates.len() >= 4).then_some(near as f64 >= 0.8 * rates.len() as f64)
     }
 
     /// The largest window that the receiver announced, as the sender's slices have it; absent where none tells.

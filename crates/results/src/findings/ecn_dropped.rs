@@ -1,6 +1,8 @@
 //! The way drops what says that it may be marked: data of a connection with ECN does not pass, and what TCP retransmits does.
 //! Knows the connection's options, and how the receiver's IP counts what arrived by that field.
 
+use linerate_trial::spec::Workload;
+
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 
@@ -21,9 +23,17 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let tcp = case.tcp().filter(|tcp| tcp.ecn == Some(true))?;
-    let sent = tcp.segments_sent.filter(|sent| *sent > 0)?;
-    let again = tcp.retransmissions as f64 / sent as f64;
+    let (sent, again) = match case.tcp() {
+        Some(tcp) => (tcp.segments_sent.filter(|_| tcp.ecn == Some(true))?, tcp.retransmissions),
+        // Of many short connections there are the machines' counts alone; who asks for ECN agrees to it, and so does who is usual.
+        None => {
+            let asks = case.sides().into_iter().any(|side| side.sysctl(TCP_ECN) == Some("1"));
+            let agrees = case.sides().into_iter().all(|side| side.sysctl(TCP_ECN).is_some_and(|value| value != "0"));
+            let sent = case.sides().into_iter().filter_map(|side| side.counter("Tcp OutSegs")).sum();
+            (Some(sent).filter(|_| case.is(Workload::TcpCrr) && asks && agrees)?, case.retransmitted_by_any())
+        }
+    };
+    let again = again as f64 / sent.max(1) as f64;
     let counted = |field: &str| -> u64 {
         ["IpExt", "Ip6"].into_iter().filter_map(|of| case.receiver.counter(&format!("{of} {field}"))).sum()
     };

@@ -6,7 +6,7 @@ use linerate_trial::spec::Workload;
 
 use super::acknowledgements::LostBack;
 use super::case::{Case, FEW, percent, tidy};
-use super::streams::{DeadFlows, UnevenFlows};
+use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
 use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
@@ -39,7 +39,8 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
     let pattern = Pattern::of(case, &missing.loss);
     let (uneven, burst) = (UnevenFlows::of(case), own_bursts(case));
-    if burst.is_none() && pattern.as_ref().is_some_and(Pattern::is_of_a_rate) {
+    let is_of_a_rate = pattern.as_ref().is_some_and(Pattern::is_of_a_rate) || is_above_a_rate(case, missing.loss.ratio);
+    if burst.is_none() && is_of_a_rate {
         return None;
     }
     let (noun, links) = (case.noun(), &missing.links);
@@ -72,22 +73,6 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
         .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between.");
     Some(if burst.is_some() { finding.attempt("burst", "1", "loss") } else { finding })
 }
-
-/// The datagrams that the trial sends at a time, where most of these bursts lost many in a row.
-pub(super) fn own_bursts(case: &Case<'_>) -> Option<u32> {
-    let burst = case.asked.as_ref().filter(|asked| asked.workload == Workload::UdpStream)?.burst;
-    let flow = case.flow()?;
-    let runs: u64 = flow.loss_bursts.values().copied().total();
-    let lost: u64 = flow.loss_bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
-    let bursts = flow.packets_sent? as f64 / f64::from(burst.max(1));
-    let each = lost as f64 / runs.max(1) as f64;
-    let is_of_each =
-        (0.5 * bursts..=1.5 * bursts).contains(&(runs as f64)) && (SEVERAL..=f64::from(burst)).contains(&each);
-    is_of_each.then_some(burst)
-}
-
-/// Of losses by chance fewer follow one another.
-const SEVERAL: f64 = 3.0;
 
 /// Which part of what was lost of requests and of answers was lost this way; half at least, and all of a stream.
 fn share_of_both(case: &Case<'_>, lost: u64) -> f64 {
@@ -132,7 +117,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     });
     let back = LostBack::of(case).filter(|back| back.is_of_both_ways(case));
     // Such a loss permits far more than came through, steadily: it comes of the rate, and not the rate of it.
-    let of_rate = permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT) && is_steady(case);
+    let of_rate = permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT)
+        && case.is_unlimited()
+        && case.is_steady() == Some(true);
     let sentence = match (&back, limits) {
         (None, false) if of_rate => format!(
             "Segments are lost between the two ends, as a limit of rate with a short queue drops them: about {} Mbit/s pass it.",
@@ -169,19 +156,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .explains(timer),
     )
 }
-
-/// Whether as much as possible was asked, and about the same came through all the time.
-fn is_steady(case: &Case<'_>) -> bool {
-    let slices = case.record.intervals.iter().filter_map(|slice| slice.throughput_bps);
-    // The first is of a window that grows.
-    let rates: Vec<f64> = slices.skip(1).collect();
-    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    let near = rates.iter().filter(|bps| (**bps - mean).abs() <= STEADY * mean).count();
-    case.is_unlimited() && rates.len() >= 4 && near as f64 >= 0.8 * rates.len() as f64
-}
-
-/// Slices of a steady stream are so near their mean.
-const STEADY: f64 = 0.25;
 
 /// Payload bits per second that a congestion control reaches at a ratio of loss, or marks, and a round trip; absent of one that does not go
 /// by loss.

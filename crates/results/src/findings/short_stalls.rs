@@ -19,8 +19,8 @@ const SHARE: f64 = 0.05;
 /// Stalls of chance differ; those of a device that does something else meanwhile are alike: most are as long as the longest, to this.
 const ALIKE: f64 = 0.6;
 const MOST: f64 = 0.7;
-/// Threads that waited so much of the time for a CPU are themselves what stood still.
-const WAITED: f64 = 0.02;
+/// Threads that waited for a CPU for such a part of it are themselves what stood still.
+const WAITED: f64 = 0.3;
 
 pub(super) const RULE: Rule = Rule {
     name: "short-stalls",
@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
            packets meanwhile.",
     rests_on: "Between arrivals of UDP (and not between departures), or in transactions that lost nothing: at least 3 times of 20 to 250 ms, \
                20 times what is usual, most of them alike (the shortest 60 % of the longest), 5 % of the trial in all; the threads of \
-               both ends waited for a CPU less than 2 % of it, and nothing was retransmitted.",
+               both ends waited for a CPU for less than 30 % of that, and nothing was retransmitted.",
     source: "RFC 3393 (delay variation); IEEE 802.3, annex 31B (pause).",
     suggests: &["pause.rx"],
     find,
@@ -59,11 +59,10 @@ impl Stalls {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let flow = case.flow()?;
-    let waits =
-        case.sides().into_iter().filter_map(|side| side.thread_shares(case)).any(|(_, waited)| waited >= WAITED);
+    let shares = case.sides().into_iter().filter_map(|side| side.thread_shares(case));
+    let waited = shares.map(|(_, waited)| waited).fold(0.0, f64::max);
     // A way of its own for each stream hides what all of them wait for.
-    if waits
-        || case.streams() > 1.0
+    if case.streams() > 1.0
         || case.loss().is_some()
         || case.retransmitted_by_any() > 0
         || case.waited_for_timer().is_some()
@@ -91,7 +90,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         _ => return None,
     };
     let share = stalls.seconds / case.span_s()?;
-    if share < SHARE {
+    if share < SHARE || waited >= WAITED * share {
         return None;
     }
     let each_ms = stalls.seconds / stalls.times as f64 * 1e3;

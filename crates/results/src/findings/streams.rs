@@ -5,6 +5,7 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, FEW, percent};
 use crate::record::StreamFigures;
+use crate::total::Total;
 
 /// From this share on a stream is dead, and up to this one it lives.
 const DEAD: f64 = 0.98;
@@ -46,6 +47,8 @@ impl DeadFlows {
 /// So much at least the streams that are hit lose, and so little the others.
 const HIT: f64 = 0.02;
 const UNHIT: f64 = 0.1;
+/// Streams that send in step with a queue that is full lose nearly all, and the others nothing.
+const MOSTLY: f64 = 0.6;
 /// So many would be missing of the others if they lost as much: none of them is no accident.
 const EXPECTED: f64 = 30.0;
 
@@ -79,7 +82,7 @@ impl UnevenFlows {
         let (hit_sums, other_sums) = (all_of(&hit), all_of(&others));
         let (ratio, of_others) = (share(hit_sums), share(other_sums));
         let is_uneven = hit_sums.1 >= FEW
-            && ratio >= HIT
+            && (HIT..MOSTLY).contains(&ratio)
             && of_others <= UNHIT * ratio
             && others.len() >= 2
             && other_sums.0 as f64 * ratio >= EXPECTED;
@@ -102,3 +105,31 @@ fn counts(case: &Case<'_>, count: impl Fn(&StreamFigures) -> Option<(u64, u64)>)
 fn share((sent, lost): (u64, u64)) -> f64 {
     lost as f64 / sent.max(1) as f64
 }
+
+/// The datagrams that the trial sends at a time, where most of these bursts lost many in a row.
+pub(super) fn own_bursts(case: &Case<'_>) -> Option<u32> {
+    let burst = case.asked.as_ref().filter(|asked| asked.workload == Workload::UdpStream)?.burst;
+    let flow = case.flow()?;
+    let runs: u64 = flow.loss_bursts.values().copied().total();
+    let lost: u64 = flow.loss_bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
+    let bursts = flow.packets_sent? as f64 / f64::from(burst.max(1));
+    let each = lost as f64 / runs.max(1) as f64;
+    let is_of_each =
+        (0.5 * bursts..=1.5 * bursts).contains(&(runs as f64)) && (SEVERAL..=f64::from(burst)).contains(&each);
+    is_of_each.then_some(burst)
+}
+
+/// Of losses by chance fewer follow one another.
+const SEVERAL: f64 = 3.0;
+
+/// Whether several streams together have so much of them lost, and what passes is as much all the time.
+pub(super) fn is_above_a_rate(case: &Case<'_>, ratio: f64) -> bool {
+    case.is(Workload::UdpStream)
+        && case.streams() > 1.0
+        && ratio >= MUCH_LOST
+        && UnevenFlows::of(case).is_none()
+        && case.is_steady() != Some(false)
+}
+
+/// So much of all streams is lost to a limit of rate more often than to chance.
+const MUCH_LOST: f64 = 0.3;

@@ -56,7 +56,9 @@ impl Joined<'_> {
             }
             let budget = match &passed {
                 Passed::Datagrams { datagrams, .. } => loss_budget(datagrams, chain),
-                Passed::Segments { counts, nearly, .. } => segment_budget(*counts, *nearly, shared_kernel, chain),
+                Passed::Segments { counts, nearly, again, .. } => {
+                    segment_budget(*counts, *nearly, *again, shared_kernel, chain)
+                }
             };
             let LossBudget { lines: more, unaccounted, benign_drops, disagreements } = budget;
             lines.get_or_insert_default().extend(more);
@@ -117,6 +119,7 @@ impl Joined<'_> {
                 Some(Passed::Segments {
                     counts: segment_counts(&there),
                     nearly: nearly_counted(&there),
+                    again: there.iter().map(|pair| Some(pair.source.segments?.retransmitted)).total(),
                     // What was counted when the connection had been emptied is of the whole trial, as the stages' counters are.
                     sent: segments(|pair| {
                         let counted = pair.source.segments.map(|segments| segments.sent);
@@ -161,7 +164,13 @@ impl Joined<'_> {
             // Each way the segments of every request, or answer.
             Workload::TcpRr => {
                 let counts = if there.is_empty() { answer_counts(&back) } else { segment_counts(&there) };
-                counts.map(|counts| Passed::Segments { counts: Some(counts), nearly: None, sent: None, received: None })
+                counts.map(|counts| Passed::Segments {
+                    counts: Some(counts),
+                    nearly: None,
+                    again: None,
+                    sent: None,
+                    received: None,
+                })
             }
             Workload::TcpCrr => None,
         }
@@ -217,6 +226,8 @@ enum Passed {
         counts: Option<(u64, u64)>,
         /// As far as it can be told where the last few were on their way.
         nearly: Option<(u64, u64)>,
+        /// Retransmitted.
+        again: Option<u64>,
         sent: Option<u64>,
         received: Option<u64>,
     },
@@ -278,20 +289,22 @@ fn sum(counts: impl Iterator<Item = Option<(u64, u64)>>) -> Option<(u64, u64)> {
 fn segment_budget(
     counts: Option<(u64, u64)>,
     nearly: Option<(u64, u64)>,
+    again: Option<u64>,
     shared_kernel: bool,
     chain: Chain<'_>,
 ) -> LossBudget {
     let Chain { sender, receiver, .. } = chain;
     let counts = counts.or(nearly);
     let lost = counts.map(|(sent, received)| sent.saturating_sub(received));
-    let mut budget = drops_seen(shared_kernel, lost, chain);
+    // Where nobody counted to the end, no more were lost than were sent again, about.
+    let mut budget = drops_seen(shared_kernel, lost.or(again), chain);
     let Some(((sent, received), lost)) = counts.zip(lost) else { return budget };
     budget.disagreements.extend(elsewhere(received, chain));
     let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
     let counted = |seen: &Seen<'_>, stage, names: &[&str]| -> u64 {
         names.iter().filter_map(|name| seen.counters.get(stage, name)).total()
     };
-    let in_stack = budget.lines.iter().all(|line| line.stage == Stage::SenderStack);
+    let in_stack = budget.lines.iter().all(|line| matches!(line.stage, Stage::SenderStack | Stage::Qdisc));
     let requests: &[&str] = if in_stack { &["Ip OutRequests", "Ip6 OutRequests"] } else { &[] };
     let buffers = [
         (sent, counted(sender, Stage::SenderStack, requests)),

@@ -17,6 +17,7 @@ use super::super::reply::Reply;
 use super::{Shown, View, need, plans, refused};
 use crate::commands::boards;
 use crate::commands::compare::percentage;
+use crate::commands::order::check_idle;
 use crate::commands::report::measured_by;
 use crate::render::answer::Answer;
 
@@ -59,6 +60,7 @@ pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let ends = Ends::asked(lab, target, asked.field("host"))?;
     let changes = plans::changes(asked)?;
     let trials = plan.trials_of(&changes)?;
+    check_idle(&trials)?;
     allowed(lab, &plan, &trials)?;
     let mut words = begun(name, &plan, &ends);
     words.extend(changes.overrides.iter().map(|(name, value)| format!("--set={name}={value}")));

@@ -13,6 +13,7 @@ use super::super::asked::Asked;
 use super::super::reply::kind;
 use super::records::query;
 use super::{Shown, View, choice, field, is_form, need, plain, raw, refused};
+use crate::commands::order::check_idle;
 use crate::commands::{dry_run, plans};
 use crate::defaults;
 use crate::render;
@@ -237,6 +238,7 @@ pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let plan = find(lab, &name)?;
     let changes = changes(asked)?;
     let trials = plan.trials_of(&changes)?;
+    check_idle(&trials)?;
     let matrix = dry_run::matrix(&plan, &changes, &trials, &[]);
     if is_form(asked, "json") {
         return raw(kind::JSON, render::matrix::json(&matrix));
