@@ -8,7 +8,7 @@ use super::acknowledgements::LostBack;
 use super::case::{Case, FEW, percent, tidy};
 use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
 use super::trouble::capital;
-use super::unaccounted::{Missing, Pattern};
+use super::unaccounted::{Missing, Pattern, behind_the_link};
 use super::{Finding, Rule, Sureness};
 use crate::record::Losses;
 use crate::total::Total;
@@ -104,7 +104,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     // Behind the receiver's link, or before the sender's, is another rule's.
-    if Missing::of(case).is_some_and(|missing| !missing.is_between()) {
+    if Missing::of(case).is_some_and(|missing| !missing.is_between()) || behind_the_link(case).is_some() {
         return None;
     }
     let sent = case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?;

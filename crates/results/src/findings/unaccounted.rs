@@ -259,7 +259,38 @@ impl fmt::Display for Besides {
     }
 }
 
+/// Of TCP whose ends could not count to the last segment: the packets that the receiver's link has and none of its protocols, where
+/// they are a good part of what was retransmitted.
+pub(super) fn behind_the_link(case: &Case<'_>) -> Option<u64> {
+    let again = case.tcp().filter(|_| case.is(Workload::TcpStream) && case.losses().is_none())?.retransmissions;
+    let receiver = case.receiver;
+    let taken = ["Tcp InSegs", "Udp InDatagrams", "Udp6 InDatagrams", "Icmp InMsgs", "Icmp6 InMsgs"];
+    let taken = receiver.counter("Tcp InSegs").map(|_| taken.map(|name| receiver.counter(name).unwrap_or(0)))?;
+    let gone = Besides::received(case).less(receiver.link_received())?.saturating_sub(taken.into_iter().total());
+    (gone >= FEW && gone.saturating_mul(2) >= again && case.drops_seen() < gone / 2).then_some(gone)
+}
+
+fn find_behind(case: &Case<'_>) -> Option<Finding> {
+    let gone = behind_the_link(case)?;
+    let end = case.receiver.end;
+    let sentence =
+        format!("Packets vanished in the {end} behind its link: a firewall, an XDP program, or another filter.");
+    let again = case.tcp()?.retransmissions;
+    Some(
+        RULE.finds(case, Some(end), Sureness::Likely, (gone as f64 / again.max(1) as f64).min(1.0), sentence)
+            .because(format!("{end}: its link has {gone} packets more than TCP, UDP and ICMP took"))
+            .because(format!("{again} segments were retransmitted"))
+            .wrong_if(
+                "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link).",
+            )
+            .explains(&["lossy-path", "bottleneck", "outage", "acknowledgements"]),
+    )
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
+    if let Some(finding) = find_behind(case) {
+        return Some(finding);
+    }
     let missing = Missing::of(case).filter(|missing| !missing.is_between() && DeadFlows::of(case).is_none())?;
     let (sender, receiver) = (case.sender.end, case.receiver.end);
     let (machine, sentence) = match missing.between {
