@@ -253,7 +253,7 @@ fn some_flows(probe: Probe, pass: u16, lost: Option<&LostAt>) -> String {
             input(to)
         ),
         Some((lost, _, Place::NotOut { .. })) => format!(
-            "{text} {} do not leave the {}; its output filter (nft list ruleset, iptables -nvL OUTPUT) goes by ports or counts \
+            "{text} {} do not leave the {}; its output filter (nft list ruleset, iptables or ip6tables -nvL OUTPUT) goes by ports or counts \
              flows",
             what(lost),
             lost.from
@@ -273,7 +273,9 @@ fn ecn(probe: Probe, lost: Option<&LostAt>) -> String {
             format!("they arrive at the {to}'s {interface} and no socket gets them: {}", input(to))
         }
         Some(Place::NotOut { .. }) => {
-            format!("they do not leave the {asker}: its output filter (nft list ruleset, iptables -nvL OUTPUT)")
+            format!(
+                "they do not leave the {asker}: its output filter (nft list ruleset, iptables or ip6tables -nvL OUTPUT)"
+            )
         }
         _ => "a filter, a router or a switch between the two".to_owned(),
     };
@@ -286,7 +288,7 @@ fn ecn(probe: Probe, lost: Option<&LostAt>) -> String {
 
 /// What may drop packets that arrived.
 fn input(end: End) -> String {
-    format!("the {end}'s input filter (nft list ruleset, iptables -nvL INPUT)")
+    format!("the {end}'s input filter (nft list ruleset, iptables or ip6tables -nvL INPUT)")
 }
 
 fn middle(fault: &MiddleFault) -> String {
@@ -336,7 +338,7 @@ fn route(probe: Probe, to: IpAddr, kind: RouteKind, protocol: Option<Protocol>) 
         }
         _ => format!(
             "the {from} has no route for packets{what} to {to}; give both ends addresses in one subnet, or add a route there: \
-             ip route add"
+             ip route add {to} via ROUTER"
         ),
     }
 }
@@ -377,7 +379,7 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
         }
         Place::Refused { refusal: Refusal::NotPermitted } => format!(
             "the {from} refuses to send {what} to the {to} (EPERM): a rule of its own output filter does (nft list ruleset, \
-             iptables -nvL OUTPUT)"
+             iptables or ip6tables -nvL OUTPUT)"
         ),
         Place::Refused { refusal: Refusal::NoDescriptors } => format!(
             "the {from}'s agent has no descriptor left for a socket (EMFILE); raise the limit there (ulimit -n)"
@@ -410,7 +412,7 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             let at = interface.as_deref().unwrap_or("an interface");
             format!(
                 "the {from}'s kernel takes {what} to the {to} and none leaves by {at}: its output filter or a queueing \
-                 discipline drops them (nft list ruleset, iptables -nvL OUTPUT; tc -s qdisc show dev {at})"
+                 discipline drops them (nft list ruleset, iptables or ip6tables -nvL OUTPUT; tc -s qdisc show dev {at})"
             )
         }
         Place::Icmp { said, end: Some(end) } if said.what == IcmpError::PortUnreachable && *end == to => format!(
@@ -540,7 +542,7 @@ fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>)
         }
         (_, Some(Place::NotUp { interface, .. })) => format!(
             "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at {interface} and \
-             no socket gets them: see the {to}'s input filter (nft list ruleset, iptables -nvL INPUT)"
+             no socket gets them: see the {to}'s input filter (nft list ruleset, iptables or ip6tables -nvL INPUT)"
         ),
         (_, Some(Place::Program { interface })) => format!(
             "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at the {to}'s \

@@ -459,6 +459,11 @@ impl Evidence {
     }
 
     fn lost(&self, from: End, is_answer: bool, place: Place, of: Protocol) -> StepResult {
+        // What came up has no answer where there is no way back.
+        if !is_answer && matches!(place, Place::NotUp { .. }) && self.has_no_route(from.other()) {
+            let refusal = Refusal::NetUnreachable;
+            return self.lost(from.other(), true, Place::Refused { refusal }, of);
+        }
         let everything = self.is_everything(from, &place, of);
         let place = self.below(from, &place).unwrap_or(place);
         let drops = self.drops.clone();
@@ -466,6 +471,12 @@ impl Evidence {
         let passes = |plain: &&Plain| of != Protocol::Echo && is_answered(&plain.reports[asker], of);
         let dscp = self.plain.as_ref().filter(passes).map(|plain| plain.dscp);
         StepResult::Failed(Failed::Lost { from, is_answer, place, everything, drops, dscp })
+    }
+
+    /// Whether the kernel of this end has no way to the other.
+    fn has_no_route(&self, end: End) -> bool {
+        let general = self.ways[end].as_ref().and_then(|way| way.routes.iter().find(|route| route.protocol.is_none()));
+        general.is_some_and(|route| !route.kind.leads_somewhere())
     }
 
     /// Where packets of this end were lost, if what comes before explains what was seen of them.
