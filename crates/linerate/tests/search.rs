@@ -220,7 +220,7 @@ fn what_cannot_be_searched_is_a_sentence() {
         (&["--goal", "ndr", "--expect", "pdr >= 5M"], "'pdr >= 5M' is of no goal of this search; its goals are ndr"),
         (
             &["--max-rate", "1M", "--min-rate", "1M"],
-            "nothing lies between the lowest load, 1 Mbit/s, and the highest, 1 Mbit/s",
+            "nothing lies between the lowest load, 1.000 Mbit/s, and the highest, 1.000 Mbit/s",
         ),
     ] {
         let mut command = bench.linerate(&["search", "--target", "local", "--host", "local"]);
