@@ -81,6 +81,24 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 1_376);
             },
         ),
+        case(
+            "segments that a program at the receiver's link takes",
+            "unaccounted",
+            &["lossy-path"],
+            tcp(Rx, 9.0),
+            |r| {
+                (tcp_of(r).segments_sent, tcp_of(r).retransmissions) = (Some(1_435), 150);
+                tcp_of(r).segments_lost = None;
+                r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 1_430);
+                r.target.counters.add(Stage::ReceiverStack, "Tcp InSegs", 1_280);
+            },
+        ),
+        case("segments that the receiver merges, and a few lost", "lossy-path", &["unaccounted"], tcp(Rx, 9.0), |r| {
+            (tcp_of(r).segments_sent, tcp_of(r).retransmissions) = (Some(5_435), 16);
+            tcp_of(r).segments_lost = Some(16);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 5_430);
+            r.target.counters.add(Stage::ReceiverStack, "Tcp InSegs", 900);
+        }),
         case("a tunnel over an interface that shapes", "transmit-ring", &[], udp(Tx, 30, 18.0), |r| {
             let lost = lose(r, 1_771);
             nic(&mut r.target).driver = Some("vxlan".to_owned());
