@@ -398,8 +398,8 @@ pub enum Unknown {
     NotTold,
     /// What had passed before was lost, too.
     Lossy,
-    /// One sentence says why.
-    Said { sentence: String },
+    /// Of the machine in the middle not both of these interfaces were found.
+    NoPorts { target: Option<String>, host: Option<String> },
 }
 
 impl Examination {

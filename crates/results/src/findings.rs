@@ -265,7 +265,7 @@ pub fn findings(record: &Record) -> Vec<Finding> {
 }
 
 /// What may be so of requests, and of their answers as well.
-const OF_A_WAY: [&str; 3] = ["lossy-path", "unaccounted", "bottleneck"];
+const OF_A_WAY: [&str; 3] = [lossy_path::RULE.name, unaccounted::RULE.name, bottleneck::RULE.name];
 
 /// By sureness, then by weight, then in the rules' order; a cause before what it explains, and before what that explains.
 fn rank(found: Vec<Finding>) -> Vec<Finding> {
@@ -390,6 +390,8 @@ mod tests {
                 assert!(finding.evidence.iter().any(|clause| clause.contains(|c: char| c.is_ascii_digit())), "{text}");
                 assert!(finding.wrong_if.ends_with('.'), "{text}");
                 assert!((0.0..=1.0).contains(&finding.weight), "{text}");
+                let unknown = finding.explains.iter().find(|name| RULES.iter().all(|rule| rule.name != **name));
+                assert_eq!(unknown, None, "it explains no rule: {text}");
                 for suggestion in &finding.tries {
                     is_taken(suggestion).unwrap_or_else(|complaint| panic!("{complaint}: {text}"));
                     assert!(crate::figure::Metric::find(suggestion.metric).is_some(), "{text}");
@@ -402,6 +404,24 @@ mod tests {
         }
         let silent: Vec<&str> = RULES.iter().map(|rule| rule.name).filter(|name| !provoked.contains(name)).collect();
         assert_eq!(silent, [""; 0], "no case provokes these rules");
+    }
+
+    #[test]
+    fn counters_that_cannot_be_overflow_nothing() {
+        for mut case in cases::cases() {
+            for machine in [&mut case.record.target, &mut case.record.host] {
+                for counters in machine.counters.0.values_mut() {
+                    counters.values_mut().for_each(|value| *value = u64::MAX);
+                }
+                for version in ["IpExt", "Ip6"] {
+                    for field in ["InNoECTPkts", "InECT0Pkts", "InCEPkts", "InDelivers"] {
+                        machine.counters.add(Stage::ReceiverStack, format!("{version} {field}"), u64::MAX);
+                    }
+                }
+                machine.counters.add(Stage::SenderStack, "Tcp OutSegs", u64::MAX);
+            }
+            findings(&case.record);
+        }
     }
 
     #[test]

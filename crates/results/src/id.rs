@@ -4,7 +4,8 @@
 /// Crockford's base 32: no I, L, O or U, so that an id can be read aloud and typed.
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 /// 128 bits in digits of 5 bits; the first digit holds only 3 of them.
-const LEN: usize = 26;
+/// Characters of an identifier.
+pub const LEN: usize = 26;
 
 /// An identifier of 26 characters, in the layout of a ULID: "48 bit integer, UNIX-time in milliseconds" and then
 /// "80 bits" of chance, the most significant digit first (github.com/ulid/spec, "Components" and "Encoding").

@@ -2,11 +2,11 @@
 //! Knows no machines; what they tell is an argument. Who sends knows bits and octets alone.
 
 use linerate_machine::units::OfferedLoad;
+use linerate_wire::EthernetOverhead;
 use linerate_wire::frame::TAG_LEN;
-use linerate_wire::{EthernetOverhead, IpVersion};
 
 use crate::frames::FrameSizes;
-use crate::spec::{Ip, Spec, Workload};
+use crate::spec::{Spec, Workload};
 
 /// A line, as its ends tell of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,8 +71,7 @@ impl Spec {
             return sizes.octets(turn) as f64 / on_wire as f64;
         }
         let payload = u64::from(self.message_octets());
-        let ip = if self.ip == Some(Ip::V6) { IpVersion::V6 } else { IpVersion::V4 };
-        payload as f64 / EthernetOverhead::udp_wire_octets(payload, ip) as f64
+        payload as f64 / EthernetOverhead::udp_wire_octets(payload, self.ip_version()) as f64
     }
 }
 

@@ -17,7 +17,7 @@ use crate::options::kind::{Kind, Sizes, Tags};
 use crate::options::kind::{Words, size, time, within};
 use crate::options::{Applies, OptionRow};
 use crate::pace::Pacing;
-use crate::wire::PROBE_LEN;
+use crate::wire::{IpVersion, PROBE_LEN};
 
 words! {
     /// What traffic.
@@ -395,6 +395,11 @@ impl Spec {
             Some((_, rule)) => Err(Unsuitable::Together(*rule)),
             None => Ok(()),
         }
+    }
+
+    /// The version of IP that its packets have.
+    pub fn ip_version(&self) -> IpVersion {
+        if self.ip == Some(Ip::V6) { IpVersion::V6 } else { IpVersion::V4 }
     }
 
     /// The options that do nothing, because what they are about is not asked for. Not among what [`Spec::validate`] refuses: a

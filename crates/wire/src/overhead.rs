@@ -19,6 +19,11 @@ impl IpVersion {
         }
     }
 
+    /// Octets of a datagram's headers from IP's on, where it is not cut.
+    pub const fn udp_headers(self) -> u32 {
+        self.header_len() as u32 + 8
+    }
+
     /// Packets that carry a payload of so many octets, the transport's header counted, over a link of this MTU; absent
     /// where the MTU has no room for a fragment. Every fragment but the last carries a multiple of 8 octets (RFC 791,
     /// section 3.2; RFC 8200, section 4.5, whose fragment header takes 8 more).
@@ -51,7 +56,7 @@ impl EthernetOverhead {
 
     /// Octets on the wire, gap included, of one unfragmented UDP datagram with `payload` octets.
     pub const fn udp_wire_octets(payload: u64, ip: IpVersion) -> u64 {
-        let frame = Self::HEADER + ip.header_len() + 8 + payload + Self::FCS;
+        let frame = Self::HEADER + ip.udp_headers() as u64 + payload + Self::FCS;
         Self::frame_wire_octets(if frame < Self::MIN_FRAME { Self::MIN_FRAME } else { frame })
     }
 

@@ -18,7 +18,7 @@ use linerate_path::stage::Stage;
 use linerate_results::record::Record;
 use linerate_stats::median;
 use linerate_trial::line::Line;
-use linerate_trial::spec::{self, Ip, Spec};
+use linerate_trial::spec::{self, Spec};
 
 use crate::measure::conduct::line;
 
@@ -231,17 +231,16 @@ fn asked_at_line(record: &Record) -> Option<Spec> {
 /// Octets of payload of a full segment: what is asked for, or what the MTU leaves beside headers with timestamps.
 fn segment(record: &Record, spec: &Spec) -> u32 {
     let mtu = record.target.environment.nic.as_ref().and_then(|nic| nic.mtu).unwrap_or(1500);
-    let headers = if spec.ip == Some(Ip::V6) { 40 + 32 } else { 20 + 32 };
+    let headers = spec.ip_version().header_len() as u32 + 32;
     let most = mtu.saturating_sub(headers).max(1);
     spec.mss.map_or(most, |mss| most.min(mss.into()))
 }
 
 /// Whether a datagram is one frame on a link of this MTU.
 fn fits(spec: &Spec, mtu: Option<u32>) -> Result<(), BadSet> {
-    let headers = if spec.ip == Some(Ip::V6) { 40 + 8 } else { 20 + 8 };
     let payload = spec.message_octets();
     match mtu {
-        Some(mtu) if payload + headers > mtu => Err(BadSet::Fragments { payload, mtu }),
+        Some(mtu) if payload + spec.ip_version().udp_headers() > mtu => Err(BadSet::Fragments { payload, mtu }),
         _ => Ok(()),
     }
 }

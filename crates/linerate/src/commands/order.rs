@@ -6,7 +6,6 @@ use linerate_machine::end::{Party, PerEnd};
 use linerate_plan::{Changes, Plan, PlannedTrial, expected};
 use linerate_results::store::{Campaign, Picked, Store};
 use linerate_trial::options;
-use linerate_trial::spec::Rule;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::campaign::Order;
@@ -131,15 +130,16 @@ pub(crate) fn check_idle(trials: &[PlannedTrial]) -> Result<()> {
     let takes = |trial: &PlannedTrial, name: &str| {
         options::find(name).is_ok_and(|option| option.applies.to(trial.spec.workload))
     };
-    let is_in_all = |rule: &Rule| {
-        let [name, ..] = rule.options else { return false };
-        let mut takers = trials.iter().filter(|trial| takes(trial, name));
-        takers.all(|trial| trial.spec.idle().any(|other| other.options.first() == Some(name)))
-    };
-    match trials.iter().flat_map(|trial| trial.spec.idle()).find(is_in_all) {
-        Some(rule) => bail!("{}", rule.sentence),
-        None => Ok(()),
+    let mut asked: Vec<&str> = Vec::new();
+    for rule in trials.iter().flat_map(|trial| trial.spec.idle()) {
+        let Some(name) = rule.options.first().copied().filter(|name| !asked.contains(name)) else { continue };
+        asked.push(name);
+        let does_nothing = |trial: &PlannedTrial| trial.spec.idle().any(|other| other.options.first() == Some(&name));
+        if trials.iter().filter(|trial| takes(trial, name)).all(does_nothing) {
+            bail!("{}", rule.sentence);
+        }
     }
+    Ok(())
 }
 
 /// The unfinished campaign that is to be carried on: the one that is named, and no other; else the newest of this plan between these

@@ -523,10 +523,9 @@ impl Examiner<'_> {
     ) -> Result<Option<StepResult>, TrialError> {
         let Some(middle) = &self.pair.middle else { return Ok(None) };
         let route = evidence.route;
-        let ports = match middle.ports(self.pair, route) {
+        let ports = match middle.find_ports(self.pair, route)? {
             Ok(ports) => ports,
-            Err(TrialError::Refused(sentence)) => return Ok(Some(StepResult::Unknown(Unknown::Said { sentence }))),
-            Err(error) => return Err(error),
+            Err(PerEnd { target, host }) => return Ok(Some(StepResult::Unknown(Unknown::NoPorts { target, host }))),
         };
         let told = middle.describe(&ports, &[])?;
         let is_bridged = self.pair.is_one_subnet(route);

@@ -117,12 +117,28 @@ impl Middle {
 
     /// Its interfaces on the way between these addresses. The error is one sentence.
     pub(crate) fn ports(&self, pair: &Pair, route: Route) -> Result<PerEnd<String>, TrialError> {
+        self.find_ports(pair, route)?.map_err(|found| {
+            let known = |port: Option<String>| port.unwrap_or_else(|| "unknown".to_owned());
+            TrialError::Refused(format!(
+                "the interfaces by which {} forwards between {} and {} were not found (towards the target: {}, towards the \
+                 host: {}); name them with --middle-interfaces, the one towards the target first",
+                self.client.machine(),
+                route.target,
+                route.host,
+                known(found.target),
+                known(found.host)
+            ))
+        })
+    }
+
+    /// The same; where one was not found, what was.
+    pub(crate) fn find_ports(&self, pair: &Pair, route: Route) -> Result<FoundPorts, TrialError> {
         if let Some(GivenPorts(given)) = &self.given {
-            return Ok(given.clone());
+            return Ok(Ok(given.clone()));
         }
         let known = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, ports)) = known().iter().find(|(of, _)| *of == route) {
-            return Ok(ports.clone());
+            return Ok(Ok(ports.clone()));
         }
         let towards = PerEnd { target: towards(pair, End::Target, route)?, host: towards(pair, End::Host, route)? };
         let bridged = pair.is_one_subnet(route);
@@ -134,21 +150,10 @@ impl Middle {
             let _ = pair.host.request(Request::Probe(Box::new(order)), PROBE_TIME);
             found = self.ask_ports(&towards, bridged)?;
         }
-        let PerEnd { target: Some(target), host: Some(host) } = found else {
-            let known = |port: &Option<String>| port.clone().unwrap_or_else(|| "unknown".to_owned());
-            return Err(TrialError::Refused(format!(
-                "the interfaces by which {} forwards between {} and {} were not found (towards the target: {}, towards the \
-                 host: {}); name them with --middle-interfaces, the one towards the target first",
-                self.client.machine(),
-                route.target,
-                route.host,
-                known(&found.target),
-                known(&found.host)
-            )));
-        };
+        let PerEnd { target: Some(target), host: Some(host) } = found else { return Ok(Err(found)) };
         let ports = PerEnd { target, host };
         known().push((route, ports.clone()));
-        Ok(ports)
+        Ok(Ok(ports))
     }
 
     /// Behind which ports its bridge finds both ends' Ethernet addresses while they send what `send` has them send, and what that
@@ -220,6 +225,9 @@ fn is_whole(found: &PerEnd<Option<String>>) -> bool {
 }
 
 /// An end as the middle can know it.
+/// The interfaces towards both ends, or those of them that were found.
+type FoundPorts = Result<PerEnd<String>, PerEnd<Option<String>>>;
+
 fn towards(pair: &Pair, end: End, route: Route) -> Result<Towards, TrialError> {
     let address = route[end];
     let interface = pair.interface(end, route).map(str::to_owned);

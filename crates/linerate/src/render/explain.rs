@@ -231,27 +231,35 @@ impl Strongest<'_> {
 /// Of each direction what its trials have in common: the finding that has most weight in all of them together, as the trial says it
 /// in which it has most.
 fn strongest(firsts: &[First]) -> Vec<Strongest<'_>> {
-    let of_direction = |direction: Direction, told: bool| {
-        let of = firsts.iter().filter(|first| first.direction == direction).count();
-        let found = firsts
-            .iter()
-            .filter(|first| first.direction == direction)
-            .filter_map(|first| Some((first.record.as_str(), first.finding.as_ref()?)));
-        let found: Vec<(&str, &Finding)> = found.collect();
-        let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
-        let is_same = |one: &Finding, other: &Finding| (one.name, one.machine) == (other.name, other.machine);
-        let of_all = |one: &Finding| -> f64 {
-            found.iter().filter(|(_, other)| is_same(one, other)).map(|(_, other)| weigh(other)).sum()
-        };
-        let (record, finding) = found
-            .iter()
-            .copied()
-            .max_by(|(_, a), (_, b)| of_all(a).total_cmp(&of_all(b)).then_with(|| weigh(a).total_cmp(&weigh(b))))?;
-        let same = found.iter().filter(|(_, other)| is_same(finding, other)).count();
-        Some(Strongest { direction: told.then_some(direction), record, finding, same, of })
-    };
     let several = firsts.iter().any(|first| first.direction != firsts[0].direction);
-    Direction::ALL.into_iter().filter_map(|direction| of_direction(direction, several)).collect()
+    let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
+    let of_direction = |direction: Direction| {
+        let (mut of, mut alike) = (0, Vec::<(f64, Strongest<'_>)>::new());
+        for first in firsts.iter().filter(|first| first.direction == direction) {
+            of += 1;
+            let Some(finding) = &first.finding else { continue };
+            let is_same = |other: &Finding| (other.name, other.machine) == (finding.name, finding.machine);
+            match alike.iter_mut().find(|(_, one)| is_same(one.finding)) {
+                Some((sum, one)) => {
+                    *sum += weigh(finding);
+                    one.same += 1;
+                    if weigh(finding) >= weigh(one.finding) {
+                        (one.finding, one.record) = (finding, &first.record);
+                    }
+                }
+                None => {
+                    let direction = several.then_some(direction);
+                    alike.push((
+                        weigh(finding),
+                        Strongest { direction, record: &first.record, finding, same: 1, of: 0 },
+                    ));
+                }
+            }
+        }
+        let (_, one) = alike.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(Strongest { of, ..one })
+    };
+    Direction::ALL.into_iter().filter_map(of_direction).collect()
 }
 
 #[cfg(test)]

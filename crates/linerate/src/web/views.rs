@@ -221,7 +221,8 @@ pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
 
 /// The address with the whole identifier, where it has the beginning of one, as commands take it and lists show it.
 fn whole_identifier(lab: &Lab, asked: &Asked) -> Result<Option<String>> {
-    let is_beginning = |text: &str| text.len() < IDENTIFIER && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_beginning =
+        |text: &str| text.len() < linerate_results::id::LEN && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let found = match asked.path()[..] {
         _ if asked.is_post => None,
         ["record", text, ..] if is_beginning(text) => lab.store()?.record_beginning(text)?,
@@ -230,9 +231,6 @@ fn whole_identifier(lab: &Lab, asked: &Asked) -> Result<Option<String>> {
     };
     Ok(found.map(|id| asked.address_of(&id)))
 }
-
-/// Letters of an identifier.
-const IDENTIFIER: usize = 26;
 
 /// What the answer to a request takes.
 pub(super) fn cost(asked: &Asked) -> Cost {

@@ -253,8 +253,7 @@ fn some_flows(probe: Probe, pass: u16, lost: Option<&LostAt>) -> String {
             input(to)
         ),
         Some((lost, _, Place::NotOut { .. })) => format!(
-            "{text} {} do not leave the {}; its output filter (nft list ruleset, iptables or ip6tables -nvL OUTPUT) goes by ports or counts \
-             flows",
+            "{text} {} do not leave the {}; its output filter ({OUTPUT}) goes by ports or counts flows",
             what(lost),
             lost.from
         ),
@@ -273,9 +272,7 @@ fn ecn(probe: Probe, lost: Option<&LostAt>) -> String {
             format!("they arrive at the {to}'s {interface} and no socket gets them: {}", input(to))
         }
         Some(Place::NotOut { .. }) => {
-            format!(
-                "they do not leave the {asker}: its output filter (nft list ruleset, iptables or ip6tables -nvL OUTPUT)"
-            )
+            format!("they do not leave the {asker}: its output filter ({OUTPUT})")
         }
         _ => "a filter, a router or a switch between the two".to_owned(),
     };
@@ -290,6 +287,9 @@ fn ecn(probe: Probe, lost: Option<&LostAt>) -> String {
 fn input(end: End) -> String {
     format!("the {end}'s input filter (nft list ruleset, iptables or ip6tables -nvL INPUT)")
 }
+
+/// What shows the rules for packets that leave.
+const OUTPUT: &str = "nft list ruleset, iptables or ip6tables -nvL OUTPUT";
 
 fn middle(fault: &MiddleFault) -> String {
     match fault {
@@ -378,8 +378,7 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             format!("the {from} refuses to send {what} to the {to} (EPERM)")
         }
         Place::Refused { refusal: Refusal::NotPermitted } => format!(
-            "the {from} refuses to send {what} to the {to} (EPERM): a rule of its own output filter does (nft list ruleset, \
-             iptables or ip6tables -nvL OUTPUT)"
+            "the {from} refuses to send {what} to the {to} (EPERM): a rule of its own output filter does ({OUTPUT})"
         ),
         Place::Refused { refusal: Refusal::NoDescriptors } => format!(
             "the {from}'s agent has no descriptor left for a socket (EMFILE); raise the limit there (ulimit -n)"
@@ -412,7 +411,7 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             let at = interface.as_deref().unwrap_or("an interface");
             format!(
                 "the {from}'s kernel takes {what} to the {to} and none leaves by {at}: its output filter or a queueing \
-                 discipline drops them (nft list ruleset, iptables or ip6tables -nvL OUTPUT; tc -s qdisc show dev {at})"
+                 discipline drops them ({OUTPUT}; tc -s qdisc show dev {at})"
             )
         }
         Place::Icmp { said, end: Some(end) } if said.what == IcmpError::PortUnreachable && *end == to => format!(
@@ -542,7 +541,8 @@ fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>)
         }
         (_, Some(Place::NotUp { interface, .. })) => format!(
             "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at {interface} and \
-             no socket gets them: see the {to}'s input filter (nft list ruleset, iptables or ip6tables -nvL INPUT)"
+             no socket gets them: see {}",
+            input(to)
         ),
         (_, Some(Place::Program { interface })) => format!(
             "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at the {to}'s \
@@ -595,7 +595,15 @@ impl Unknown {
             Unknown::NotAnswered => "not answered: a filter may drop it, or nothing comes through".to_owned(),
             Unknown::NotTried => "not tried: what comes before does not pass".to_owned(),
             Unknown::NotTold => "not known: the kernel does not say".to_owned(),
-            Unknown::Said { sentence } => sentence.clone(),
+            Unknown::NoPorts { target, host } => {
+                let known = |port: &Option<String>| port.clone().unwrap_or_else(|| "unknown".to_owned());
+                format!(
+                    "not known: by which interfaces the middle forwards was not found (towards the target: {}, towards the host: {}); \
+                     name them with --middle-interfaces, the one towards the target first",
+                    known(target),
+                    known(host)
+                )
+            }
             Unknown::Lossy => "not known: packets of a size that had passed before were lost, too".to_owned(),
         }
     }

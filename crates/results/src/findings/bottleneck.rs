@@ -28,7 +28,8 @@ pub(super) const RULE: Rule = Rule {
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
                (rate-changed). Or none is lost, and they were read more than 5 % slower than they were sent, by a receiver that had half of its \
                time left. The rate is that of the time in which something arrived. What drops each of so many \
-               looks the same at one rate, and is named too where the share is one of a whole number.",
+               looks the same at one rate, and is named too where the share is one of a whole number. Of several streams together at least \
+               30 % lost, none of them spared, and no slice far from the mean, as far as slices tell.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
     suggests: &["qdisc"],
     find,

@@ -12,7 +12,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
-use linerate_trial::spec::{Ip, Spacing, Spec, Workload};
+use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
@@ -286,16 +286,11 @@ impl<'a> Case<'a> {
 
     /// Whether IPv6 was not asked for.
     pub(super) fn is_ipv4(&self) -> bool {
-        self.asked.as_ref().is_none_or(|asked| asked.ip != Some(Ip::V6))
+        self.ip_version() == IpVersion::V4
     }
 
     pub(super) fn ip_version(&self) -> IpVersion {
-        if self.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
-    }
-
-    /// Octets of a datagram's headers from IP's on, where it is not cut.
-    pub(super) fn udp_headers(&self) -> u32 {
-        self.ip_version().header_len() as u32 + 8
+        self.asked.as_ref().map_or(IpVersion::V4, Spec::ip_version)
     }
 
     /// What the trial counts one by one.
@@ -628,6 +623,13 @@ impl<'a> Case<'a> {
         is_late.then(|| (1.0 - got / sent, clause()))
     }
 
+    /// In how many runs datagrams were lost, and how many in all of them.
+    pub(super) fn loss_runs(&self) -> Option<(u64, u64)> {
+        let bursts = &self.flow()?.loss_bursts;
+        let lost = bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
+        Some((bursts.values().copied().total(), lost))
+    }
+
     /// Copies that arrived beside the first one, where they are enough to matter, and their share of what arrived.
     pub(super) fn duplicated(&self) -> Option<(u64, f64)> {
         let copies = match self.losses() {
@@ -841,6 +843,11 @@ impl<'a> Side<'a> {
     /// A counter wherever its table places it.
     pub(super) fn counter(self, name: &str) -> Option<u64> {
         self.machine.counters.iter().find(|(_, other, _)| *other == name).map(|(_, _, value)| value)
+    }
+
+    /// What IP counted of both versions by this field, IPv4's among its extended ones.
+    pub(super) fn of_ip(self, field: &str) -> u64 {
+        ["IpExt", "Ip6"].into_iter().filter_map(|version| self.counter(&format!("{version} {field}"))).total()
     }
 
     /// A feature by the kernel's name: on, or off although it could be on. Absent where it cannot.

@@ -6,7 +6,6 @@ use linerate_trial::spec::Workload;
 use super::case::{Case, FEW, percent, tidy};
 use super::lossy_path::{ABOUT, permitted_bps};
 use super::{Finding, Rule, Sureness};
-use crate::total::Total;
 
 /// From this share of the segments on.
 const MARKED: f64 = 0.001;
@@ -29,10 +28,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (short, tcp) = (case.short()?, case.tcp()?);
     let (sender, receiver) = (case.sender, case.receiver);
     let told = sender.counter("TcpExt TCPDeliveredCE").filter(|marked| *marked > 0);
-    let arrived = || ["IpExt InCEPkts", "Ip6 InCEPkts"].into_iter().filter_map(|name| receiver.counter(name)).total();
     let (marked, end, counter) = match told {
         Some(marked) => (marked, sender.end, "TcpExt TCPDeliveredCE"),
-        None => (arrived(), receiver.end, "InCEPkts"),
+        None => (receiver.of_ip("InCEPkts"), receiver.end, "InCEPkts"),
     };
     let sent = case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?;
     let share = (marked as f64 / sent.max(1) as f64).min(1.0);

@@ -5,6 +5,7 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
+use crate::total::Total;
 
 /// Whether to ask for it, and to agree to it (linux Documentation/networking/ip-sysctl.rst).
 const TCP_ECN: &str = "net.ipv4.tcp_ecn";
@@ -29,17 +30,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         None => {
             let asks = case.sides().into_iter().any(|side| side.sysctl(TCP_ECN) == Some("1"));
             let agrees = case.sides().into_iter().all(|side| side.sysctl(TCP_ECN).is_some_and(|value| value != "0"));
-            let sent = case.sides().into_iter().filter_map(|side| side.counter("Tcp OutSegs")).sum();
+            let sent = case.sides().into_iter().filter_map(|side| side.counter("Tcp OutSegs")).total();
             (Some(sent).filter(|_| case.is(Workload::TcpCrr) && asks && agrees)?, case.retransmitted_by_any())
         }
     };
     let again = again as f64 / sent.max(1) as f64;
-    let counted = |field: &str| -> u64 {
-        ["IpExt", "Ip6"].into_iter().filter_map(|of| case.receiver.counter(&format!("{of} {field}"))).sum()
-    };
-    let capable: u64 = ["InECT0Pkts", "InECT1Pkts", "InCEPkts"].map(counted).into_iter().sum();
-    let others = counted("InNoECTPkts");
-    if again < AGAIN || capable > 0 || others == 0 {
+    let is_capable = ["InECT0Pkts", "InECT1Pkts", "InCEPkts"].into_iter().any(|field| case.receiver.of_ip(field) > 0);
+    let others = case.receiver.of_ip("InNoECTPkts");
+    if again < AGAIN || is_capable || others == 0 {
         return None;
     }
     let (sender, receiver) = (case.sender.end, case.receiver.end);
@@ -66,7 +64,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "bottleneck",
                 "lossy-path",
                 "outage",
-                "stall",
                 "flow-died",
                 "dead-flows",
                 "retransmission-timeout",

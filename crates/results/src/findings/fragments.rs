@@ -30,7 +30,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         Workload::UdpRr => asked.request_size.max(asked.response_size),
         _ => return None,
     };
-    let headers = case.udp_headers();
+    let headers = case.ip_version().udp_headers();
     let mtu = case.sender.nic()?.mtu?;
     if message.saturating_add(headers) <= mtu || mtu <= headers {
         return None;

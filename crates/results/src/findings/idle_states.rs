@@ -26,7 +26,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         let used = |state: &linerate_machine::environment::IdleState| {
             let entered = side.counter(&format!("cpu idle {} entered", state.name))?;
             let exit_us = state.exit_latency_us.filter(|us| *us >= DEEP_US && state.disabled != Some(true))?;
-            (entered * 2 >= latency.count).then(|| (state.name.clone(), exit_us, entered))
+            (entered >= latency.count.div_ceil(2)).then(|| (state.name.clone(), exit_us, entered))
         };
         let states = side.machine.environment.cpu.idle_states.iter();
         let (name, exit_us, entered) = states.filter_map(used).max_by_key(|(_, exit_us, _)| *exit_us)?;

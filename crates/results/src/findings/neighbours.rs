@@ -25,7 +25,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (table, ip) = if is_v6 { ("ndisc_cache", "ipv6") } else { ("arp_cache", "ipv4") };
     let count = |name: &str| case.sender.counter(&format!("{table} {name}")).unwrap_or(0);
     let (full, discarded, failed) = (count("table_fulls"), count("unresolved_discards"), count("res_failed"));
-    if full + discarded + failed == 0 {
+    if (full, discarded, failed) == (0, 0, 0) {
         return None;
     }
     // Nobody answers over a link that is down: that is the cause, and this its consequence.
@@ -43,7 +43,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let sure = match () {
         () if lost.any(|line| line.has_reason("NEIGH_*")) => case.sure_of(&lost),
-        () if (full + discarded) * 2 < lost.packets => Sureness::Possible,
+        () if full.saturating_add(discarded) < lost.packets.div_ceil(2) => Sureness::Possible,
         () => Sureness::Likely,
     };
     let mut finding = RULE

@@ -52,7 +52,7 @@ fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
 /// sent than is lost again.
 fn counted_elsewhere(case: &Case<'_>) -> bool {
     (case.is(Workload::TcpStream) || case.is(Workload::TcpRr))
-        && case.missing().is_some_and(|missing| missing > 0 && 2 * case.drops_seen() >= missing.max(2))
+        && case.missing().is_some_and(|missing| missing > 0 && case.drops_seen() >= missing.div_ceil(2).max(1))
 }
 
 /// Whether TCP loses so much that its silences are its timer's, which backs off: while nothing passes it sends next to nothing, and

@@ -21,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let (path, link, message) = case.fragmented_by_path()?;
     let end = case.sender.end;
-    let headers = case.udp_headers();
+    let headers = case.ip_version().udp_headers();
     let fragments = case.ip_version().fragments(message + 8, path)?;
     let is_set =
         |event: &&Event| event.end == Some(end) && matches!(event.what, Happening::MtuChanged { to, .. } if to == path);
@@ -52,7 +52,7 @@ impl Case<'_> {
         let path = self.flow()?.path_mtu.filter(|_| self.is(Workload::UdpStream))?;
         let link = self.sender.nic()?.mtu?;
         let message = self.asked.as_ref()?.message_octets();
-        let packet = message.saturating_add(self.udp_headers());
+        let packet = message.saturating_add(self.ip_version().udp_headers());
         (path < link && (path + 1..=link).contains(&packet)).then_some((path, link, message))
     }
 }

@@ -41,15 +41,7 @@ fn find_tcp_memory(case: &Case<'_>) -> Option<Finding> {
             .because(short)
             .attempt(side.setting(&format!("sysctl.{TCP_MEM}")), "262144 524288 1048576", "throughput")
             .wrong_if("It is wrong if as little comes through with ten times the pages in net.ipv4.tcp_mem.")
-            .explains(&[
-                "receive-window",
-                "small-buffer",
-                "lossy-path",
-                "outage",
-                "stall",
-                "unaccounted",
-                "stack-drops",
-            ]),
+            .explains(&["receive-window", "small-buffer", "lossy-path", "outage", "unaccounted", "stack-drops"]),
     )
 }
 
@@ -64,7 +56,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let side = case.receiver;
     // The stage is the same, the cause another: memory of all sockets together.
     let out_of_memory = side.counter("Udp MemErrors").unwrap_or(0);
-    if out_of_memory * 2 >= at.packets {
+    if out_of_memory >= at.packets.div_ceil(2) {
         let sentence = format!("The {}'s memory for UDP is used up; no socket's buffer is full.", side.end);
         return Some(
             RULE.finds(case, Some(side.end), Sureness::Likely, at.part, sentence)

@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     says: "The receiver's CPU is the limit: its thread worked all the time and read no faster.",
     rests_on: "The receiving threads worked, or waited for a CPU, at least 90 % of the time, or a CPU was at least 95 % busy; \
                and datagrams were lost at the socket, or a stream came short and its sender had more time left than the \
-               receiver.",
+               receiver. Beside other programs (busy-machine), or while CPUs are idle, where it waited for one 15 or 30 % of the time.",
     source: "getrusage(2); Linux Documentation/scheduler/sched-stats.rst.",
     suggests: &["streams"],
     find,

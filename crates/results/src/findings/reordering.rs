@@ -60,10 +60,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let out_of_order = tcp.reordered_segments.unwrap_or(0);
     // What follows a lost segment arrives out of order as well.
     let none_lost = tcp.segments_lost == Some(0);
-    let shown = twice * 2 >= again || (none_lost && out_of_order >= again && twice > 0);
+    let shown = twice >= again.div_ceil(2) || (none_lost && out_of_order >= again && twice > 0);
     // By both ends' counts of segments most of what was retransmitted had been lost.
-    let lost = tcp.segments_lost.is_some_and(|lost| lost * 2 >= again);
-    if case.drops_seen() * 10 >= again || !shown || lost || costs_nothing(case, share) {
+    let lost = tcp.segments_lost.is_some_and(|lost| lost >= again.div_ceil(2));
+    if case.drops_seen() >= again.div_ceil(10) || !shown || lost || costs_nothing(case, share) {
         return None;
     }
     let tolerated = case.sender.sysctl_number("net.ipv4.tcp_reordering").unwrap_or(3);

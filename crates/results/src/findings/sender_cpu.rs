@@ -13,7 +13,8 @@ pub(super) const RULE: Rule = Rule {
     name: "sender-cpu",
     says: "The sender's CPU is the limit: its thread worked all the time and sent no faster.",
     rests_on: "The sending threads worked, or waited for a CPU, at least 90 % of the time, or a CPU was at least 95 % busy; at most \
-               1 % was lost; and the trial came short of what was asked or of the link, or the link's speed is not known.",
+               1 % was lost; and the trial came short of what was asked or of the link, or the link's speed is not known. Beside \
+               other programs (busy-machine), or while CPUs are idle, where it waited for one 15 or 30 % of the time.",
     source: "getrusage(2); Linux Documentation/scheduler/sched-stats.rst.",
     suggests: &["message_size", "streams"],
     find,

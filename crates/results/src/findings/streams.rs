@@ -5,7 +5,6 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, FEW, percent};
 use crate::record::StreamFigures;
-use crate::total::Total;
 
 /// From this share on a stream is dead, and up to this one it lives.
 const DEAD: f64 = 0.98;
@@ -109,10 +108,8 @@ fn share((sent, lost): (u64, u64)) -> f64 {
 /// The datagrams that the trial sends at a time, where most of these bursts lost many in a row.
 pub(super) fn own_bursts(case: &Case<'_>) -> Option<u32> {
     let burst = case.asked.as_ref().filter(|asked| asked.workload == Workload::UdpStream)?.burst;
-    let flow = case.flow()?;
-    let runs: u64 = flow.loss_bursts.values().copied().total();
-    let lost: u64 = flow.loss_bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
-    let bursts = flow.packets_sent? as f64 / f64::from(burst.max(1));
+    let (runs, lost) = case.loss_runs()?;
+    let bursts = case.flow()?.packets_sent? as f64 / f64::from(burst.max(1));
     let each = lost as f64 / runs.max(1) as f64;
     let is_of_each =
         (0.5 * bursts..=1.5 * bursts).contains(&(runs as f64)) && (SEVERAL..=f64::from(burst)).contains(&each);

@@ -34,7 +34,6 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// What no counter explains of a loss, and where the two links' counts put it.
-#[derive(Clone)]
 pub(super) struct Missing {
     pub(super) loss: Loss,
     pub(super) packets: u64,
@@ -57,7 +56,6 @@ pub(super) struct Missing {
 }
 
 /// A share for each of the places where packets may have vanished.
-#[derive(Clone)]
 struct PerPlace {
     before: f64,
     between: f64,
@@ -134,7 +132,6 @@ impl Missing {
         let at_most = |known: u64| AGREES * per_datagram + (known.saturating_add(FEW)) as f64 / packets as f64;
         let most = PerPlace { before: at_most(0), between: at_most(case.dropped_between_links()) };
         let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
-        let came_there = packets >= 20 || all_came;
         let mut missing = Missing {
             loss,
             packets,
@@ -144,7 +141,7 @@ impl Missing {
             links,
             counted,
             of_segments,
-            came: came_there,
+            came: packets >= 20 || all_came,
             most,
             elsewhere,
         };
@@ -160,7 +157,7 @@ impl Missing {
                 .into_iter()
                 .flat_map(|out| counts.map(|came| between_them(out, came)))
                 .flatten()
-                .find(|without| Missing { between: Some(*without), ..missing.clone() }.is_between());
+                .find(|without| missing.fits(*without));
             match without {
                 Some(without) => {
                     missing.between = Some(without);
@@ -179,8 +176,13 @@ impl Missing {
     /// Whether it vanished between the two links: their counts agree with what is missing. What is missing of TCP has no other
     /// place, unless the links say so; where they count buffers, as many more segments may be missing.
     pub(super) fn is_between(&self) -> bool {
+        self.between.map_or(self.of_segments && !self.is_before(), |between| self.fits(between))
+    }
+
+    /// Whether this share says so.
+    fn fits(&self, between: f64) -> bool {
         let most = if self.of_segments { f64::INFINITY } else { self.most.between };
-        !self.is_before() && self.between.map_or(self.of_segments, |between| (self.least()..=most).contains(&between))
+        !self.is_before() && (self.least()..=most).contains(&between)
     }
 
     /// Acknowledgements blur the counts of segments more than those of datagrams.
@@ -272,14 +274,19 @@ pub(super) fn behind_the_link(case: &Case<'_>) -> Option<u64> {
     (gone >= FEW && agrees && case.retransmitted().is_some() && case.drops_seen() < gone / 2).then_some(gone)
 }
 
+fn behind(receiver: End) -> String {
+    format!("Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter.")
+}
+
+const WRONG_BEHIND: &str =
+    "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link).";
+
 fn find_behind(case: &Case<'_>) -> Option<Finding> {
     let gone = behind_the_link(case)?;
     let end = case.receiver.end;
-    let sentence =
-        format!("Packets vanished in the {end} behind its link: a firewall, an XDP program, or another filter.");
     let again = case.tcp()?.retransmissions;
     Some(
-        RULE.finds(case, Some(end), Sureness::Likely, (gone as f64 / again.max(1) as f64).min(1.0), sentence)
+        RULE.finds(case, Some(end), Sureness::Likely, (gone as f64 / again.max(1) as f64).min(1.0), behind(end))
             .because(format!("{end}: its link has {gone} packets more than TCP, UDP and ICMP took"))
             .because(format!("{again} segments were retransmitted"))
             .wrong_if(
@@ -300,12 +307,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             Some(sender),
             format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
         ),
-        Some(between) if between <= 0.2 && missing.came => (
-            Some(receiver),
-            format!(
-                "Packets vanished in the {receiver} behind its link: a firewall, an XDP program, or another filter."
-            ),
-        ),
+        Some(between) if between <= 0.2 && missing.came => (Some(receiver), behind(receiver)),
         _ => (None, format!("Packets vanished, and no counter says where{}.", missing.why(case))),
     };
     let sure = if missing.between.is_some() { Sureness::Likely } else { Sureness::Possible };
@@ -321,9 +323,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 None if missing.elsewhere.is_some() => {
                     "It is wrong if ip route get names the latter on this end, and ip neigh its hardware address on the other."
                 }
-                Some(_) => {
-                    "It is wrong if as many vanish without firewall rules and XDP programs (nft list ruleset, ip link)."
-                }
+                Some(_) => WRONG_BEHIND,
                 None => "It is wrong if as many vanish over a cable from one end to the other, with nothing between.",
             }),
     )
@@ -381,8 +381,7 @@ pub(super) enum Pattern {
 impl Pattern {
     pub(super) fn of(case: &Case<'_>, loss: &Loss) -> Option<Pattern> {
         let bursts = &case.flow()?.loss_bursts;
-        let runs: u64 = bursts.values().copied().total();
-        let lost: u64 = bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
+        let (runs, lost) = case.loss_runs()?;
         let mean = lost as f64 / runs as f64;
         // Where loss began in mid-trial, all runs lie behind that, and distances are of both parts.
         let from = case.loss_from();

@@ -12,7 +12,7 @@ use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, SenderLimit};
 use linerate_trial::flow::Flow;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, SizeCount, Slice, TcpSummary, ThreadUse};
-use linerate_trial::spec::{Extent, Ip, Spec, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use crate::middle::Middle;
@@ -667,12 +667,11 @@ pub(super) fn sending<'e>(pair: &Pair<'_>, [target, host]: [&'e Environment; 2])
 
 /// IP fragments of each datagram, by the MTU of the sender: a receiver with a smaller one drops what is longer.
 pub(super) fn fragments(spec: &Spec, sender: &Environment) -> u32 {
-    fragments_of(spec.message_octets(), spec.ip, sender)
+    fragments_of(spec.message_octets(), spec.ip_version(), sender)
 }
 
 /// The same of a datagram of so many octets.
-pub(super) fn fragments_of(octets: u32, ip: Option<Ip>, sender: &Environment) -> u32 {
+pub(super) fn fragments_of(octets: u32, ip: IpVersion, sender: &Environment) -> u32 {
     let Some(mtu) = sender.nic.as_ref().and_then(|nic| nic.mtu) else { return 1 };
-    let version = if ip == Some(Ip::V6) { IpVersion::V6 } else { IpVersion::V4 };
-    version.fragments(octets + 8, mtu).unwrap_or(1)
+    ip.fragments(octets + 8, mtu).unwrap_or(1)
 }

@@ -140,7 +140,7 @@ impl Joined<'_> {
                 let arrived = |pair: &Pair<'_>| Some(pair.sink.messages_total.min(pair.source.requests?));
                 let answered = |pair: &Pair<'_>| Some(pair.source.messages_total);
                 let datagrams = |of: Counted, octets: u32, sent: u64, received_unique: u64, send_errors: u64| {
-                    let fragments = fragments_of(octets, self.spec.ip, environment);
+                    let fragments = fragments_of(octets, self.spec.ip_version(), environment);
                     let datagrams = Datagrams {
                         sent,
                         received_unique,

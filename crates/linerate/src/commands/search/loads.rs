@@ -11,7 +11,7 @@ use linerate_machine::units::OfferedLoad;
 use linerate_plan::{PlannedTrial, SearchPlan};
 use linerate_results::search::SearchAsked;
 use linerate_trial::spec::{Ip, Spec, Workload};
-use linerate_trial::wire::{EthernetOverhead, IpVersion};
+use linerate_trial::wire::EthernetOverhead;
 
 use super::calibration::Calibrations;
 use crate::measure::pair::{ANSWER_TIME, Pair};
@@ -69,10 +69,9 @@ pub(super) fn asked(
 
 /// What a datagram, or a frame, of this trial takes of an Ethernet.
 fn wire_octets(spec: &Spec) -> u64 {
-    let version = if spec.ip == Some(Ip::V6) { IpVersion::V6 } else { IpVersion::V4 };
     match spec.workload {
         Workload::Frames => EthernetOverhead::frame_wire_octets(spec.message_octets().into()),
-        _ => EthernetOverhead::udp_wire_octets(spec.message_octets().into(), version),
+        _ => EthernetOverhead::udp_wire_octets(spec.message_octets().into(), spec.ip_version()),
     }
 }
 

@@ -60,7 +60,9 @@ pub(super) struct WrongChecksums {
 impl WrongChecksums {
     /// By what its counters grew by.
     pub(super) fn of(grown: &Counters) -> WrongChecksums {
-        let of = |names: &[&str]| names.iter().filter_map(|name| grown.get(Stage::ReceiverStack, name)).sum();
+        let of = |names: &[&str]| {
+            names.iter().filter_map(|name| grown.get(Stage::ReceiverStack, name)).fold(0, u64::saturating_add)
+        };
         WrongChecksums { udp: of(&["Udp InCsumErrors", "Udp6 InCsumErrors"]), tcp: of(&["Tcp InCsumErrors"]) }
     }
 

@@ -10,10 +10,12 @@ use crate::record::{Counted, FlowFigures, Losses, Record, StreamFigures};
 
 /// Every one of them.
 pub(super) fn cases() -> Vec<FaultCase> {
+    let losses = |record: &mut Record, of: Counted, direction: Direction, sent: u64, lost: u64| {
+        record.losses = vec![Losses { direction, of, sent, arrived: sent - lost, unaccounted: lost as i64 }];
+    };
     let segments = |record: &mut Record, direction: Direction, sent: u64, lost: u64| {
         (tcp_of(record).segments_sent, tcp_of(record).segments_lost) = (Some(sent), Some(lost));
-        let (of, arrived, unaccounted) = (Counted::Segments, sent - lost, lost as i64);
-        record.losses = vec![Losses { direction, of, sent, arrived, unaccounted }];
+        losses(record, Counted::Segments, direction, sent, lost);
     };
     let streams = |record: &mut Record, lost: [u64; 6]| {
         let result = record.result.as_mut().expect("figures");
@@ -35,13 +37,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             |r| {
                 let sent = 51_020;
                 let lost = lose(r, 1_700);
-                r.losses = vec![Losses {
-                    direction: Rx,
-                    of: Counted::Datagrams,
-                    sent,
-                    arrived: sent - lost,
-                    unaccounted: lost as i64,
-                }];
+                losses(r, Counted::Datagrams, Rx, sent, lost);
                 between_links(r, sent, lost);
                 // As many as are missing, and a few more.
                 r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 1_800);
@@ -56,13 +52,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             |r| {
                 let sent = 51_020;
                 let lost = lose(r, 1_700);
-                r.losses = vec![Losses {
-                    direction: Rx,
-                    of: Counted::Datagrams,
-                    sent,
-                    arrived: sent - lost,
-                    unaccounted: lost as i64,
-                }];
+                losses(r, Counted::Datagrams, Rx, sent, lost);
                 // Of the others as many are lost, and come to a closed port.
                 between_links(r, 2 * sent, 2 * lost);
                 r.host.counters.add(Stage::SenderStack, "Ip OutRequests", 2 * sent);
@@ -108,6 +98,14 @@ pub(super) fn cases() -> Vec<FaultCase> {
             let lost = streams(r, [2_500, 0, 2_600, 0, 0, 0]);
             let lost = lose(r, lost);
             between_links(r, 51_030, lost);
+        }),
+        case("several streams above what passes", "bottleneck", &["lossy-path"], udp(Rx, 600, 300.0), |r| {
+            let lost = streams(r, [8_400, 8_500, 8_600, 8_500, 8_450, 8_550]);
+            drop(r.asked.insert("streams".to_owned(), "6".to_owned()));
+            let lost = lose(r, lost);
+            between_links(r, 102_040, lost);
+            // One by one, as in each stream alone.
+            arrivals(r, &[], &[(1, lost / 4), (2, lost / 4), (3, lost / 12)]);
         }),
         case("bursts of the trial that a short queue has no room for", "lossy-path", &[], udp(Rx, 300, 100.0), |r| {
             drop(r.asked.insert("burst".to_owned(), "60".to_owned()));

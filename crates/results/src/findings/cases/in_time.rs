@@ -40,6 +40,15 @@ pub(super) fn cases() -> Vec<FaultCase> {
         let (of, arrived, unaccounted) = (Counted::Segments, sent - lost, lost as i64);
         record.losses = vec![Losses { direction, of, sent, arrived, unaccounted }];
     };
+    // Of a connection with ECN each segment is lost once, and passes when it is retransmitted.
+    let half_lost = |record: &mut Record| {
+        let tcp = tcp_of(record);
+        (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (70, Some(69), Some(144));
+        tcp.ecn = Some(true);
+        record.losses = vec![of_segments(Rx, 69, 69)];
+        record.target.counters.add(Stage::ReceiverStack, "IpExt InNoECTPkts", 80);
+        limited(record, Limit::CongestionWindow, None, 0.9);
+    };
     let requests = |record: &mut Record, lost: [u64; 2]| {
         let sent = [10_000, 10_000 - lost[0]];
         let way = |direction, of, at: usize| {
@@ -99,22 +108,10 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.losses = vec![of_segments(Rx, 50, 50)];
             limited(r, Limit::CongestionWindow, None, 0.9);
         }),
-        case("a router that drops what is ECN-capable", "ecn-dropped", &["lossy-path"], tcp(Rx, 1.0), |r| {
-            let tcp = tcp_of(r);
-            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (70, Some(69), Some(144));
-            tcp.ecn = Some(true);
-            r.losses = vec![of_segments(Rx, 69, 69)];
-            r.target.counters.add(Stage::ReceiverStack, "IpExt InNoECTPkts", 80);
-            limited(r, Limit::CongestionWindow, None, 0.9);
-        }),
+        case("a router that drops what is ECN-capable", "ecn-dropped", &["lossy-path"], tcp(Rx, 1.0), |r| half_lost(r)),
         case("the same losses of what arrives ECN-capable", "lossy-path", &["ecn-dropped"], tcp(Rx, 1.0), |r| {
-            let tcp = tcp_of(r);
-            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (70, Some(69), Some(144));
-            tcp.ecn = Some(true);
-            r.losses = vec![of_segments(Rx, 69, 69)];
-            r.target.counters.add(Stage::ReceiverStack, "IpExt InNoECTPkts", 80);
+            half_lost(r);
             r.target.counters.add(Stage::ReceiverStack, "IpExt InECT0Pkts", 60);
-            limited(r, Limit::CongestionWindow, None, 0.9);
         }),
         case("window scaling that is taken off the SYNs", "receive-window", &[], tcp(Rx, 26.0), |r| {
             let tcp = tcp_of(r);
