@@ -455,6 +455,25 @@ mod tests {
     }
 
     #[test]
+    fn what_hides_a_cause_is_said() {
+        let all = cases::cases();
+        for (name, words) in [
+            ("a bad link of several", "2 of 6 streams lost 30 % of theirs, and the others nothing"),
+            ("bursts of the trial", "has no room for the 60 that the trial sends at a time"),
+            ("several streams above", "or something there drops 50 %, whatever the rate"),
+            ("a tunnel over", "The interface below the target's eth0 refused what it was given"),
+            ("a sender that other programs", "can send no faster beside other programs"),
+            ("a sender whose control group", "waits for a CPU while CPUs are idle"),
+            ("a loss on the way beside another", "of which were others or copies"),
+        ] {
+            let case = all.iter().find(|case| case.name.starts_with(name)).unwrap();
+            let first = findings(&case.record).remove(0);
+            let said = format!("{} {}", first.sentence, first.evidence.join("; "));
+            assert!(said.contains(words), "{name}: {said}");
+        }
+    }
+
+    #[test]
     fn a_link_that_did_not_carry_the_traffic_places_no_loss() {
         let check = |name: &str, end: &str| {
             let all = findings(&record_of(name));

@@ -162,3 +162,32 @@ pub fn close(socket: &Socket, clock: &TrialClock) {
         pause = (2 * pause).min(Duration::from_millis(5));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_to_be_sent_is_outstanding_though_all_that_was_sent_is_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_reader, _) = listener.accept().unwrap();
+        // Nobody reads: the receiver's window is full at some time, and all that fitted it acknowledged.
+        sender.set_nonblocking(true).unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            while sender.write(&[0; 65536]).is_ok() {}
+            let info = TcpInfo::of(&sender).unwrap();
+            if info.get32(Field32::Unacked) == Some(0) && info.get32(Field32::NotsentBytes) > Some(0) {
+                assert!(outstanding(&info) > 0);
+                return;
+            }
+            assert!(Instant::now() < until, "the window is never full");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

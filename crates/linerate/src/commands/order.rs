@@ -203,6 +203,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_option_is_idle_where_no_trial_that_takes_it_does_anything_with_it() {
+        let parts = "format = 'linerate.plan/1'\n[[part]]\nworkload = 'udp-stream'\n[[part]]\nworkload = 'tcp-crr'\n";
+        let checked = |sets: &[(&str, &str)]| {
+            let overrides = sets.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+            let plan = Plan::parse(parts, "t.toml", "t").unwrap();
+            let trials = plan.trials_of(&Changes { overrides, ..Changes::default() }).unwrap();
+            check_idle(&trials).map_err(|error| error.to_string())
+        };
+        assert!(checked(&[("burst", "4")]).unwrap_err().starts_with("burst does nothing without a limited rate"));
+        assert_eq!(checked(&[("burst", "4"), ("rate", "unlimited,10M")]), Ok(()), "one of two levels has it");
+        assert_eq!(checked(&[("rate", "10M"), ("first_rate", "20M"), ("first_time", "100ms")]), Ok(()));
+    }
+
+    #[test]
     fn a_campaign_that_is_named_is_carried_on_and_no_other() {
         let mut store = Store::in_memory().unwrap();
         let id = |number: u32| format!("{number:013}{number:013}");

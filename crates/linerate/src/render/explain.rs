@@ -310,4 +310,27 @@ mod tests {
         assert!(lines("requests in").starts_with("No rule found anything"), "{}", lines("requests in"));
         assert_eq!(in_three_lines(&[], None), "");
     }
+
+    #[test]
+    fn the_end_of_a_run_both_ways() {
+        let all = cases::cases();
+        let first = |name: &str| First::of(&all.iter().find(|case| case.name.starts_with(name)).unwrap().record);
+        let firsts = |names: &[&str]| names.iter().map(|name| first(name)).collect::<Vec<First>>();
+        let (tx, rx, once) =
+            ("a token bucket at the sender's egress", "losses without SACK", "window scaling that is taken");
+        let said = in_a_line(&firsts(&[tx, rx, rx, once]), None);
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("tx: A shaper at the target's own egress limits. (likely)"), "{said}");
+        assert!(
+            lines[1].starts_with("rx: TCP repairs what is lost without")
+                && lines[1].ends_with("(likely, in 2 of 3 trials)"),
+            "{said}"
+        );
+        // What most of them have is said, though one weighs more alone.
+        let said = in_a_line(&firsts(&["segments that an egress filter", "segments that an egress filter", rx]), None);
+        assert!(
+            said.starts_with("Packets vanished in the host before its link") && said.contains("in 2 of 3 trials"),
+            "{said}"
+        );
+    }
 }

@@ -132,17 +132,23 @@ impl<'a> Side<'a> {
             false => (STARVED, 2.0),
         };
         let others = self.others(case).filter(|others| others.cpus >= HALF_A_CPU);
-        let is_starved = waited >= least && waited >= times * worked && (others.is_some() || !case.shares_machine());
+        // Nobody has the CPUs that are idle.
+        let is_others = others.is_some() || !(case.shares_machine() || self.has_idle_cpus());
+        let is_starved = waited >= least && waited >= times * worked && is_others;
         is_starved.then_some(Starved { worked, waited, others })
+    }
+
+    /// Whether its machine has CPUs for whoever waits for one.
+    fn has_idle_cpus(self) -> bool {
+        self.cpu().is_some_and(|cpu| cpu.machine.busy <= MOSTLY_BUSY)
     }
 
     /// How its threads came by the time that they had.
     pub(super) fn cpu_time(self, case: &Case<'a>) -> CpuTime {
         let Some((worked, waited)) = self.thread_shares(case) else { return CpuTime::Own };
-        let idle = self.cpu().is_some_and(|cpu| cpu.machine.busy <= MOSTLY_BUSY);
         match self.others(case).filter(|others| others.cpus >= HALF_A_CPU && waited >= SHARED) {
             Some(others) => CpuTime::Shared(others.clause()),
-            None if waited >= STARVED && waited >= 2.0 * worked && idle => CpuTime::Withheld,
+            None if waited >= STARVED && waited >= 2.0 * worked && self.has_idle_cpus() => CpuTime::Withheld,
             None => CpuTime::Own,
         }
     }

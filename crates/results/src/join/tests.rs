@@ -12,7 +12,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
-use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Slice, TcpSummary};
+use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Segments, Slice, TcpSummary};
 use linerate_trial::spec::{Extent, Workload};
 use linerate_trial::timeline::{FlowColumn, FlowTimeline};
 
@@ -353,4 +353,47 @@ fn whatever_an_agent_counts_a_record_comes_of_it() {
         let _ = crate::findings::findings(&record);
         let _ = crate::findings::trouble(&record);
     }
+}
+
+/// A TCP stream of which the host sent so many segments, retransmitted so many of them, and left so many unacknowledged; so many came.
+fn of_segments([sent, retransmitted, unacknowledged, received]: [u64; 4]) -> Made {
+    let mut made = made(Workload::TcpStream, 100);
+    made.host.flows[0].segments = Some(Segments { sent, retransmitted, unacknowledged, ..Segments::default() });
+    made.target.flows[0].segments = Some(Segments { received, ..Segments::default() });
+    made
+}
+
+#[test]
+fn what_a_filter_takes_is_seen_though_nobody_counted_tcp_to_the_end() {
+    let mut made = of_segments([400, 150, 200, 250]);
+    made.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 400);
+    made.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 253);
+    let record = made.record();
+    let dropped: Vec<_> = record.loss_budget.iter().flatten().map(|line| (line.stage, line.packets)).collect();
+    assert_eq!((dropped, record.losses), (vec![(Stage::ReceiverStack, 147)], Vec::new()));
+}
+
+#[test]
+fn buffers_that_the_senders_stack_drops_are_the_segments_in_them() {
+    let mut made = of_segments([1441, 3, 0, 1375]);
+    for (name, value) in [("Ip OutRequests", 467), ("Ip OutTransmits", 447)] {
+        made.host.counters.add(Stage::SenderStack, name, value);
+    }
+    // Behind them the link has each segment.
+    made.host.counters.add(Stage::DriverTxRing, "link tx_packets", 1378);
+    made.target.counters.add(Stage::DriverRxRing, "link rx_packets", 1378);
+    let record = made.record();
+    let dropped: Vec<_> = record.loss_budget.iter().flatten().map(|line| (line.stage, line.packets)).collect();
+    assert_eq!((dropped, record.unaccounted), (vec![(Stage::SenderStack, 66)], Some(0)));
+}
+
+#[test]
+fn an_interface_that_counted_nothing_of_tcp_is_another_one() {
+    let mut made = of_segments([600, 5, 0, 590]);
+    made.host.counters.add(Stage::DriverTxRing, "link tx_packets", 0);
+    made.target.counters.add(Stage::DriverRxRing, "link rx_packets", 595);
+    let doubts = made.record().doubts;
+    let told: Vec<String> =
+        doubts.iter().map(ToString::to_string).filter(|text| text.contains("by another interface")).collect();
+    assert!(told.len() == 1 && told[0].starts_with("host: 590 packets arrived and link tx_packets 0"), "{doubts:?}");
 }

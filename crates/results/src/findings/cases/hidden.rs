@@ -123,6 +123,13 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("a sender that other programs leave little", "sender-cpu", &["sender-starved"], tcp(Tx, 300.0), |r| {
             crowded(r, "unlimited", 1.1, 0.8);
         }),
+        case("a sender whose control group has a quota", "sender-cpu", &[], tcp(Tx, 300.0), |r| {
+            let threads = r.target.threads.as_mut().expect("they are told");
+            (threads.user_s, threads.system_s, threads.run_delay_s) = (0.0, 0.16, Some(1.84));
+            for machine in [&mut r.target, &mut r.host] {
+                cpus(machine, &[idle(); 2]);
+            }
+        }),
         case("answers of which each waits for TCP's timer", "retransmission-timeout", &[], rr(0.43), |r| {
             over_tcp(r, 0);
             let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
