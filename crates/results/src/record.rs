@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_machine::change::Changed;
 use linerate_machine::cpu::{CpuShares, CpuUse};
-use linerate_machine::end::{Direction, End, Party};
+use linerate_machine::end::{Direction, End, Party, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::printable::in_line;
 use linerate_machine::words;
@@ -150,6 +150,11 @@ pub fn digest(text: impl AsRef<[u8]>) -> String {
 }
 
 impl Record {
+    /// Of both ends.
+    pub(crate) fn environments(&self) -> PerEnd<&Environment> {
+        PerEnd { target: &self.target.environment, host: &self.host.environment }
+    }
+
     /// A trial between two machines that was asked for, and of which nothing is known yet.
     pub(crate) fn blank(spec: &Spec, trial: TrialPlace, target: Machine, host: Machine) -> Record {
         Record {

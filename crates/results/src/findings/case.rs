@@ -17,7 +17,7 @@ use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
 use crate::figure::Source;
-use crate::middle::{Middle, sender_of};
+use crate::middle::{Middle, OnWay, sender_of};
 use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
 use crate::total::Total;
@@ -183,8 +183,12 @@ impl<'a> Case<'a> {
             return lines.iter().filter(|line| !both || line.direction == self.way).cloned().collect();
         }
         // Of TCP nothing is numbered, but the same counters move: the budget's table says which they are.
-        let most = self.is(Workload::TcpCrr).then(|| self.retransmitted_by_any());
-        drops_seen(self.shares_machine(), most, Chain::direct(&self.sender.seen(), &self.receiver.seen())).lines
+        // Acknowledgements, which nobody retransmits, are as many as what they are of.
+        let most = self.is(Workload::TcpCrr).then(|| self.retransmitted_by_any().saturating_mul(2));
+        let on_way = self.middle_on_path().map(|middle| middle.on_way(self.way, self.record.environments()));
+        let (sender, receiver) = (self.sender.seen(), self.receiver.seen());
+        let chain = Chain { sender: &sender, receiver: &receiver, middle: on_way.as_ref().map(OnWay::between) };
+        drops_seen(self.shares_machine(), most, chain).lines
     }
 
     /// This direction's figures; absent where the trial failed.

@@ -10,14 +10,14 @@ use linerate_machine::end::Direction::{self, Rx, Tx};
 use linerate_machine::end::End;
 use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
 use linerate_machine::profile::{Function, KERNEL, Stack};
-use linerate_path::budget::{Between, Chain, Datagrams, Seen, drops_seen, loss_budget};
+use linerate_path::budget::{Chain, Datagrams, Seen, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
-use crate::middle::Middle;
+use crate::middle::{Middle, OnWay};
 use crate::record::{Counted, Interval, Latency, Losses, Machine, Record};
 use crate::sample;
 use crate::time_budget::{Limit, TimeLine};
@@ -848,13 +848,8 @@ fn settle(record: &mut Record) {
     };
     let (target, host) = (seen(End::Target, &record.target), seen(End::Host, &record.host));
     let (sender, receiver) = if record.direction == Tx { (&target, &host) } else { (&host, &target) };
-    let ports = record.middle.as_ref().map(|middle| middle.seen(record.direction));
-    let middle = ports.as_ref().map(|[input, output]| Between {
-        input,
-        output,
-        shares_with_sender: false,
-        shares_with_receiver: false,
-    });
+    let on_way = record.middle.as_ref().map(|middle| middle.on_way(record.direction, record.environments()));
+    let middle = on_way.as_ref().map(OnWay::between);
     let budget = loss_budget(&datagrams, Chain { sender, receiver, middle });
     record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);

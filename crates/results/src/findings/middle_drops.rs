@@ -30,7 +30,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .because(at.evidence())
         .because(case.of_loss(&at))
         .wrong_if("It is wrong if as many are lost over a cable from one end to the other, with nothing between.")
-        .explains(&["lossy-path", "bottleneck", "unaccounted", "outage", "middle-cpu"]);
+        .explains(&["lossy-path", "bottleneck", "unaccounted", "outage", "middle-cpu", "retransmission-timeout"]);
     Some(attempt(case, line, finding))
 }
 

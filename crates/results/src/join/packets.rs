@@ -1,10 +1,10 @@
 //! Where the packets of a stream went: the path and the loss budget of each direction, from both outcomes.
 //! Knows which machine sends; what counters mean is for `linerate_path::budget`.
 
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_path::budget::{
-    Adjustment, Between, Chain, Datagrams, LossBudget, Seen, Trial, drops_seen, elsewhere, loss_budget, path,
+    Adjustment, Chain, Datagrams, LossBudget, Seen, Trial, drops_seen, elsewhere, loss_budget, path,
 };
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::Doubt;
@@ -12,7 +12,7 @@ use linerate_trial::frames::FrameKind;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Workload};
 
-use crate::middle::sender_of;
+use crate::middle::OnWay;
 use crate::record::{Counted, Losses, PathLine, Record};
 use crate::total::Total;
 
@@ -37,18 +37,10 @@ impl Joined<'_> {
             let not_on_path = middle
                 .as_ref()
                 .and_then(|middle| middle.is_not_on_path(direction, self.passed_octets(main, direction)));
-            let ports = middle.as_ref().filter(|_| not_on_path.is_none()).map(|middle| middle.seen(direction));
-            let shares = |end: End| {
-                let environment = middle.as_ref().map(|middle| &middle.machine.environment);
-                environment
-                    .is_some_and(|of_middle| of_middle.is_machine_of(&environments[usize::from(end == End::Host)]))
-            };
-            let between = ports.as_ref().map(|[input, output]| Between {
-                input,
-                output,
-                shares_with_sender: shares(sender_of(direction)),
-                shares_with_receiver: shares(sender_of(direction).other()),
-            });
+            let around = PerEnd { target: &environments[0], host: &environments[1] };
+            let on_way = middle.as_ref().filter(|_| not_on_path.is_none());
+            let on_way = on_way.map(|middle| middle.on_way(direction, around));
+            let between = on_way.as_ref().map(OnWay::between);
             let chain = Chain { sender: &sender, receiver: &receiver, middle: between };
             doubts.extend(not_on_path);
             if let Some(trial) = passed.trial(|| self.asked_datagrams(main)) {

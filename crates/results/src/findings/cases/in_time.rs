@@ -434,6 +434,20 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 202);
             },
         ),
+        case(
+            "connections of which a router drops segments and acknowledgements",
+            "middle-drops",
+            &["retransmission-timeout"],
+            rr(300e-6),
+            |r| {
+                over_tcp(r, 5);
+                r.workload = Workload::TcpCrr;
+                r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 13);
+                let ports = &mut with_middle(r).ports;
+                ports.host.counters.add(Stage::DriverRxRing, "link rx_packets", 256);
+                ports.target.counters.add(Stage::DriverTxRing, "link tx_packets", 238);
+            },
+        ),
         case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
             over_tcp(r, 7);
             r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
