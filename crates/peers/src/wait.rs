@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use linerate_host::traffic::Trial;
 use linerate_trial::outcome::Outcome;
+use linerate_trial::spec::{Extent, Spec};
 use socket2::Socket;
 
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::listener::is_passing;
 
 /// How often it is looked whether a test is to go on: seldom, for it takes a CPU from what is measured.
@@ -20,6 +22,9 @@ pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const READ_TIME: Duration = Duration::from_millis(50);
 /// Threads wait and copy nothing.
 const STACK: usize = 128 << 10;
+
+/// Of a client that has no other way to say that it leaves: nothing for so long, which is less than what fails a trial.
+const SILENCE: Duration = Duration::from_secs(4);
 
 /// Waits until this end's flows have ended; those that take longer than `most` are ended.
 pub fn await_end(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Error> {
@@ -35,14 +40,60 @@ pub fn await_end(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> R
     Ok(())
 }
 
-/// What this end of a trial saw, once it was waited for; where that failed, the trial is stopped.
-pub fn join(trial: Trial, awaited: Result<(), Error>) -> Result<Outcome, Error> {
-    if awaited.is_err() {
-        trial.stop();
+/// The same of a client that has no control connection to close: it has left when nothing moves any more.
+pub fn await_client(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Error> {
+    let began = Instant::now();
+    let (mut odometer, mut octets, mut moved) = (trial.odometer(), 0, began);
+    while !trial.ends_within(LOOK_AGAIN) {
+        if stopped() {
+            return Err(Error::Stopped);
+        }
+        let now = Instant::now();
+        let so_far = odometer.read().octets;
+        if so_far != octets {
+            (octets, moved) = (so_far, now);
+        }
+        if octets > 0 && now - moved > SILENCE {
+            return Err(Error::ClientLeft("fell silent in mid-test"));
+        }
+        if now - began > most {
+            trial.stopper().finish();
+        }
     }
-    let outcome = trial.join();
-    awaited?;
-    Ok(outcome?)
+    Ok(())
+}
+
+/// What this end of a trial saw, once it was waited for. Where that failed, the trial is stopped; where another tool's client has left,
+/// what passed until then is measured.
+pub fn join(trial: Trial, awaited: Result<(), Error>) -> Result<Outcome, Error> {
+    match awaited {
+        Ok(()) => Ok(trial.join()?),
+        Err(Error::ClientLeft(_)) => {
+            let most_ns = trial.elapsed().as_nanos() as u64;
+            trial.stopper().finish();
+            let seen = trial.finish().unwrap_or_else(|failed| *failed.seen);
+            let mut outcome = Outcome { ended_early: true, ..seen };
+            // A stream that a client closes as it goes ends before this end does: its time is no longer the asked one.
+            outcome.flows.iter_mut().for_each(|flow| flow.elapsed_ns = flow.elapsed_ns.min(most_ns));
+            Ok(outcome)
+        }
+        Err(error) => {
+            trial.stop();
+            let _ = trial.join();
+            Err(error)
+        }
+    }
+}
+
+/// A test that took less of the time that its client asked for was ended by it.
+const CUT_SHORT: f64 = 0.8;
+
+/// Marks a test that ended well before the time that its client asked for, where its protocol has no other way to say so. Where it says
+/// no time, `spec` has the longest that is allowed.
+pub fn mark_cut_short(outcome: &mut Outcome, spec: &Spec, limits: &Limits) {
+    let Extent::Time(time) = spec.extent else { return };
+    let longest_ns = outcome.flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
+    outcome.ended_early |= time < limits.time() && (longest_ns as f64) < CUT_SHORT * time.as_nanos() as f64;
 }
 
 /// Whether the peer has closed its control connection, or it broke.

@@ -304,6 +304,36 @@ fn strangers_and_nonsense_leave_the_server_serving() {
     assert!(printed.contains("Server Report"), "{printed}");
 }
 
+/// A client that is killed after a second has sent and received what it has.
+#[test]
+fn a_killed_client_leaves_what_was_measured() {
+    for mode in ["-t 20", "-t 20 -R", "-t 20 -P 2", "-t 20 -u -b 20M"] {
+        let (client, served) = with_server("127.0.0.1", Limits::default(), |at| {
+            let mut command = Command::new("timeout");
+            command.args(["-s", "KILL", "1.5"]);
+            command.args(["iperf", "-c", &at.ip().to_string(), "-p", &at.port().to_string()]);
+            command.args(mode.split(' '));
+            let ended = command.output();
+            // It is known by its silence, where it has no control connection.
+            thread::sleep(Duration::from_secs(6));
+            ended
+        });
+        let said = client.unwrap();
+        if said.status.code() == Some(127) {
+            return println!("SKIPPED: iperf cannot be run here; apt-get install iperf");
+        }
+        assert_eq!(served.len(), 1, "{mode}: {said:?}");
+        let ended = served[0].ended.as_ref().map(|outcomes| outcomes.as_ref());
+        let Ok([ours, _]) = ended else { panic!("{mode}: {ended:?}") };
+        let [octets, ns] = [
+            ours.flows.iter().map(|flow| flow.octets).sum::<u64>(),
+            ours.flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0),
+        ];
+        assert!(ours.ended_early && octets > 100_000, "{mode}: {octets}");
+        assert!((0.8..2.5).contains(&(ns as f64 / 1e9)), "{mode}: {ns}");
+    }
+}
+
 #[test]
 fn a_client_that_vanishes_does_not_hold_the_server() {
     let began = Instant::now();

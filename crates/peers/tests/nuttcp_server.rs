@@ -359,3 +359,32 @@ fn an_interrupted_client_has_its_report() {
     });
     assert!(served[0].ended.is_ok(), "{served:?}");
 }
+
+/// A client that is killed after a second has sent and received what it has.
+#[test]
+fn a_killed_client_leaves_what_was_measured() {
+    for mode in ["-T20", "-T20 -r", "-T20 -u -R20M", "-T20 -u -r -R20M"] {
+        let (client, served) = with_server("127.0.0.1", Limits::default(), |at| {
+            let mut command = Command::new("timeout");
+            command.args(["-s", "KILL", "1.5"]);
+            command.args(["nuttcp", &format!("-P{}", at.port())]).args(mode.split(' ')).arg(at.ip().to_string());
+            let ended = command.output();
+            // It is known by its silence, where it has no control connection.
+            thread::sleep(Duration::from_secs(2));
+            ended
+        });
+        let said = client.unwrap();
+        if said.status.code() == Some(127) {
+            return println!("SKIPPED: nuttcp cannot be run here; apt-get install nuttcp");
+        }
+        assert_eq!(served.len(), 1, "{mode}: {said:?}");
+        let ended = served[0].ended.as_ref().map(|outcomes| outcomes.as_ref());
+        let Ok([ours, _]) = ended else { panic!("{mode}: {ended:?}") };
+        let [octets, ns] = [
+            ours.flows.iter().map(|flow| flow.octets).sum::<u64>(),
+            ours.flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0),
+        ];
+        assert!(ours.ended_early && octets > 100_000, "{mode}: {octets}");
+        assert!((0.8..2.5).contains(&(ns as f64 / 1e9)), "{mode}: {ns}");
+    }
+}

@@ -152,6 +152,12 @@ impl TrialClock {
         self.sending_since.get().is_some()
     }
 
+    /// Since the start; nothing before it.
+    pub fn elapsed(&self) -> Duration {
+        let since_ns = self.sending_since.get().map(|&since| self.now_ns().saturating_sub(since));
+        Duration::from_nanos(since_ns.unwrap_or(0))
+    }
+
     /// Waits for the start, or a stop; `false` after a stop. What has ended in good order since it began has begun: a thread
     /// that got no CPU until then moved nothing.
     pub fn wait_for_start(&self) -> bool {

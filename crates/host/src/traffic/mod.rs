@@ -543,6 +543,11 @@ impl Trial {
         matches!(going.recv_timeout(time), Err(RecvTimeoutError::Disconnected))
     }
 
+    /// Since the start; nothing before it.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
     /// Whether data has arrived at this end.
     pub fn has_received(&self) -> bool {
         self.clock.receiving_so_far().is_some()

@@ -67,6 +67,11 @@ impl Task {
         if self.framing.ends_itself() && end_ns != u64::MAX { end_ns.saturating_sub(AHEAD_NS) } else { end_ns }
     }
 
+    /// Whether the other end is a client of another tool that has no other way to say that it was interrupted.
+    pub fn ends_by_reset(&self) -> bool {
+        self.framing.ends_itself() && self.end == End::Target
+    }
+
     /// Whether another connection says that the streams are over, for all of them at once.
     pub fn is_told_end(&self) -> bool {
         !self.framing.is_own() && !self.framing.ends_itself()

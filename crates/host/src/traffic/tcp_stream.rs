@@ -62,6 +62,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let mut at = 0;
     // Octets of the warm-up.
     let mut before = 0;
+    let mut is_cut_short = false;
     while left > 0 && now < window.end_ns && !task.clock.stopped() {
         if at == 0
             && let Some(pacer) = &mut pacer
@@ -105,6 +106,10 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             }
             // Whoever says that the test is over may close before this thread has heard of it.
             Err(_) if task.clock.stopped() || task.clock.now_ns() >= task.earliest_end_ns(window.end_ns) => break,
+            Err(_) if task.ends_by_reset() && outcome.octets_total > 0 => {
+                is_cut_short = true;
+                break;
+            }
             Err(error) => return Err(TrafficError::Broke(error)),
         }
     }
@@ -112,7 +117,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let patience = if task.spec.expected_time().is_some() { DRAIN_NS } else { u64::MAX };
     outcome.octets_total += out.finish(&socket, Duration::from_nanos(patience), || task.clock.stopped()) as u64;
     outcome.api = ApiUse { batch: reach.largest as u32, ..out.api_use() };
-    outcome.elapsed_ns = if left == 0 { now.saturating_sub(window.start_ns) } else { task.elapsed_ns(window, now) };
+    outcome.elapsed_ns =
+        if left == 0 || is_cut_short { now.saturating_sub(window.start_ns) } else { task.elapsed_ns(window, now) };
     outcome.departure_gaps = departures.finish();
     outcome.thread = thread_use();
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
@@ -340,7 +346,9 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
             // A reset after the measured part is how a sender leaves that would not wait; before it, it is a loss.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                 let now = task.clock.now_ns();
-                if task.clock.receiving_due_ns().is_none_or(|due| now < task.earliest_end_ns(due)) {
+                if task.ends_by_reset() && outcome.octets_total > 0 {
+                    last_ns = now;
+                } else if task.clock.receiving_due_ns().is_none_or(|due| now < task.earliest_end_ns(due)) {
                     return Err(TrafficError::Moving { what: "the sender broke the connection".to_owned(), error });
                 }
                 break;

@@ -73,7 +73,8 @@ pub(super) fn head(record: &Record) -> Table {
     let levels = if factors.is_empty() { String::new() } else { format!(": {}", factors.join(" ")) };
     lines.push(("trial", format!("index {}, repeat {}{side}{seed}{levels}", place.index, place.repeat)));
     let time = record.duration_s.map_or(String::new(), |time| format!(", {} s measured", figure(time, 4)));
-    lines.push(("traffic", format!("{} {}{time}", record.workload, record.direction)));
+    let early = if record.ended_early { ", ended early" } else { "" };
+    lines.push(("traffic", format!("{} {}{time}{early}", record.workload, record.direction)));
     for (party, machine) in record.parties() {
         let address = machine.address.as_ref().map_or(String::new(), |address| format!(" at {address}"));
         let ports = record.middle.as_ref().filter(|_| party == Party::Middle).map_or(String::new(), |middle| {

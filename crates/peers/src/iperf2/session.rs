@@ -27,7 +27,7 @@ use crate::listener::{LOOK_FOR_END, is_passing};
 use crate::remote_end::remote_end;
 use crate::server::{Ended, KnownSender, ServerTest};
 use crate::socket_options::{apply, open_listening};
-use crate::wait::{await_end, join};
+use crate::wait::{await_client, join, mark_cut_short};
 
 /// How often something is looked at that wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -166,12 +166,15 @@ impl Session<'_> {
         let trial = self.test.adopt(spec.clone(), framing, adopted)?;
         trial.start();
         let most = spec.expected_time().unwrap_or(self.test.limits().time()) + LATE;
-        let awaited = await_end(&trial, most, &|| self.test.is_over());
+        let awaited = await_client(&trial, most, &|| self.test.is_over());
         if !spec.workload.is_udp() {
             // A client takes the time of its stream until this end of it.
             held.iter().for_each(|(_, socket)| drop(socket.shutdown(Shutdown::Write)));
         }
         let mut outcome = join(trial, awaited)?;
+        if matches!(self.request, Request::Streams(_)) {
+            mark_cut_short(&mut outcome, spec, self.test.limits());
+        }
         let remote = self.finish(spec, &mut outcome, &held);
         Ok(Box::new([outcome, remote]))
     }

@@ -208,18 +208,8 @@ impl Test<'_> {
         trial.start();
         let started = Instant::now();
         let watched = self.watch(&trial);
-        if matches!(watched, Ok(()) | Err(Error::ClientLeft(_))) {
+        if watched.is_ok() {
             trial.stopper().finish();
-        }
-        if let Err(Error::ClientLeft(_)) = watched {
-            // What passed until then is measured.
-            let seen = trial.finish().unwrap_or_else(|failed| *failed.seen);
-            let mut outcome = Outcome { ended_early: true, ..seen };
-            // A stream that a client closes as it goes ends before this end does: its time is no longer the asked one.
-            let most_ns = started.elapsed().as_nanos() as u64;
-            outcome.flows.iter_mut().for_each(|flow| flow.elapsed_ns = flow.elapsed_ns.min(most_ns));
-            let theirs = remote_end(spec, &outcome);
-            return Ok(Box::new([outcome, theirs]));
         }
         // The streams are closed before results are asked for: that is how a client that receives learns of the end.
         let outcome = join(trial, watched);
@@ -228,6 +218,10 @@ impl Test<'_> {
             control.refuse(Refused::NoData);
         }
         let mut outcome = outcome?;
+        if outcome.ended_early {
+            let theirs = remote_end(spec, &outcome);
+            return Ok(Box::new([outcome, theirs]));
+        }
         same_time(&mut outcome, started.elapsed());
         let mut theirs = match self.exchange(&outcome) {
             Ok(results) => outcome_of(spec, End::Host, &results),

@@ -26,7 +26,7 @@ use crate::protocol::Serve;
 use crate::remote_end::{forget_jitter, remote_end};
 use crate::server::{Connection, ServerTest, Service};
 use crate::socket_options::{self, open, open_listening};
-use crate::wait::{self, has_left, join};
+use crate::wait::{self, has_left, join, mark_cut_short};
 
 /// How long a client has for each of its lines.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -225,6 +225,7 @@ impl Test<'_> {
             let _ = self.say(&format!("nuttcp: Error: {error}\n"));
         }
         let mut outcome = outcome?;
+        mark_cut_short(&mut outcome, spec, self.test.limits());
         forget_jitter(&mut outcome);
         let _ = self.say(&writer.closing(&self.closing(&outcome)));
         let _ = self.control.shutdown(Shutdown::Write);
