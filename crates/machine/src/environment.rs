@@ -224,6 +224,14 @@ pub struct BridgePort {
 }
 
 impl Nic {
+    /// Whether it hands its packets, in others of perhaps another version of IP, to another interface, and counts what that refuses
+    /// as dropped by itself (linux include/net/ip_tunnels.h, iptunnel_xmit_stats).
+    pub fn is_tunnel(&self) -> bool {
+        let of_tunnels =
+            ["vxlan", "geneve", "gre", "erspan", "ipip", "sit", "ip6", "wireguard", "vti", "xfrm", "tunnel", "bareudp"];
+        self.driver.as_deref().is_some_and(|driver| of_tunnels.iter().any(|one| driver.starts_with(one)))
+    }
+
     /// What a table of many records has of it.
     pub fn in_brief(&self) -> Nic {
         Nic {

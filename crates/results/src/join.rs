@@ -26,7 +26,7 @@ use linerate_registers::around;
 
 mod formulas;
 mod handed;
-mod packets;
+pub(crate) mod packets;
 mod pair;
 mod time;
 

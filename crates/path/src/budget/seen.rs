@@ -36,6 +36,12 @@ enum At {
     },
 }
 
+/// What is counted of IPv4 alone, and of IPv6.
+const OF_VERSION: [&[&str]; 2] = [
+    &["Ip", "IpExt", "Icmp", "IcmpMsg", "Udp", "UdpLite", "arp_cache"],
+    &["Ip6", "Icmp6", "Udp6", "UdpLite6", "ndisc_cache"],
+];
+
 /// What IP counts when it forwards, of both versions.
 const FORWARDED: [(Stage, &str); 2] =
     [(Stage::ReceiverStack, "Ip ForwDatagrams"), (Stage::SenderStack, "Ip6 OutForwDatagrams")];
@@ -67,6 +73,15 @@ impl<'a> Seen<'a> {
     /// Whose link's counters are of this interface.
     pub fn with_nic(self, name: Option<&str>) -> Seen<'a> {
         Seen { nic: name.map(str::to_owned), ..self }
+    }
+
+    /// Without what is counted of the other version of IP, which none of the packets has.
+    #[must_use]
+    pub fn of_ip(mut self, is_v6: bool) -> Seen<'a> {
+        let others = OF_VERSION[usize::from(!is_v6)];
+        let is_others = |name: &str| name.split(' ').next().is_some_and(|of| others.contains(&of));
+        self.counters.0.values_mut().for_each(|at_stage| at_stage.retain(|name, _| !is_others(name)));
+        self
     }
 
     /// The interface that the link's counters are of.

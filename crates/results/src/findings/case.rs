@@ -17,6 +17,7 @@ use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
 use crate::figure::Source;
+use crate::join::packets::of_trial;
 use crate::middle::{Middle, OnWay, sender_of};
 use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
@@ -186,7 +187,11 @@ impl<'a> Case<'a> {
         // Acknowledgements, which nobody retransmits, are as many as what they are of.
         let most = self.is(Workload::TcpCrr).then(|| self.retransmitted_by_any().saturating_mul(2));
         let on_way = self.middle_on_path().map(|middle| middle.on_way(self.way, self.record.environments()));
-        let (sender, receiver) = (self.sender.seen(), self.receiver.seen());
+        let seen = |side: Side<'_>| match &self.asked {
+            Some(spec) => of_trial(side.end, &side.machine.counters, side.nic(), spec),
+            None => side.seen(),
+        };
+        let (sender, receiver) = (seen(self.sender), seen(self.receiver));
         let chain = Chain { sender: &sender, receiver: &receiver, middle: on_way.as_ref().map(OnWay::between) };
         drops_seen(self.shares_machine(), most, chain).lines
     }

@@ -23,7 +23,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let side = case.sender;
     let sentence = match stage {
         Stage::SenderSocket => format!("The {}'s socket refused what it was given.", side.end),
-        Stage::DriverTxRing if side.nic().is_some_and(is_tunnel) => format!(
+        Stage::DriverTxRing if side.nic().is_some_and(Nic::is_tunnel) => format!(
             "The interface below the {}'s {} refused what it was given: its queueing discipline shapes, or was full (tc -s qdisc).",
             side.end,
             side.nic().map_or("tunnel", |nic| &nic.name)
@@ -43,12 +43,4 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         finding = finding.attempt(side.setting("ring.tx"), max.to_string(), "loss");
     }
     Some(finding)
-}
-
-/// Whether it hands its packets to another interface, and counts what that refuses as dropped by itself (linux
-/// include/net/ip_tunnels.h, iptunnel_xmit_stats).
-fn is_tunnel(nic: &Nic) -> bool {
-    let of_tunnels =
-        ["vxlan", "geneve", "gre", "erspan", "ipip", "sit", "ip6", "wireguard", "vti", "xfrm", "tunnel", "bareudp"];
-    nic.driver.as_deref().is_some_and(|driver| of_tunnels.iter().any(|one| driver.starts_with(one)))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linerate_machine::cpu::{CpuUse, PROC_STAT, is_long_enough};
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::profile::Profile;
 use linerate_trial::api::ApiUse;
@@ -12,7 +12,7 @@ use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, SenderLimit};
 use linerate_trial::flow::Flow;
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role, SizeCount, Slice, TcpSummary, ThreadUse};
-use linerate_trial::spec::{Extent, Spec, Workload};
+use linerate_trial::spec::{Extent, Spacing, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
 use crate::middle::Middle;
@@ -50,7 +50,8 @@ impl Joined<'_> {
         }
         let mut figures = Figures { flow: self.flow_figures(&main), ..Figures::default() };
         if !self.spec.workload.is_stream() {
-            figures.transactions_per_s = Some(main.iter().map(|pair| rate(pair.source.messages, pair.source)).sum());
+            let asked = main.iter().map(|pair| (pair.flow.source, pair.source.messages, pair.source));
+            figures.transactions_per_s = Some(total_rate(asked));
         }
         figures.latency = self.latency(&main);
         if record.target.environment.is_machine_of(&record.host.environment) {
@@ -109,7 +110,9 @@ impl Joined<'_> {
 
     /// What is known of streams whose receivers told nothing: no throughput, and no loss.
     fn sent_only(&self) -> FlowFigures {
-        let senders: Vec<&FlowOutcome> = self.one_sided().filter(|flow| flow.role == Role::Sender).collect();
+        let ends = [self.target, self.host].map(|outcome| outcome.flows.iter().map(|flow| (outcome.end, flow)));
+        let of_ends = ends.into_iter().flatten().filter(|(_, flow)| flow.role == Role::Sender);
+        let senders: Vec<&FlowOutcome> = of_ends.clone().map(|(_, flow)| flow).collect();
         let mut figures = FlowFigures::default();
         if senders.is_empty() {
             return figures;
@@ -121,7 +124,7 @@ impl Joined<'_> {
         figures.pacing = senders.iter().find_map(|flow| flow.pacing);
         figures.departure_gaps =
             merged(&senders.iter().filter_map(|flow| flow.departure_gaps.as_ref()).collect::<Vec<_>>());
-        figures.achieved_load_bps = Some(senders.iter().map(|flow| 8.0 * rate(flow.octets, flow)).sum());
+        figures.achieved_load_bps = Some(8.0 * total_rate(of_ends.map(|(end, flow)| (end, flow.octets, flow))));
         figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).total());
         figures.path_mtu = senders.iter().filter_map(|flow| flow.path_mtu).min();
         if self.spec.workload.is_numbered() {
@@ -214,9 +217,9 @@ impl Joined<'_> {
             None => (share * pairs.iter().map(|pair| pair.source.octets).total() as f64) as u64,
         });
         figures.path_mtu = pairs.iter().filter_map(|pair| pair.source.path_mtu).min();
-        figures.throughput_bps = Some(pairs.iter().map(|pair| 8.0 * rate(pair.sink.octets, self.timed(pair))).sum());
-        figures.achieved_load_bps =
-            Some(pairs.iter().map(|pair| 8.0 * share * rate(pair.source.octets, pair.source)).sum());
+        let arrived = pairs.iter().map(|pair| (pair.flow.source, pair.sink.octets, self.timed(pair)));
+        figures.throughput_bps = Some(8.0 * total_rate(arrived));
+        figures.achieved_load_bps = Some(8.0 * share * total_rate(pairs.iter().map(Pair::sent)));
         let arrivals: Vec<_> = pairs.iter().filter_map(|pair| pair.sink.arrivals.as_ref()).collect();
         if !self.spec.workload.is_numbered() || arrivals.len() != pairs.len() {
             return figures;
@@ -344,11 +347,12 @@ impl Joined<'_> {
         let asked = asked * main.len() as f64;
         let refs: Vec<&Pair<'_>> = main.iter().collect();
         let share = Handed::of(&refs, &self.pairs, Part::Measured).share();
-        let achieved: f64 = main.iter().map(|pair| 8.0 * share * rate(pair.source.octets, pair.source)).sum();
+        let achieved = 8.0 * share * total_rate(main.iter().map(Pair::sent));
         let seconds = main.iter().map(|pair| pair.source.elapsed_ns).max()? as f64 / 1e9;
-        // One message more or less at either edge of the measured part is no falling behind.
-        let edge = 1.5 * f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst) * main.len() as f64
-            / seconds;
+        // One burst more or less at either edge of the measured part is no falling behind, nor is what chance draws.
+        let burst = f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst);
+        let drawn = if self.spec.spacing == Spacing::Poisson { (asked * seconds / burst).sqrt() } else { 0.0 };
+        let edge = (1.5 * main.len() as f64 + DEVIATIONS * drawn) * burst / seconds;
         let off = achieved - asked;
         let held_up = (off < 0.0).then(|| self.held_up(main, -off / asked, ends));
         (off.abs() > (0.005 * asked).max(edge))
@@ -543,7 +547,9 @@ fn received_figures(pairs: &[Pair<'_>]) -> FlowFigures {
         receiver_api: ApiUse::combine(sinks().map(|sink| &sink.api)),
         receive_calls: sinks().map(calls).total(),
         octets: Some(sinks().map(|sink| sink.octets).total()),
-        throughput_bps: Some(sinks().map(|sink| 8.0 * rate(sink.octets, sink)).sum()),
+        throughput_bps: Some(
+            8.0 * total_rate(pairs.iter().map(|pair| (pair.flow.source, pair.sink.octets, pair.sink))),
+        ),
         packets_received: (arrivals.len() == pairs.len()).then(|| arrivals.iter().map(|one| one.received).total()),
         arrival_gaps: merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>()),
         timestamps: who.reduce(|all, one| all.filter(|_| all == one)).flatten(),
@@ -558,9 +564,17 @@ fn merged(histograms: &[&Histogram]) -> Option<Histogram> {
     (all.count() > 0).then_some(all)
 }
 
-/// Units per second over a flow's own measured time.
-pub(super) fn rate(units: u64, flow: &FlowOutcome) -> f64 {
-    if flow.elapsed_ns == 0 { 0.0 } else { units as f64 * 1e9 / flow.elapsed_ns as f64 }
+/// Units per second of flows together, with the end that each comes from: of each direction over the time until its last flow ended.
+/// One that ends before leaves what passes to the others.
+fn total_rate<'f>(flows: impl Iterator<Item = (End, u64, &'f FlowOutcome)>) -> f64 {
+    let mut totals = PerEnd::<(u64, u64)>::default();
+    for (end, units, flow) in flows {
+        let (all, longest_ns) = &mut totals[end];
+        (*all, *longest_ns) = (all.saturating_add(units), flow.elapsed_ns.max(*longest_ns));
+    }
+    let rates =
+        End::BOTH.map(|end| totals[end]).map(|(all, ns)| if ns == 0 { 0.0 } else { all as f64 * 1e9 / ns as f64 });
+    rates.iter().sum()
 }
 
 /// What a count is of.
@@ -582,6 +596,8 @@ impl Span {
     }
 }
 
+/// What chance draws is this many standard deviations from its mean once in some ten thousand times.
+const DEVIATIONS: f64 = 4.0;
 /// From this share of its time on, a thread that worked had no time left.
 const BUSY: f64 = 0.9;
 /// A load that is short by less may be so by late wake-ups.

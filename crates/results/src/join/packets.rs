@@ -2,15 +2,16 @@
 //! Knows which machine sends; what counters mean is for `linerate_path::budget`.
 
 use linerate_machine::end::{Direction, End, PerEnd};
-use linerate_machine::environment::Environment;
+use linerate_machine::environment::{Environment, Nic};
 use linerate_path::budget::{
     Adjustment, Chain, Datagrams, LossBudget, Seen, Trial, drops_seen, elsewhere, loss_budget, path,
 };
-use linerate_path::stage::Stage;
+use linerate_path::stage::{Counters, Stage};
 use linerate_trial::doubt::Doubt;
 use linerate_trial::frames::FrameKind;
 use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::{Extent, Workload};
+use linerate_trial::spec::{Extent, Spec, Workload};
+use linerate_trial::wire::IpVersion;
 
 use crate::middle::OnWay;
 use crate::record::{Counted, Losses, PathLine, Record};
@@ -30,8 +31,8 @@ impl Joined<'_> {
             let Some(passed) = self.passed(main, sender, shared_kernel, [&environments[0], &environments[1]]) else {
                 continue;
             };
-            let target = seen(End::Target, self.target, &environments[0]);
-            let host = seen(End::Host, self.host, &environments[1]);
+            let target = seen(End::Target, self.target, &environments[0], self.spec);
+            let host = seen(End::Host, self.host, &environments[1], self.spec);
             let (sender, receiver) = if sender == End::Target { (target, host) } else { (host, target) };
             let middle = record.middle.clone();
             let not_on_path = middle
@@ -326,8 +327,16 @@ const FEW_OF_LOST: f64 = 0.3;
 /// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
 const MIXED: f64 = 2.5;
 
-fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment) -> Seen<'a> {
-    let nic = environment.nic.as_ref();
-    let seen = Seen::new(end, &outcome.counters, nic.and_then(|nic| nic.driver.as_deref()));
-    seen.with_nic(nic.map(|nic| nic.name.as_str())).with_reasons(outcome.drop_reasons.as_deref().unwrap_or_default())
+fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment, spec: &Spec) -> Seen<'a> {
+    let reasons = outcome.drop_reasons.as_deref().unwrap_or_default();
+    of_trial(end, &outcome.counters, environment.nic.as_ref(), spec).with_reasons(reasons)
+}
+
+/// What counters of an end, with this interface, say of the trial's packets.
+pub(crate) fn of_trial(end: End, counters: &Counters, nic: Option<&Nic>, spec: &Spec) -> Seen<'static> {
+    let seen = Seen::new(end, counters, nic.and_then(|nic| nic.driver.as_deref()));
+    let seen = seen.with_nic(nic.map(|nic| nic.name.as_str()));
+    // Frames may be of any protocol, and so may what a tunnel packs them in.
+    let has_other = spec.workload == Workload::Frames || nic.is_some_and(Nic::is_tunnel);
+    if has_other { seen } else { seen.of_ip(spec.ip_version() == IpVersion::V6) }
 }

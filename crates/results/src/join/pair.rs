@@ -15,6 +15,13 @@ pub(super) struct Pair<'a> {
     pub(super) sink: &'a FlowOutcome,
 }
 
+impl<'a> Pair<'a> {
+    /// What it sent, from which end, and in whose time.
+    pub(super) fn sent(&self) -> (End, u64, &'a FlowOutcome) {
+        (self.flow.source, self.source.octets, self.source)
+    }
+}
+
 pub(super) fn pairs<'a>(spec: &Spec, target: &'a Outcome, host: &'a Outcome) -> Vec<Pair<'a>> {
     Flow::of(spec)
         .into_iter()

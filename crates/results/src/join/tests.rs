@@ -9,11 +9,12 @@ use linerate_machine::end::{Direction, PerEnd};
 use linerate_machine::environment::Nic;
 use linerate_machine::units::OfferedLoad;
 use linerate_path::stage::Stage;
+use linerate_trial::arrivals::Arrivals;
 use linerate_trial::doubt::DoubtKind;
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Segments, Slice, TcpSummary};
-use linerate_trial::spec::{Extent, Workload};
+use linerate_trial::spec::{Extent, Ip, Spacing, Workload};
 use linerate_trial::timeline::{FlowColumn, FlowTimeline};
 
 use super::*;
@@ -85,6 +86,31 @@ fn joined(
     let settings = [Vec::new(), Vec::new()];
     let nothing = Conducted::without(&spec, String::new());
     record(label, Conducted { settings, target, host, outcomes, partial, ..nothing })
+}
+
+#[test]
+fn streams_that_end_one_after_the_other_are_not_added_up_over_times_of_their_own() {
+    let mut made = made(Workload::TcpStream, 100);
+    (made.spec.streams, made.spec.extent) = (2, Extent::Octets(125_000_000));
+    for outcome in [&mut made.target, &mut made.host] {
+        let second = FlowOutcome { id: 1, elapsed_ns: 5 * SECOND, ..outcome.flows[0].clone() };
+        outcome.flows.push(second);
+    }
+    let flow = made.record().result.unwrap().flow;
+    assert_eq!((flow.throughput_bps, flow.achieved_load_bps), (Some(200e6), Some(200e6)), "and not 100 + 200 Mbit/s");
+}
+
+#[test]
+fn what_chance_draws_is_no_falling_behind() {
+    let poisson = |mbit: f64| {
+        let mut made = made(Workload::UdpStream, 100);
+        (made.spec.spacing, made.spec.message_size) = (Spacing::Poisson, Some(12_500));
+        made.spec.rate = OfferedLoad::BitsPerSecond((mbit * 1e6) as u64);
+        made.behind()
+    };
+    // 10,000 messages have a standard deviation of 1 %.
+    assert_eq!([poisson(103.0), poisson(97.0)], ["", ""]);
+    assert!(poisson(105.0).contains("asked for 105"), "{}", poisson(105.0));
 }
 
 #[test]
@@ -385,6 +411,26 @@ fn buffers_that_the_senders_stack_drops_are_the_segments_in_them() {
     let record = made.record();
     let dropped: Vec<_> = record.loss_budget.iter().flatten().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((dropped, record.unaccounted), (vec![(Stage::SenderStack, 66)], Some(0)));
+}
+
+#[test]
+fn what_the_other_version_of_ip_drops_is_others() {
+    let lost = |names: [&str; 2], change: fn(&mut Made)| {
+        let mut made = made(Workload::UdpStream, 100);
+        made.target.flows[0].arrivals =
+            Some(Arrivals { received: 9_988, received_total: 14_988, ..Arrivals::default() });
+        names.into_iter().for_each(|name| made.target.counters.add(Stage::ReceiverStack, name, 12));
+        change(&mut made);
+        made.record().unaccounted
+    };
+    assert_eq!(lost(["Ip6 InDiscards", "Ip6 InHdrErrors"], |_| {}), Some(12));
+    assert_eq!(lost(["Ip InDiscards", "Ip6 InHdrErrors"], |_| {}), Some(0));
+    assert_eq!(lost(["Ip InDiscards", "Ip6 InHdrErrors"], |made| made.spec.ip = Some(Ip::V6)), Some(0));
+    // What a tunnel packs them in may have another.
+    let is_tunnel = |made: &mut Made| {
+        made.environments[0].nic = Some(Nic { driver: Some("ip6tnl".to_owned()), ..Nic::default() });
+    };
+    assert_eq!(lost(["Ip6 InDiscards", "softnet processed"], is_tunnel), Some(0));
 }
 
 #[test]
