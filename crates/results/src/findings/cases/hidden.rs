@@ -89,6 +89,16 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 5_430);
             r.target.counters.add(Stage::ReceiverStack, "Tcp InSegs", 900);
         }),
+        case("a few packets behind the link, beside others' on both links", "unaccounted", &[], udp(Rx, 3, 3.0), |r| {
+            let lost = lose(r, 15);
+            let sent = r.result.as_ref().and_then(|figures| figures.flow.packets_sent).expect("a UDP stream");
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", sent + 12);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent + 12);
+            for (name, count) in [("Ip6 InReceives", 11), ("Ip InReceives", sent + 1 - lost)] {
+                r.target.counters.add(Stage::ReceiverStack, name, count);
+            }
+            r.host.counters.add(Stage::SenderStack, "Ip6 OutTransmits", 1);
+        }),
         case("a tunnel over an interface that shapes", "transmit-ring", &[], udp(Tx, 30, 18.0), |r| {
             let lost = lose(r, 1_771);
             nic(&mut r.target).driver = Some("vxlan".to_owned());
