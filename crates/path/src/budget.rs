@@ -143,8 +143,13 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
         budget.benign_drops.extend(found.tell_benign_apart(on, most));
         found.limit_to_lost(on, DropCause::Neighbours, most);
     }
-    // The trial's own port is open: what comes to closed ones in such numbers is others'.
+    // The trial's own port is open: what comes to closed ones in such numbers is others'. Nor can what was lost between the links
+    // have come to one: late answers of the other direction may.
+    let between = lost_between_links(chain).filter(|between| *between > 0);
     let no_port = found.get_mut(DropCause::NoPort);
+    if let Some(between) = between {
+        no_port.net = no_port.net.min((most - i128::from(between)).max(0) as u64);
+    }
     if i128::from(no_port.net) > 2 * most + MANY_STRAY {
         no_port.net = 0;
     }
@@ -186,6 +191,12 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
     budget.disagreements.extend(of_passages.into_iter().map(Disagreement::Contradiction));
     budget.disagreements.extend(segmented(datagrams, &budget, explained));
     budget
+}
+
+/// How many packets fewer the receiver's link counts than the sender's, where both do.
+fn lost_between_links(chain: Chain<'_>) -> Option<u64> {
+    let left = chain.sender.counters.get(Stage::DriverTxRing, "link tx_packets")?;
+    Some(left.saturating_sub(chain.receiver.counters.get(Stage::DriverRxRing, "link rx_packets")?))
 }
 
 /// So many datagrams to closed ports beside twice what was lost are no accident.

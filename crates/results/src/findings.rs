@@ -118,6 +118,9 @@ pub struct Finding {
     /// Findings whose cause it is; it stands before them.
     #[serde(skip)]
     explains: Vec<&'static str>,
+    /// It is of the direction that lost by far the less: whatever it rests on, it is not the answer.
+    #[serde(skip)]
+    is_minor: bool,
 }
 
 /// How far the evidence of a finding carries.
@@ -256,8 +259,10 @@ pub fn findings(record: &Record) -> Vec<Finding> {
                 (other.name, other.machine) == (finding.name, finding.machine)
                     && (finding.machine.is_some() || !(record.workload.is_stream() || OF_A_WAY.contains(&finding.name)))
             };
-            if !found.iter().any(is_told) {
-                found.push(finding);
+            match found.iter_mut().find(|other| is_told(other)) {
+                Some(other) if other.is_minor => *other = finding,
+                Some(_) => {}
+                None => found.push(finding),
             }
         }
     }
@@ -272,8 +277,11 @@ fn rank(found: Vec<Finding>) -> Vec<Finding> {
     let explains = |finding: &Finding, other: &Finding| {
         finding.sure >= Sureness::Likely && finding.explains.contains(&other.name) && other.name != finding.name
     };
-    let mut scores: Vec<f64> =
-        found.iter().map(|one| f64::from(one.sure as u8) + one.weight.clamp(0.0, 1.0) * 0.9).collect();
+    let score = |one: &Finding| {
+        let minor = if one.is_minor { f64::from(Sureness::Sure as u8) } else { 0.0 };
+        f64::from(one.sure as u8) + one.weight.clamp(0.0, 1.0) * 0.9 - minor
+    };
+    let mut scores: Vec<f64> = found.iter().map(score).collect();
     for _ in 0..CHAIN {
         for (at, finding) in found.iter().enumerate() {
             let explained = found.iter().zip(&scores).filter(|(other, _)| explains(finding, other));
@@ -304,6 +312,7 @@ impl Rule {
             wrong_if: String::new(),
             weight,
             explains: Vec::new(),
+            is_minor: case.has_lost_little(),
         }
     }
 }
@@ -361,6 +370,7 @@ mod tests {
 
     use super::*;
     use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
+    use crate::record::{Counted, Losses};
     use crate::sample;
     use crate::time_budget::{Limit, TimeLine};
 
@@ -452,6 +462,29 @@ mod tests {
 
     fn found<'f>(all: &'f [Finding], name: &str) -> Option<&'f Finding> {
         all.iter().find(|finding| finding.name == name)
+    }
+
+    #[test]
+    fn of_both_directions_the_one_that_lost_most_comes_first() {
+        let first = |lost: [u64; 2]| {
+            let mut record = crate::sample::both(0);
+            (record.loss_budget, record.unaccounted) = (Some(Vec::new()), None);
+            let directions = record.result.as_mut().unwrap().directions.as_mut().unwrap();
+            for (flow, lost) in [&mut directions.tx, &mut directions.rx].into_iter().zip(lost) {
+                let sent = flow.packets_sent.unwrap();
+                (flow.packets_lost, flow.packets_received) = (Some(lost), Some(sent - lost));
+                flow.loss_ratio = Some(lost as f64 / sent as f64);
+            }
+            let way = |direction, lost: u64| {
+                let of = Counted::Datagrams;
+                Losses { direction, of, sent: 51_000, arrived: 51_000 - lost, unaccounted: lost as i64 }
+            };
+            record.losses = vec![way(Direction::Tx, lost[0]), way(Direction::Rx, lost[1])];
+            let found = findings(&record);
+            (found[0].name, found[0].direction)
+        };
+        assert_eq!(first([20_000, 200]).1, Direction::Tx);
+        assert_eq!(first([200, 20_000]).1, Direction::Rx);
     }
 
     #[test]

@@ -212,6 +212,8 @@ pub(crate) fn in_a_line(firsts: &[First], width: Option<u16>) -> String {
 struct Strongest<'a> {
     /// Told where a run has trials of several.
     direction: Option<Direction>,
+    /// Its trials go both ways at once.
+    is_both: bool,
     record: &'a str,
     finding: &'a Finding,
     /// In how many trials of how many it is the first finding.
@@ -222,7 +224,9 @@ struct Strongest<'a> {
 impl Strongest<'_> {
     /// With `(sure, in 3 of 5 trials)`.
     fn sentence(&self) -> String {
-        let direction = self.direction.map_or(String::new(), |direction| format!("{direction}: "));
+        // What is on a way, and not of a machine, may be on either.
+        let way = Some(self.finding.direction).filter(|_| self.is_both && self.finding.machine.is_none());
+        let direction: String = self.direction.into_iter().chain(way).map(|way| format!("{way}: ")).collect();
         let of = if self.of > 1 { format!(", in {} of {} trials", self.same, self.of) } else { String::new() };
         format!("{direction}{} ({}{of})", self.finding.sentence, self.finding.sure.name())
     }
@@ -248,11 +252,10 @@ fn strongest(firsts: &[First]) -> Vec<Strongest<'_>> {
                     }
                 }
                 None => {
+                    let is_both = direction == Direction::Both;
                     let direction = several.then_some(direction);
-                    alike.push((
-                        weigh(finding),
-                        Strongest { direction, record: &first.record, finding, same: 1, of: 0 },
-                    ));
+                    let record = &first.record;
+                    alike.push((weigh(finding), Strongest { direction, is_both, record, finding, same: 1, of: 0 }));
                 }
             }
         }

@@ -32,6 +32,8 @@ pub(super) const FEW: u64 = 10;
 const MANY: f64 = 0.02;
 /// Each request that is lost costs a time-out.
 const FEW_REQUESTS: u64 = 3;
+/// Of two directions at once, one that lost so many times less is not what to look at first.
+const LITTLE: u64 = 5;
 /// A stage with a smaller part of the loss is not what to look at first.
 const PART: f64 = 0.05;
 /// Slices of a steady stream are so near their mean.
@@ -392,6 +394,17 @@ impl<'a> Case<'a> {
     /// Lost of sent, in the measured part.
     pub(super) fn loss_ratio(&self) -> Option<f64> {
         self.flow()?.loss_ratio
+    }
+
+    /// Whether datagrams were lost this way, and many times as many the other way.
+    pub(super) fn has_lost_little(&self) -> bool {
+        let Some(directions) = self.record.result.as_ref().and_then(|figures| figures.directions.as_ref()) else {
+            return false;
+        };
+        let lost = |flow: &FlowFigures| flow.packets_lost.unwrap_or(0);
+        let (tx, rx) = (lost(&directions.tx), lost(&directions.rx));
+        let (this, other) = if self.way == Direction::Tx { (tx, rx) } else { (rx, tx) };
+        this > 0 && this < other / LITTLE
     }
 
     /// The share of TCP's segments that the way lost, by both ends' counts, where that matters.
