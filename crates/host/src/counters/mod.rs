@@ -156,6 +156,12 @@ impl Snapshot {
     /// bits are left out where they may have wrapped unseen: a full turn looks like no growth.
     pub fn since(&self, before: &Snapshot, octets: u64) -> Counters {
         let mut growth = self.counters.since(&before.counters);
+        // A discipline that was not there was made since, and counts from zero.
+        let disciplines = self.counters.0.get(&Stage::Qdisc).into_iter().flatten();
+        let is_new = |name: &str| before.missing.is_empty() && before.counters.get(Stage::Qdisc, name).is_none();
+        for (name, value) in disciplines.filter(|(name, _)| is_new(name)) {
+            growth.add(Stage::Qdisc, name.clone(), *value);
+        }
         let native = cfg!(target_pointer_width = "32");
         for names in growth.0.values_mut() {
             names.retain(|name, _| !is_short(name, self.short_link, native) || octets < most_octets(name));
@@ -199,6 +205,22 @@ mod tests {
         ] {
             assert!(snapshot.counters.get(stage, name).is_some(), "{stage} {name}");
         }
+    }
+
+    #[test]
+    fn a_discipline_that_was_made_since_counts_from_zero() {
+        let of = |names: &[(&str, u64)]| {
+            let mut snapshot = Snapshot::default();
+            names.iter().for_each(|(name, value)| snapshot.counters.add(Stage::Qdisc, *name, *value));
+            snapshot
+        };
+        let (before, after) = (of(&[("eth0 mq drops", 7)]), of(&[("eth0 mq drops", 9), ("eth0 tbf drops", 285)]));
+        let growth = after.since(&before, 0);
+        let grown: Vec<_> = growth.iter().map(|(_, name, value)| (name, value)).collect();
+        assert_eq!(grown, [("eth0 mq drops", 2), ("eth0 tbf drops", 285)]);
+        // Whose counters could not be read before may have counted then.
+        let unread = Snapshot { missing: vec!["the disciplines".to_owned()], ..Snapshot::default() };
+        assert_eq!(after.since(&unread, 0), Counters::default());
     }
 
     #[test]

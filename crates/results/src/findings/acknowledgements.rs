@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
     rests_on: "One direction of TCP that came short. Lost: at least 5 and 20 % of the packets that the receiver's link sent, by counters \
                of drops of either machine on the way back, and by the receiver's link tx_packets less the sender's link rx_packets; and a \
                smaller part of the data, by the other two counts. \
-               Waiting: a discipline at the receiver's egress keeps to a rate and held back at least 10 % of its packets, while \
+               Waiting: a discipline at the receiver's egress, or the middle's towards the sender, keeps to a rate and held back at least 10 % of its packets, while \
                a queue on the way, or a window, limited at least 30 % of the time.",
     source: "RFC 3449, section 2 (imperfect and slow acknowledgement ways); tc(8), overlimits.",
     suggests: &["qdisc"],
@@ -61,6 +61,11 @@ impl LostBack {
         let dropped =
             drops_seen(case.shares_machine(), Some(sent), Chain::direct(&case.receiver.seen(), &case.sender.seen()));
         let arrived = case.sender.link_received()?;
+        // Where more came than left on the way there, the two ends counted at different times.
+        let there = case.sender.link_sent().zip(case.receiver.link_received());
+        if there.is_some_and(|(left, came)| came > left.saturating_add(left / 20).saturating_add(LEAST)) {
+            return None;
+        }
         let between = sent.saturating_sub(arrived);
         // They came by another interface, as a stack has them that its interface has not (of many it makes fewer, never more).
         let in_stack = case.sender.sum(Stage::ReceiverStack, |name| name == "Tcp InSegs");
@@ -112,22 +117,28 @@ fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
 
 fn held(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
     let side = case.receiver;
-    let (kind, share) = side.held_at_egress().filter(|(_, share)| *share >= HELD)?;
+    let in_middle = || case.held_back_in_middle().map(|(interface, kind, share)| (Some(interface), kind, share));
+    let held = side.held_at_egress().map(|(kind, share)| (None, kind, share)).or_else(in_middle);
+    let (interface, kind, share) = held.filter(|(.., share)| *share >= HELD)?;
     let waits =
         case.share_of(&[Limit::Path, Limit::Pacing, Limit::WindowGrowth, Limit::CongestionWindow, Limit::SlowStart]);
     if waits < SHARE {
         return None;
     }
-    let sentence = format!("TCP's acknowledgements wait in a shaper at the {}'s egress.", side.end);
-    Some(
-        RULE.finds(case, Some(side.end), Sureness::Likely, waits.max(0.8), sentence)
-            .because(format!("{kind} held a packet back {} times for each that it sent", tidy(share)))
-            .because(format!("a queue on the way, or TCP's window, limited {} of the time", percent(waits)))
-            .because_of(short)
-            .attempt(side.setting("qdisc"), "default", "throughput")
-            .wrong_if("It is wrong if no more comes through without it.")
-            .explains(&EXPLAINS),
-    )
+    let (place, setting) = match interface {
+        Some(interface) => (format!("of the middle, at {interface}"), "middle.qdisc".to_owned()),
+        None => (format!("at the {}'s egress", side.end), side.setting("qdisc")),
+    };
+    let sentence = format!("TCP's acknowledgements wait in a shaper {place}.");
+    let finding = RULE
+        .finds(case, Some(side.end), Sureness::Likely, waits.max(0.8), sentence)
+        .because(format!("{kind} held a packet back {} times for each that it sent", tidy(share)))
+        .because(format!("a queue on the way, or TCP's window, limited {} of the time", percent(waits)))
+        .because_of(short)
+        .attempt(setting, "default", "throughput")
+        .wrong_if("It is wrong if no more comes through without it.")
+        .explains(&EXPLAINS);
+    Some(if interface.is_some() { finding.on_middle() } else { finding })
 }
 
 /// What data that waits for acknowledgements looks like. TCP takes for lost what was not acknowledged, and all of it may have

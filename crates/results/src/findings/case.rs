@@ -227,6 +227,17 @@ impl<'a> Case<'a> {
         Some((&port.interface, kind, *held))
     }
 
+    /// What keeps to a rate where the middle sends back towards the sender: the interface, the discipline, and how often it held a packet
+    /// back for each that it sent.
+    pub(super) fn held_back_in_middle(&self) -> Option<(&'a str, &'a str, f64)> {
+        let port = &self.middle_on_path()?.ports[sender_of(self.way)];
+        let counters = port.counters.0.get(&Stage::Qdisc)?;
+        let (name, held) = counters.iter().find(|(name, held)| **held >= FEW && is_of_root(name, "overlimits"))?;
+        let kind = name.split_whitespace().nth(1).filter(|kind| keeps_to_a_rate(kind))?;
+        let sent = counters.iter().find(|(name, _)| is_of_root(name, "packets")).map_or(0, |(_, sent)| *sent);
+        Some((&port.interface, kind, *held as f64 / sent.max(1) as f64))
+    }
+
     /// The machine in the middle, where it runs on none of the ends' machines, so that its CPU figures are its own.
     pub(super) fn middle_of_its_own(&self) -> Option<&'a Middle> {
         self.record.middle.as_ref().filter(|_| !self.doubts(DoubtKind::MiddleSharesMachine))

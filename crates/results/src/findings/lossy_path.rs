@@ -11,12 +11,20 @@ use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern, behind_the_link};
 use super::{Finding, Rule, Sureness};
 use crate::record::Losses;
+use crate::time_budget::Limit;
 use crate::total::Total;
 
 /// Of what was lost, so much must be unaccounted for at the ends.
 const BETWEEN: f64 = 0.5;
 /// A burst as long as this is no queue that was full for a moment: a link, a switch or a radio did nothing meanwhile.
 const STOPS_S: f64 = 0.02;
+/// From this share of the time on, what limited it is what counts.
+const HELD: f64 = 0.5;
+/// So few losses may be why a congestion window is small.
+const FEW_THAT_HOLD: u64 = 3;
+/// BBR's model takes out of what is lost a smaller part than this for no sign of congestion (draft-ietf-ccwg-bbr, BBRLossThresh is for its
+/// second version; Linux' first one looks at policers from 20 % on: lt_bw).
+const BORNE_BY_BBR: f64 = 0.15;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
 pub(super) const ABOUT: f64 = 3.0;
 
@@ -27,7 +35,8 @@ pub(super) const RULE: Rule = Rule {
                receiver's link rx_packets agree with it to a fifth. TCP: at least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
                more than half of them dropped by counters of either machine, and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
-               What permits more than three times what came through, steadily, is a limit of rate with a short queue.",
+               What permits more than three times what came through, steadily, is a limit of rate with a short queue. A loss of fewer \
+               than 10 segments counts where TCP's congestion window limited at least half of the time.",
     source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
              (CUBIC); RFC 4015 (spurious retransmissions).",
     suggests: &["congestion_control", "burst"],
@@ -95,12 +104,17 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let tcp = case.tcp()?;
     // Where the way doubles packets, more may be called spurious than were retransmitted.
     let needed = || tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0));
-    let lost = tcp.segments_lost.unwrap_or_else(needed);
+    // Without SACK most of what is retransmitted had arrived, and nobody calls it spurious.
+    let lost =
+        tcp.segments_lost.unwrap_or_else(|| between_links(case, tcp).map_or_else(needed, |links| needed().min(links)));
     let between = match case.losses() {
         Some(losses) => u64::try_from(losses.unaccounted).unwrap_or(0),
         None => lost.saturating_sub(case.drops_seen()),
     };
-    if lost < FEW || between < FEW || (between as f64) < BETWEEN * lost as f64 {
+    // A window that a few losses keep small is small most of the time.
+    let is_held = case.share_of(&[Limit::CongestionWindow]) >= HELD;
+    let few = if is_held { FEW_THAT_HOLD } else { FEW };
+    if lost < few || between < few || (between as f64) < BETWEEN * lost as f64 {
         return None;
     }
     // Behind the receiver's link, or before the sender's, is another rule's.
@@ -116,10 +130,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         (permitted / ABOUT..=permitted * ABOUT).contains(&got)
     });
     let back = LostBack::of(case).filter(|back| back.is_of_both_ways(case));
-    // Such a loss permits far more than came through, steadily: it comes of the rate, and not the rate of it.
-    let of_rate = permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT)
-        && case.is_unlimited()
-        && case.is_steady() == Some(true);
+    // Such a loss permits far more than came through, and TCP had nothing else to wait for: it comes of the rate, and not the rate of it.
+    let permits_more = match tcp.goes_by_rate() {
+        true => ratio < BORNE_BY_BBR && case.share_of(&[Limit::Pacing]) >= HELD,
+        false => permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT),
+    };
+    let is_even = case.is_steady().unwrap_or(is_held || tcp.goes_by_rate());
+    let of_rate = permits_more && case.is_unlimited() && is_even;
     let sentence = match (&back, limits) {
         (None, false) if of_rate => format!(
             "Segments are lost between the two ends, as a limit of rate with a short queue drops them: about {} Mbit/s pass it.",
@@ -155,6 +172,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .explains(&["sender-cpu", "host-limits", "application-limited"])
             .explains(timer),
     )
+}
+
+/// How many packets fewer the receiver's link counts than the sender's, where both count each segment as one packet, and read at the
+/// same time.
+fn between_links(case: &Case<'_>, tcp: &TcpSummary) -> Option<u64> {
+    let (out, came) = (case.sender.link_sent()?, case.receiver.link_received()?);
+    (out as f64 >= 0.95 * tcp.segments_sent? as f64 && came <= out).then(|| out - came)
 }
 
 /// Payload bits per second that a congestion control reaches at a ratio of loss, or marks, and a round trip; absent of one that does not go

@@ -54,7 +54,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             "IP discarded it on its way out, as the interface does by which it leaves, if its queueing discipline is full \
              (tc -s qdisc; it is another one than this address's, as ip route get says)"
         }
-        () if counted("OutDiscards") => "IP discarded it on its way out, as a packet filter has it do",
+        () if counted("OutDiscards") => {
+            "IP discarded it on its way out, as a packet filter or a full queue below has it do"
+        }
         () => "as the counters name it",
     };
     let sentence = format!("The {}'s stack threw away what it was handed: {why}.", side.end);
