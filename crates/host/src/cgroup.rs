@@ -44,9 +44,11 @@ impl Throttling {
 }
 
 fn open_files(membership: &str) -> Vec<File> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // 'ip netns exec' takes /sys away with all that is mounted below it, and the first process still has it.
+    let places = ["/proc/self/mountinfo", "/proc/1/mountinfo"];
+    let mut all = places.iter().map(|place| groups(membership, &fs::read_to_string(place).unwrap_or_default()));
     let mut files = Vec::new();
-    for (mount, group) in groups(membership, &mounts) {
+    for (mount, group) in all.find(|groups| !groups.is_empty()).unwrap_or_default() {
         for folder in group.ancestors().take_while(|folder| folder.starts_with(&mount)).take(MOST_FILES) {
             files.extend(File::open(folder.join("cpu.stat")).ok());
         }

@@ -28,6 +28,10 @@ use crate::total::Total;
 const LOSS: f64 = 0.001;
 /// Fewer are an accident.
 pub(super) const FEW: u64 = 10;
+/// From this share of the time on what limited it is what counts.
+const HELD: f64 = 0.5;
+/// So few losses may be why a congestion window is small.
+const FEW_THAT_HOLD: u64 = 3;
 /// Of those that each wait for the one before, a few are many.
 const MANY: f64 = 0.02;
 /// Each request that is lost costs a time-out.
@@ -422,7 +426,20 @@ impl<'a> Case<'a> {
     pub(super) fn tcp_loss(&self) -> Option<f64> {
         let losses = self.losses().filter(|losses| losses.of == Counted::Segments)?;
         let ratio = losses.lost() as f64 / losses.sent.max(1) as f64;
-        (losses.lost() >= FEW && ratio >= LOSS).then_some(ratio)
+        (losses.lost() >= self.few_segments() && ratio >= self.least_loss()).then_some(ratio)
+    }
+
+    /// Of TCP a few losses matter where they keep its congestion window small most of the time.
+    pub(super) fn is_held_by_loss(&self) -> bool {
+        self.share_of(&[Limit::CongestionWindow]) >= HELD
+    }
+
+    pub(super) fn few_segments(&self) -> u64 {
+        if self.is_held_by_loss() { FEW_THAT_HOLD } else { FEW }
+    }
+
+    fn least_loss(&self) -> f64 {
+        if self.is_held_by_loss() { LOSS / 10.0 } else { LOSS }
     }
 
     /// The share of TCP's segments that were retransmitted, where that matters.
@@ -433,7 +450,7 @@ impl<'a> Case<'a> {
         let full = || Some(self.throughput_bps()? * self.whole_s()? / 8.0 / f64::from(tcp.mss?));
         let sent = tcp.segments_sent.map(|sent| sent as f64).or_else(full).filter(|sent| *sent > 0.0)?;
         let share = tcp.retransmissions as f64 / sent;
-        (share >= LOSS && tcp.retransmissions >= FEW).then_some(share)
+        (share >= self.least_loss() && tcp.retransmissions >= self.few_segments()).then_some(share)
     }
 
     /// What did not arrive, or was retransmitted, where that matters.
@@ -626,11 +643,16 @@ impl<'a> Case<'a> {
     /// Fewer transactions a second came about than were asked: a clause that says so.
     pub(super) fn seldom(&self) -> Option<String> {
         let got = self.record.result.as_ref()?.transactions_per_s?;
-        let asked = self.asked.as_ref().filter(|asked| !asked.workload.is_stream())?;
-        let each = f64::from(asked.streams.max(1));
-        let wanted = each * 1e9 / asked.rate.gap_ns(u64::from(asked.request_size).max(1))?;
+        let wanted = self.wanted_per_s()?;
         (wanted.is_finite() && got < self.reached().min(SELDOM) * wanted)
             .then(|| format!("{} of {} transactions/s that were asked came about", tidy(got), tidy(wanted)))
+    }
+
+    /// The transactions a second that were asked for, of all streams.
+    pub(super) fn wanted_per_s(&self) -> Option<f64> {
+        let asked = self.asked.as_ref().filter(|asked| !asked.workload.is_stream())?;
+        let each = f64::from(asked.streams.max(1));
+        Some(each * 1e9 / asked.rate.gap_ns(u64::from(asked.request_size).max(1))?)
     }
 
     /// From this share of what was asked on it was reached: at random departures, less may have been drawn.

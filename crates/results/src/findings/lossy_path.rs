@@ -5,7 +5,7 @@ use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
 use super::acknowledgements::LostBack;
-use super::case::{Case, FEW, percent, tidy};
+use super::case::{Case, percent, tidy};
 use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
 use super::trouble::capital;
 use super::unaccounted::{Missing, Pattern, behind_the_link};
@@ -18,10 +18,8 @@ use crate::total::Total;
 const BETWEEN: f64 = 0.5;
 /// A burst as long as this is no queue that was full for a moment: a link, a switch or a radio did nothing meanwhile.
 const STOPS_S: f64 = 0.02;
-/// From this share of the time on, what limited it is what counts.
-const HELD: f64 = 0.5;
-/// So few losses may be why a congestion window is small.
-const FEW_THAT_HOLD: u64 = 3;
+/// From this share of the time on BBR went as fast as it takes the way for.
+const PACED: f64 = 0.3;
 /// BBR's model takes out of what is lost a smaller part than this for no sign of congestion (draft-ietf-ccwg-bbr, BBRLossThresh is for its
 /// second version; Linux' first one looks at policers from 20 % on: lt_bw).
 const BORNE_BY_BBR: f64 = 0.15;
@@ -111,9 +109,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         Some(losses) => u64::try_from(losses.unaccounted).unwrap_or(0),
         None => lost.saturating_sub(case.drops_seen()),
     };
-    // A window that a few losses keep small is small most of the time.
-    let is_held = case.share_of(&[Limit::CongestionWindow]) >= HELD;
-    let few = if is_held { FEW_THAT_HOLD } else { FEW };
+    let few = case.few_segments();
     if lost < few || between < few || (between as f64) < BETWEEN * lost as f64 {
         return None;
     }
@@ -132,10 +128,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let back = LostBack::of(case).filter(|back| back.is_of_both_ways(case));
     // Such a loss permits far more than came through, and TCP had nothing else to wait for: it comes of the rate, and not the rate of it.
     let permits_more = match tcp.goes_by_rate() {
-        true => ratio < BORNE_BY_BBR && case.share_of(&[Limit::Pacing]) >= HELD,
+        true => ratio < BORNE_BY_BBR && case.share_of(&[Limit::Pacing]) >= PACED,
         false => permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT),
     };
-    let is_even = case.is_steady().unwrap_or(is_held || tcp.goes_by_rate());
+    let is_even = case.is_steady().unwrap_or(case.is_held_by_loss() || tcp.goes_by_rate());
     let of_rate = permits_more && case.is_unlimited() && is_even;
     let sentence = match (&back, limits) {
         (None, false) if of_rate => format!(

@@ -23,12 +23,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let side = case.sender;
     let nic = side.nic();
     // One that stands on another interface, a bridge or a VLAN's, has no queue of its own.
-    let below = at.device_and_kind().filter(|(device, _)| nic.is_some_and(|nic| nic.name != *device));
-    let shaper = match below {
-        Some((_, kind)) => keeps_to_a_rate(kind).then_some(kind),
-        None => nic.and_then(|nic| nic.rate_keeper()),
-    };
-    let kind = shaper.or(below.map(|(_, kind)| kind)).or(nic.and_then(|nic| nic.qdisc.as_deref()));
+    let counted = at.device_and_kind();
+    let below = counted.filter(|(device, _)| nic.is_some_and(|nic| nic.name != *device));
+    // The environment has the discipline of the beginning; it may have been exchanged since.
+    let kind = counted.map(|(_, kind)| kind);
+    let shaper = kind.filter(|kind| keeps_to_a_rate(kind));
+    let shaper = shaper.or_else(|| nic.filter(|_| below.is_none()).and_then(|nic| nic.rate_keeper()));
+    let kind = shaper.or(kind).or(nic.and_then(|nic| nic.qdisc.as_deref()));
     let length = nic.and_then(|nic| nic.queue_length).filter(|_| below.is_none());
     let shapes = shaper.is_some();
     let through = |device: &str| format!("{device}, by which {} sends,", nic.map_or("", |nic| nic.name.as_str()));

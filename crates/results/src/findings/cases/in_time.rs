@@ -448,6 +448,28 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 ports.target.counters.add(Stage::DriverTxRing, "link tx_packets", 238);
             },
         ),
+        case("more requests than a far way lets happen", "far-path", &[], rr(0.6), |r| {
+            drop(r.asked.insert("rate".to_owned(), "20pps".to_owned()));
+            let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
+            latency.min_s = Some(0.6);
+            let (limit, seconds, share) = (Limit::OnTheWay, 0.599, 0.99);
+            r.time_budget = vec![TimeLine { direction: Rx, limit, end: None, seconds, share }];
+        }),
+        case("few losses that keep a window small", "lossy-path", &[], tcp(Rx, 19.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (6, Some(6), Some(3300));
+            (tcp.rtt_s, tcp.congestion_control) = (Some(0.02), Some("cubic".to_owned()));
+            r.losses = vec![of_segments(Rx, 6, 6)];
+            limited(r, Limit::CongestionWindow, None, 0.94);
+        }),
+        case("acknowledgements that wait in the middle", "acknowledgements", &["bottleneck"], tcp(Rx, 160.0), |r| {
+            tcp_of(r).retransmissions = 0;
+            limited(r, Limit::Path, None, 0.9);
+            let port = &mut with_middle(r).ports.host;
+            for (name, count) in [("mh tbf overlimits", 2489), ("mh tbf packets", 924)] {
+                port.counters.add(Stage::Qdisc, name, count);
+            }
+        }),
         case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
             over_tcp(r, 7);
             r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
