@@ -120,6 +120,7 @@ fn what_a_change_touches_is_put_back() {
     check_made(&pair, &[("rps.all", "0"), ("rps.1", "1")]);
     check_made(&pair, &[("xps.1", "1"), ("xps.all", "none")]);
     check_made(&pair, &[("sysctl.net.ipv4.neigh.link0.base_reachable_time", "40")]);
+    check_made(&pair, &[("sysctl.net.ipv6.route.gc_min_interval", "1")]);
     check_made(&pair, &[("sysctl.net.ipv4.conf.default.rp_filter", "2"), ("sysctl.net.ipv4.conf.mac1.rp_filter", "0")]);
     check_made(&pair, &[("queue_length", "77"), ("qdisc", "pfifo"), ("mtu", "1500")]);
     check_made(&pair, &[("queue_length", "0"), ("qdisc", "pfifo limit 5")]);

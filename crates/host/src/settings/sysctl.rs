@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use linerate_machine::setting::overlap::{InterfaceSysctl, UNITS};
+use linerate_machine::setting::overlap::{InterfaceSysctl, UNITS, UNITS_OF_ALL};
 
 use super::{Mechanism, SettingError, Subject, files, lost};
 
@@ -209,7 +209,10 @@ pub(super) fn dependants(name: &str) -> Vec<(Option<String>, String)> {
             let writable = path_of(Path::new(ROOT), ALLOWED).is_some_and(|path| mode(&path) & 0o200 != 0);
             if writable { vec![(None, format!("sysctl.{ALLOWED}"))] } else { Vec::new() }
         }
-        _ => Vec::new(),
+        _ => {
+            let fine = UNITS_OF_ALL.iter().filter(|(coarse, _)| *coarse == name).map(|(_, fine)| *fine);
+            fine.map(|fine| (None, format!("sysctl.{fine}"))).collect()
+        }
     }
 }
 

@@ -95,11 +95,18 @@ const TREES: [(&str, &str); 4] = [
     ("net.ipv6.neigh", "default"),
 ];
 
-/// One value in two units: the coarse one, and the one that says all (Documentation/networking/ip-sysctl.rst).
+/// One value in two units: the coarse one, and the one that says all (Documentation/networking/ip-sysctl.rst). These are of
+/// an interface.
 pub const UNITS: [(&str, &str); 3] = [
     ("base_reachable_time", "base_reachable_time_ms"),
     ("retrans_time", "retrans_time_ms"),
     ("unres_qlen", "unres_qlen_bytes"),
+];
+
+/// The same of those that no interface has, by their whole names (net/ipv4/route.c, net/ipv6/route.c).
+pub const UNITS_OF_ALL: [(&str, &str); 2] = [
+    ("net.ipv4.route.gc_min_interval", "net.ipv4.route.gc_min_interval_ms"),
+    ("net.ipv6.route.gc_min_interval", "net.ipv6.route.gc_min_interval_ms"),
 ];
 
 impl<'n> InterfaceSysctl<'n> {
@@ -126,6 +133,8 @@ impl<'n> InterfaceSysctl<'n> {
 
 fn one_sysctl(one: &str, other: &str) -> bool {
     one == other
+        || UNITS_OF_ALL.contains(&(one, other))
+        || UNITS_OF_ALL.contains(&(other, one))
         || InterfaceSysctl::parse(one)
             .zip(InterfaceSysctl::parse(other))
             .is_some_and(|(one, other)| one.is_one_with(other))
@@ -161,6 +170,7 @@ mod tests {
             ("sysctl.net.ipv6.conf.all.disable_ipv6", "sysctl.net.ipv6.conf.eth0.disable_ipv6"),
             ("sysctl.net.ipv4.neigh.eth0.retrans_time", "sysctl.net.ipv4.neigh.eth0.retrans_time_ms"),
             ("sysctl.net.ipv4.neigh.default.unres_qlen", "sysctl.net.ipv4.neigh.eth0.unres_qlen_bytes"),
+            ("sysctl.net.ipv6.route.gc_min_interval", "sysctl.net.ipv6.route.gc_min_interval_ms"),
         ] {
             check(one, other, true);
         }
