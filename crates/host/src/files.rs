@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use linerate_machine::pattern::fits_stars;
@@ -112,13 +112,38 @@ impl Files {
 /// namespace, and /proc/thread-self came with Linux 3.17. The tables of neighbours are the machine's, and other
 /// namespaces have no file of them; root may look where the first process looks.
 fn here(path: &str) -> io::Result<String> {
-    let read = |path: &str| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let read = |path: &str| {
+        let bytes = if path.starts_with("/proc/sys/") { value(File::open(path)?) } else { fs::read(path) };
+        bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
     let Some(rest) = path.strip_prefix("/proc/net/") else { return read(path) };
     let own = read(&format!("/proc/thread-self/net/{rest}")).or_else(|_| read(path));
     own.or_else(|error| match rest.starts_with("stat/") && rest.ends_with("_cache") {
         true => read(&format!("/proc/1/net/{rest}")).map_err(|_| error),
         false => Err(error),
     })
+}
+
+/// A value has fewer bytes.
+const LONGEST_VALUE: usize = 64 << 10;
+
+/// A value, of one read that has room for all of it: many sysctls give a second one nothing, and the first what fits
+/// (proc_dointvec, proc_do_large_bitmap in kernel/sysctl.c). std begins with 32 bytes where a file has no length.
+pub(crate) fn value(mut file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; LONGEST_VALUE];
+    let mut len = 0;
+    while len < bytes.len() {
+        match file.read(&mut bytes[len..]) {
+            Ok(0) => {
+                bytes.truncate(len);
+                return Ok(bytes);
+            }
+            Ok(more) => len += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("it has {} KiB or more, and a value has less", LONGEST_VALUE >> 10)))
 }
 
 /// The files of this machine that fit a pattern.
@@ -150,6 +175,17 @@ fn fits_path(pattern: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_read_whole_or_not_at_all() {
+        let path = std::env::temp_dir().join(format!("files-value-{}", std::process::id()));
+        for (len, is_read) in [(0, true), (33, true), (LONGEST_VALUE - 1, true), (LONGEST_VALUE, false)] {
+            fs::write(&path, vec![b'7'; len]).unwrap();
+            let read = value(File::open(&path).unwrap()).map(|bytes| bytes.len());
+            assert_eq!(read.ok(), is_read.then_some(len));
+        }
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn patterns_are_those_of_a_shell() {

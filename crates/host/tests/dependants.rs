@@ -129,6 +129,21 @@ fn what_a_change_touches_is_put_back() {
     check_made(&pair, &[("gro", "on"), ("napi.threaded", "on")]);
 }
 
+/// Of these the kernel gives the first read what fits, and a second one nothing.
+#[test]
+fn a_long_list_is_put_back_whole() {
+    let Some(pair) = pair("long lists") else { return };
+    let lists = [
+        ("ipv4/ip_local_reserved_ports", "1001,1003,1005,10001,10003,10005,20001,20003,30000-32767"),
+        ("ipv4/ip_local_reserved_ports", "3000-3010,4789,5432,6443,8080,9090,10250-10259,30000-32767"),
+        ("ipv6/icmp/ratemask", "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28"),
+    ];
+    for (file, list) in lists {
+        pair.must(&format!("ip netns exec $A sh -c 'echo {list} > /proc/sys/net/{file}'"));
+        check_made(&pair, &[(&format!("sysctl.net.{}", file.replace('/', ".")), "77")]);
+    }
+}
+
 #[test]
 fn what_would_be_lost_is_refused() {
     let Some(pair) = pair("what settings would take away") else { return };

@@ -1,12 +1,13 @@
 //! The kernel's files, read and written: /sys of the right network namespace, and /proc.
 //! Knows no names of files.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::files::value;
 use crate::{interfaces, sys};
 
 /// Where the files of a machine are.
@@ -58,7 +59,8 @@ impl Files {
 
 /// A file's text, without what surrounds it and with single spaces: fields are separated by tabs in some.
 pub(super) fn read(path: &Path) -> io::Result<String> {
-    Ok(fs::read_to_string(path)?.split_whitespace().collect::<Vec<_>>().join(" "))
+    let text = String::from_utf8(value(File::open(path)?)?).map_err(io::Error::other)?;
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Writes a file that is there, in one call: the kernel takes each call for a value of its own.
