@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::printable::brief;
+
 /// A change that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
@@ -84,9 +86,10 @@ impl PutBack {
     /// The sentence for people, without an end.
     pub fn sentence(&self) -> String {
         let of = self.interface.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
+        let original = brief(&self.original);
         match &self.error {
-            None => format!("{}{of} is {} again", self.name, self.original),
-            Some(error) => format!("{}{of} could not be put back to {}: {error}", self.name, self.original),
+            None => format!("{}{of} is {original} again", self.name),
+            Some(error) => format!("{}{of} could not be put back to {original}: {error}", self.name),
         }
     }
 }

@@ -92,6 +92,11 @@ pub fn in_line(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// Somebody's value within a sentence.
+pub fn brief(value: &str) -> Cow<'_, str> {
+    in_line(value, 200)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

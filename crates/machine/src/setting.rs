@@ -1,6 +1,7 @@
 //! The settings of a machine by name: one table, and how the text of a value must look.
 //! Knows no machine; whether one has a setting, and what it makes of a value, is found out there.
 
+use crate::printable::brief;
 use crate::text::nearest;
 use discipline::{BadDiscipline, Discipline};
 pub use place::DriverRequest;
@@ -124,6 +125,13 @@ pub enum BadSettingKind {
     Value(String, &'static str),
     /// A value has one line.
     Lines,
+    /// It has so many bytes, and at most these are written.
+    Long {
+        /// How many it has.
+        len: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// A time without a unit.
     NoUnit(String),
     /// It is no queueing discipline, for this reason.
@@ -150,8 +158,11 @@ impl BadSetting {
                 format!("'{name}' needs a number at its end, as in 'cpuidle.state.1', or 'all', as in 'rps.all'")
             }
             BadSettingKind::NoName => format!("'{name}' is no name of a setting; docs/settings.md says how they look"),
-            BadSettingKind::Value(text, allowed) => format!("'{text}' is not allowed; write {allowed}{}", bound(name)),
-            BadSettingKind::Lines => "a value is one line".to_owned(),
+            BadSettingKind::Value(text, allowed) => {
+                format!("'{}' is not allowed; write {allowed}{}", brief(text), bound(name))
+            }
+            BadSettingKind::Lines => "a value is one line, without a NUL".to_owned(),
+            BadSettingKind::Long { len, most } => format!("a value has {most} bytes at most, and this one has {len}"),
             BadSettingKind::NoUnit(text) => format!("'{text}' may be anything; write its unit, as in 20us"),
             BadSettingKind::Discipline(why) => why.to_string(),
         }
@@ -304,6 +315,9 @@ mod tests {
         check_refused("receiver_scheduling", "nice:20", "nice:19");
         check_refused("sysctl.net.core.rmem_max", "1\n2", "one line");
         check_refused("sysctl.net.core.rmem_max", "", "not allowed");
+        check_refused("custom.turbo", &"a".repeat(4001), "4000 bytes at most, and this one has 4001");
+        check_refused("custom.turbo", "a\0b", "without a NUL");
+        assert!(canonical("mtu", &"9".repeat(3000)).unwrap_err().to_string().len() < 500, "it is cut short");
         check_refused("governor", "../x", "a name");
         check_refused("boot", "two words", "[boot.NAME]");
     }

@@ -112,7 +112,11 @@ impl Guard {
             let (value, error) = match settings.get(name) {
                 Ok(value) => {
                     let wanted = values.get(at).filter(|wanted| **wanted != value);
-                    (Some(value), wanted.and_then(|wanted| settings.check(name, wanted).err()))
+                    let check = |wanted: &String| {
+                        settings.check(name, wanted).and_then(|()| Settings::check_original(name, &value))
+                    };
+                    let error = wanted.and_then(|wanted| check(wanted).err());
+                    (Some(value), error)
                 }
                 Err(error) => (None, Some(error)),
             };
@@ -283,6 +287,7 @@ impl Guard {
         };
         let now = location.read()?;
         let original = left.as_ref().map_or(&now, |(_, entry)| &entry.original).clone();
+        Settings::check_original(&location.name, &original).map_err(LocationError::from)?;
         self.journal(by)?.note(location, &original, with).map_err(GuardError::Journal)?;
         if let Some((mut theirs, entry)) = left {
             theirs.strike(&entry);
@@ -497,4 +502,42 @@ pub fn kept(interface: Option<&str>) -> Vec<(String, String)> {
     }
     let is_its = |entry: &Entry| interface.is_none() || entry.location.is_of(interface);
     kept.into_iter().filter(is_its).map(|entry| (entry.location.name, entry.original)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use linerate_machine::change::Access;
+
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_written_again_is_not_touched() {
+        let path = std::env::temp_dir().join(format!("guard-original-{}", std::process::id()));
+        let file = || Access::File(path.to_str().unwrap().to_owned());
+        let words = |text: &[&str]| Access::Command(text.iter().map(|word| (*word).to_owned()).collect());
+        let name = "custom.it".to_owned();
+        for (original, contains) in [
+            ("a".repeat(5000), "4000 bytes at most, and this one has 5000"),
+            ("a".repeat(70_000), "64 KiB or more"),
+            ("7\0".to_owned(), "one line, without a NUL"),
+            ("7\n8\n".to_owned(), "several lines"),
+            (" \n".to_owned(), "told nothing"),
+        ] {
+            for get in [file(), words(&["cat", path.to_str().unwrap()])] {
+                fs::write(&path, &original).unwrap();
+                let change =
+                    Change { name: name.clone(), value: "5".to_owned(), custom: Some(Custom { get, set: file() }) };
+                let own = [(name.clone(), change.custom.clone().unwrap())];
+                let read = Guard::get(None, std::slice::from_ref(&name), &own, &["5".to_owned()]).remove(0);
+                let error = Guard::new(&[]).set(None, &[change], "somebody", false).unwrap_err().to_string();
+                assert_eq!(read.error, Some(error.clone()), "it is known before");
+                let is_said = error.contains(contains) || error.contains("printed more than a value");
+                assert!(is_said && error.len() < 300, "{error}");
+                assert_eq!(fs::read_to_string(&path).unwrap(), original);
+            }
+        }
+        fs::remove_file(&path).unwrap();
+    }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 use linerate_machine::change::CUSTOM;
+use linerate_machine::printable::brief;
 use linerate_machine::setting::place::Place;
 use linerate_machine::setting::{self, BadSetting, BadSettingKind, SETTINGS, SettingInfo};
 
@@ -209,6 +210,12 @@ impl Settings {
         self.mechanism(&subject)?.check(&subject, &value)
     }
 
+    /// Whether a value that a setting has can be written again, as far as its form goes.
+    pub fn check_original(name: &str, value: &str) -> Result<(), SettingError> {
+        let cannot = |bad: BadSetting| SettingError::CannotPutBack { name: name.to_owned(), reason: bad.complaint() };
+        setting::canonical(name, value).map(drop).map_err(cannot)
+    }
+
     /// What a setting is, where that is not what this value says.
     pub fn differs(&self, name: &str, value: &str) -> Result<Option<String>, SettingError> {
         let now = self.get(name)?;
@@ -333,7 +340,7 @@ impl<'a> Subject<'a> {
     }
 
     fn fixed(&self, value: impl Into<String>) -> SettingError {
-        SettingError::Fixed { name: self.name.to_owned(), of: self.of(), value: value.into() }
+        SettingError::Fixed { name: self.name.to_owned(), of: self.of(), value: brief(&value.into()).into_owned() }
     }
 
     fn cannot_put_back(&self, reason: impl Into<String>) -> SettingError {
@@ -341,8 +348,8 @@ impl<'a> Subject<'a> {
     }
 
     fn refused(&self, value: &str, reason: impl Into<String>) -> SettingError {
-        let reason = reason.into();
-        SettingError::Refused { name: self.name.to_owned(), of: self.of(), value: value.to_owned(), reason }
+        let (value, reason) = (brief(value).into_owned(), reason.into());
+        SettingError::Refused { name: self.name.to_owned(), of: self.of(), value, reason }
     }
 
     /// Why it could not be read, with what the kernel said in words.

@@ -268,8 +268,11 @@ impl PerItem {
 
 /// The one way in which a value is written.
 pub(super) fn canonical(syntax: Syntax, text: &str) -> Result<String, Complaint> {
-    if text.is_empty() || text.len() > LONGEST {
+    if text.is_empty() {
         return Err(None);
+    }
+    if text.len() > LONGEST {
+        return Err(Some(BadSettingKind::Long { len: text.len(), most: LONGEST }));
     }
     if text.contains(['\n', '\r', '\0']) {
         return Err(Some(BadSettingKind::Lines));
