@@ -2,6 +2,7 @@
 //! Knows the way there from any namespace, and tells an interface from another one of its name.
 
 use linerate_machine::change::{Access, CUSTOM, Custom};
+use linerate_machine::printable::brief;
 use linerate_machine::setting;
 use linerate_machine::setting::overlap::InterfaceSysctl;
 use linerate_machine::setting::place::{DriverRequest, Each, Place};
@@ -49,6 +50,9 @@ pub(super) enum LocationError {
     /// It is not there now: what it belongs to has gone, as a queue does.
     #[error("{0}")]
     Absent(String),
+    /// It was not read or written in time, and would not be again.
+    #[error("{0}")]
+    Late(String),
     /// What else [`Settings`] says.
     #[error("{0}")]
     Setting(String),
@@ -58,6 +62,7 @@ impl From<SettingError> for LocationError {
     fn from(error: SettingError) -> LocationError {
         match error {
             SettingError::Absent { .. } => LocationError::Absent(error.to_string()),
+            SettingError::Late { .. } => LocationError::Late(error.to_string()),
             error => LocationError::Setting(error.to_string()),
         }
     }
@@ -117,13 +122,15 @@ impl Location {
         {
             None => Ok(()),
             Some(now) => {
+                let now = brief(&now);
                 Err(LocationError::Setting(format!("it took that and is {now}; set it by hand on that machine")))
             }
         };
         let results: Vec<_> = originals.iter().map(is_back).collect();
         let missing: Vec<(&Location, &str)> =
             originals.iter().zip(&results).filter(|(_, result)| result.is_err()).map(|(one, _)| *one).collect();
-        if missing.is_empty() || results.contains(&Err(LocationError::Namespace)) {
+        let is_late = |result: &Result<(), LocationError>| matches!(result, Err(LocationError::Late(_)));
+        if missing.is_empty() || results.contains(&Err(LocationError::Namespace)) || results.iter().any(is_late) {
             return results;
         }
         let written = Location::write_together(&missing);

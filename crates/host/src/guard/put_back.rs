@@ -35,6 +35,10 @@ pub(super) fn values(wanted: &[(&Location, &str)]) -> Vec<Result<(), LocationErr
         for turn in turns(wanted) {
             let first = wanted[turn[0]].0;
             let namespace = first.namespace.as_ref();
+            // One that makes wait is not waited for twice.
+            if turn.iter().any(|&at| matches!(results[at], Err(LocationError::Late(_)))) {
+                continue;
+            }
             let of_turn = match namespace {
                 Some(namespace) if missing.contains(&namespace) => vec![Err(LocationError::Namespace); turn.len()],
                 _ => Location::put_back(&turn.iter().map(|&at| wanted[at]).collect::<Vec<_>>()),

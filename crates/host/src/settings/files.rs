@@ -1,9 +1,10 @@
 //! The kernel's files, read and written: /sys of the right network namespace, and /proc.
 //! Knows no names of files.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -67,4 +68,17 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).truncate(true).open(path)?;
     file.write_all(text.as_bytes())
+}
+
+/// Opens a file that somebody has named: one with a value, as those of the kernel are, and no device or pipe, which may
+/// do something when it is opened, or wait for its other end.
+pub(super) fn open_named(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let check = |metadata: fs::Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is no regular file")),
+    };
+    check(fs::metadata(path)?)?;
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
+    check(file.metadata()?)?;
+    Ok(file)
 }

@@ -74,6 +74,14 @@ pub enum SettingError {
         /// Why, and what to do about it.
         reason: String,
     },
+    /// It was not read or written in time.
+    #[error("{name} is given up: {reason}; see what keeps it, and try again")]
+    Late {
+        /// The setting.
+        name: String,
+        /// What was not done within which time.
+        reason: String,
+    },
     /// The kernel or the driver refused the value.
     #[error("{name} cannot be {value}{of}: {reason}; try another value")]
     Refused {

@@ -14,6 +14,7 @@ use linerate_trial::spec::Ip;
 
 use super::error::{TrialError, of_control};
 use super::pair::{ANSWER_TIME, Pair};
+use crate::interrupt;
 use linerate_plan::{PlannedTrial, WantedSetting};
 
 /// An agent that hears nothing for so long after a change that may cut the conversation takes it back. Links come
@@ -411,7 +412,7 @@ fn error_of(client: &Client, interface: Option<String>, change: &Change) -> Resu
     let custom = change.custom.iter().map(|how| (change.name.clone(), how.clone())).collect();
     let request =
         Request::Get { interface, names: vec![change.name.clone()], custom, values: vec![change.value.clone()] };
-    match client.request(request, CHANGE_TIME) {
+    match client.send(request).wait_unless(CHANGE_TIME, interrupt::requested) {
         Ok(Reply::Settings { settings, .. }) => Ok(settings.into_iter().find_map(|one| one.error)),
         Ok(_) => Ok(None),
         Err(ControlError::Refused { message, .. }) => Ok(Some(message)),
