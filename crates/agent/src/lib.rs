@@ -76,7 +76,7 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
                 output::say(program, &format!("listening on {address}"));
             }
             // Also before the first controller comes: the machine may have other uses than measuring.
-            for note in guard::recover() {
+            for note in guard::recover().notes {
                 output::say(program, &note);
             }
             let program = program.to_owned();

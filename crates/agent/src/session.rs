@@ -18,7 +18,7 @@ use linerate_control::message::{
     Prepare, REGISTERS, RefusalKind, Reply, Request, RequestLine, SCREENS, SETTINGS,
 };
 use linerate_control::{Lease, LeaseError, Link, Outbox, Server, serve};
-use linerate_host::guard::{FenceError, Passed};
+use linerate_host::guard::{FenceError, Passed, Recovery};
 use linerate_host::middle::{self, Observation};
 use linerate_host::probe::await_detection;
 use linerate_host::profile::may_sample_machine;
@@ -42,6 +42,9 @@ use crate::settings::{Commands, SettingsOf};
 /// How long duplicate address detection is waited for: a second by default, more with net.ipv6.conf.*.dad_transmits.
 const DETECTION: Duration = Duration::from_secs(4);
 
+/// How long whoever wants the lease waits for what others had left changed; its controller bears a little more.
+const LAST_OF_RECOVERY: Duration = Duration::from_millis(6500);
+
 /// What a controller may have done here beside measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
@@ -64,6 +67,8 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     let Permissions { commands, memory, unanswered } = permissions;
     let settings = SettingsOf::new(program, commands);
     let mut session = Session {
+        // Before anything is read: what a dead agent has left is no state to measure in, nor to take for the original.
+        recovery: guard::recover(),
         passed: None,
         lease: None,
         trial: TrialState::None,
@@ -92,8 +97,7 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
     if memory == DeviceMemory::Allowed {
         server.capabilities.push(DEVICE_MEMORY.to_owned());
     }
-    // Before anything is read: what a dead agent has left is no state to measure in, nor to take for the original.
-    server.notes = guard::recover();
+    server.notes = std::mem::take(&mut session.recovery.notes);
     serve(link, &server, |line, outlet| session.handle(line, outlet));
     session.end_trial();
     session.profile = None;
@@ -102,6 +106,7 @@ pub fn converse(link: Link, program: &str, permissions: Permissions) {
 }
 
 struct Session {
+    recovery: Recovery,
     // Before the lease, so that it goes first.
     passed: Option<Passed>,
     lease: Option<Lease>,
@@ -149,6 +154,7 @@ impl Session {
         }
         match request {
             Request::Lease { holder } => {
+                self.recovery.wait(LAST_OF_RECOVERY);
                 let lease = Lease::take(&holder, local::connect).map_err(|error| match error {
                     LeaseError::Busy { .. } => Refusal(RefusalKind::Busy, error.to_string()),
                     LeaseError::TooLong { .. } => Refusal(RefusalKind::BadRequest, error.to_string()),

@@ -80,7 +80,7 @@ pub(crate) fn run(program: &str) -> Result<(), String> {
         remote: Remote::new(),
         tests: Tests::new(),
     };
-    for note in linerate_host::guard::recover() {
+    for note in linerate_host::guard::recover().notes {
         console.dialogue.sentence(&note);
     }
     // Whoever has gone is told nothing.
