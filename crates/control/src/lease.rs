@@ -8,7 +8,7 @@
 //!
 //! Any user can bind any name, so a holder counts only if it is root's or this user's, as the kernel tells
 //! (SO_PEERCRED). There are several names: where a stranger has one the next is taken, and whoever asks looks at all.
-//! A stranger who has them all keeps nobody from measuring; then two controllers do not see each other.
+//! Where strangers have them all there is no lease, and nobody measures: two controllers would not see each other.
 
 use std::fs;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ use crate::noise::digest;
 /// The right to measure. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Lease {
-    /// The name that is bound; empty where strangers have all of them.
+    /// The name that is bound.
     name: String,
     released: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -55,6 +55,17 @@ pub enum LeaseError {
     Silent {
         /// The name of the abstract socket.
         name: String,
+    },
+    /// Other users' processes hold all of the names.
+    #[error(
+        "this machine's lease is not to be had: processes of {} hold all of its names; 'ss -xlp | grep {name}' finds them, end them",
+        users(of)
+    )]
+    Squatted {
+        /// The first of the names of the abstract sockets.
+        name: String,
+        /// Whose they are, as far as they take connections.
+        of: Vec<u32>,
     },
     /// The others who ask could not be told a holder like this.
     #[error("the holder's {what} has {len} bytes, and at most {most} are allowed; take a shorter one")]
@@ -98,8 +109,8 @@ const NAMES: usize = 16;
 enum Found {
     /// Nobody.
     Free,
-    /// Somebody who does not count.
-    Stranger,
+    /// Somebody who does not count: this user, if it takes connections.
+    Stranger(Option<u32>),
     /// A holder.
     Holder(Answer),
     /// Somebody who counts, and does not say who it is.
@@ -128,11 +139,11 @@ impl Lease {
         let names: Vec<String> = (0..NAMES).map(|at| name_at(name, at)).collect();
         let told = Holder { controller: digest(&holder.controller), ..holder.clone() };
         let free_but = |mine: Option<&String>| {
-            let mut free = None;
+            let (mut free, mut of) = (None, Vec::new());
             for name in names.iter().filter(|name| Some(*name) != mine) {
                 match find(name, user, connect)? {
                     Found::Free => free = free.or(Some(name.clone())),
-                    Found::Stranger => {}
+                    Found::Stranger(user) => of.extend(user.filter(|user| !of.contains(user))),
                     Found::Holder(Answer { holder: other, since_s }) if other.controller != told.controller => {
                         return Err(LeaseError::Busy { holder: other, since_s });
                     }
@@ -140,13 +151,12 @@ impl Lease {
                     Found::Silent => return Err(LeaseError::Silent { name: name.clone() }),
                 }
             }
-            Ok(free)
+            Ok((free, of))
         };
         // Another may take what was free just now.
         for _ in 0..20 {
-            let Some(free) = free_but(None)? else {
-                return Ok(Lease { name: String::new(), released: Arc::default(), thread: None });
-            };
+            let (free, of) = free_but(None)?;
+            let Some(free) = free else { return Err(LeaseError::Squatted { name: name.to_owned(), of }) };
             let listener = match bind(&free) {
                 Ok(listener) => listener,
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
@@ -180,6 +190,15 @@ impl Lease {
     }
 }
 
+/// Whose processes, in a sentence.
+fn users(of: &[u32]) -> String {
+    match of {
+        [] => "another user".to_owned(),
+        [one] => format!("the user with the uid {one}"),
+        all => format!("the users with the uids {}", all.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// The names that belong to one.
 fn name_at(name: &str, at: usize) -> String {
     if at == 0 { name.to_owned() } else { format!("{name}-{at}") }
@@ -190,7 +209,7 @@ fn find(name: &str, user: u32, connect: Connect) -> io::Result<Found> {
     let deadline = Instant::now() + ANSWER_TIME;
     loop {
         match connect(name) {
-            Ok((_, other)) if other != 0 && other != user => return Ok(Found::Stranger),
+            Ok((_, other)) if other != 0 && other != user => return Ok(Found::Stranger(Some(other))),
             Ok((stream, _)) => match ask(stream) {
                 Some(answer) => return Ok(Found::Holder(answer)),
                 // It may have ended while it was asked; then nobody is there.
@@ -202,7 +221,7 @@ fn find(name: &str, user: u32, connect: Connect) -> io::Result<Found> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(Found::Free),
             // A holder takes every connection at once; whoever does not is none.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() >= deadline => {
-                return Ok(Found::Stranger);
+                return Ok(Found::Stranger(None));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
             Err(error) => return Err(error),
@@ -406,7 +425,12 @@ mod tests {
 
         let all = name("all-squatted");
         let _squatter = squatter(&all, NAMES);
-        drop(take(&all, "a").expect("nobody can be kept from measuring"));
+        let error = take(&all, "a").unwrap_err();
+        assert!(matches!(&error, LeaseError::Squatted { of, .. } if *of == [65534]), "{error}");
+        assert!(
+            error.to_string().contains("processes of the user with the uid 65534 hold all of its names"),
+            "{error}"
+        );
     }
 
     #[test]
