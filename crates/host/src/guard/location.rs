@@ -9,7 +9,7 @@ use linerate_machine::setting::place::{DriverRequest, Each, Place};
 use serde::{Deserialize, Serialize};
 
 use super::namespace::Namespace;
-use crate::interfaces;
+use crate::interfaces::{self, Link};
 use crate::settings::{self, SettingError, Settings};
 
 /// A setting, and all that is needed to read and write it from another process.
@@ -25,7 +25,8 @@ pub(super) struct Location {
     pub(super) custom: Option<Custom>,
 }
 
-/// One interface: a name may be given to another one, a number is not given again (but on request).
+/// One interface: a name may be given to another one, a number is not given again (but on request). One that comes back
+/// from another network namespace may have another number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Interface {
     /// Its name when the setting was noted.
@@ -149,8 +150,11 @@ impl Location {
 
     /// Whether it is of the same interface and network namespace.
     pub(super) fn is_beside(&self, other: &Location) -> bool {
-        let id = |one: &Location| one.interface.as_ref().map(|one| (one.index, one.address.clone()));
-        self.namespace == other.namespace && id(self) == id(other)
+        let is_one = match (&self.interface, &other.interface) {
+            (Some(one), Some(other)) => one.is(other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        self.namespace == other.namespace && is_one
     }
 
     /// Whether what has its name now, at `interface` if it belongs to one, is still the same: another interface may have
@@ -189,14 +193,14 @@ impl Location {
         work: impl FnOnce(&Settings, &str) -> Result<T, LocationError> + Send,
     ) -> Result<T, LocationError> {
         let work = || {
-            let now = self.interface.as_ref().map(Interface::name_now).transpose()?;
+            let (now, index) = self.interface.as_ref().map(Interface::now).transpose()?.unzip();
             let name = match &now {
                 Some(now) => name_of_sysctl(&self.name, now).unwrap_or_else(|| self.name.clone()),
                 None => self.name.clone(),
             };
             let settings = settings(now.as_deref(), self.custom.as_ref(), &name);
             // Until it is written, another interface may take the name.
-            work(&settings.with_index(self.interface.as_ref().map(|interface| interface.index)), &name)
+            work(&settings.with_index(index), &name)
         };
         match &self.namespace {
             Some(namespace) => namespace.run(work).unwrap_or(Err(LocationError::Namespace)),
@@ -209,26 +213,42 @@ impl Interface {
     /// The error is a sentence.
     fn of(name: &str) -> Result<Interface, String> {
         let link = interfaces::link(name).map_err(|error| format!("the interface {name} is not known: {error}"))?;
-        let address = link.permanent_mac.or(link.mac);
-        Ok(Interface { name: name.to_owned(), index: link.index, address })
+        Ok(Interface { name: name.to_owned(), ..link.into() })
     }
 
-    /// What it is called now.
-    pub(super) fn name_now(&self) -> Result<String, LocationError> {
+    /// Whether it is this one: by its number, or by its name where that is another one; with the same address.
+    fn is(&self, other: &Interface) -> bool {
+        let is_named = || other.address.is_some() && other.name == self.name;
+        (other.index == self.index || is_named()) && other.address == self.address
+    }
+
+    /// What it is called now, and its number.
+    fn now(&self) -> Result<(String, u32), LocationError> {
         let links = interfaces::links()
             .map_err(|error| LocationError::Setting(format!("the interfaces cannot be listed: {error}")))?;
-        let Some(link) = links.into_iter().find(|link| link.index == self.index) else {
-            return Err(LocationError::Gone(self.name.clone()));
-        };
-        match link.permanent_mac.or(link.mac) {
-            address if address == self.address => Ok(link.name),
-            address => Err(LocationError::Setting(format!(
+        self.among(links)
+    }
+
+    fn among(&self, links: Vec<Link>) -> Result<(String, u32), LocationError> {
+        let mut links: Vec<Interface> = links.into_iter().map(Interface::from).collect();
+        // What has its number counts more than what has its name.
+        links.sort_by_key(|link| link.index != self.index);
+        match (links.iter().find(|link| self.is(link)), links.first()) {
+            (Some(link), _) => Ok((link.name.clone(), link.index)),
+            (None, Some(link)) if link.index == self.index => Err(LocationError::Setting(format!(
                 "{} has the address {} and had {}, so it may be another interface; set it by hand if it is the same",
                 link.name,
-                address.as_deref().unwrap_or("none"),
+                link.address.as_deref().unwrap_or("none"),
                 self.address.as_deref().unwrap_or("none")
             ))),
+            _ => Err(LocationError::Gone(self.name.clone())),
         }
+    }
+}
+
+impl From<Link> for Interface {
+    fn from(link: Link) -> Interface {
+        Interface { name: link.name, index: link.index, address: link.permanent_mac.or(link.mac) }
     }
 }
 
@@ -289,6 +309,34 @@ mod tests {
             assert_eq!(interface_of_sysctl(name), interface, "{name}");
             assert_eq!(name_of_sysctl(name, "lan9").as_deref(), renamed, "{name}");
         }
+    }
+
+    #[test]
+    fn an_interface_is_found_by_its_number_or_its_name() {
+        let link = |name: &str, index, mac: &str| {
+            let mac = (!mac.is_empty()).then(|| mac.to_owned());
+            Link { name: name.to_owned(), index, mac, ..Link::default() }
+        };
+        let check = |links: &[(&str, u32, &str)], want: Result<(&str, u32), &str>| {
+            let of = Interface::from(link("eth0", 5, "02:1"));
+            let found = of.among(links.iter().map(|(name, index, mac)| link(name, *index, mac)).collect());
+            match (found, want) {
+                (Ok((name, index)), Ok(want)) => assert_eq!((name.as_str(), index), want),
+                (Err(error), Err(contains)) => assert!(error.to_string().contains(contains), "{error}"),
+                (found, _) => panic!("{links:?}: {found:?}"),
+            }
+        };
+        check(&[("lo", 1, ""), ("eth0", 5, "02:1")], Ok(("eth0", 5)));
+        // Renamed, and a VLAN or a macvlan with its address has the name.
+        check(&[("eth0", 9, "02:1"), ("lan", 5, "02:1")], Ok(("lan", 5)));
+        // It was in another network namespace, and its number is another's by now.
+        check(&[("eth0", 9, "02:1")], Ok(("eth0", 9)));
+        check(&[("eth1", 5, "02:2"), ("eth0", 9, "02:1")], Ok(("eth0", 9)));
+        check(&[("eth0", 9, "02:2")], Err("eth0 is gone"));
+        check(&[("eth1", 9, "02:1")], Err("eth0 is gone"));
+        check(&[("eth0", 5, "02:2")], Err("may be another interface"));
+        let tunnel = Interface::from(link("tun0", 5, ""));
+        assert!(tunnel.among(vec![link("tun0", 9, "")]).is_err(), "nothing tells them apart");
     }
 
     #[test]
