@@ -186,6 +186,7 @@ impl SettingsOf {
                 name: RECEIVER_SCHEDULING.to_owned(),
                 interface: None,
                 original: scheduling::usual().map_or_else(|_| "other".to_owned(), |usual| usual.to_string()),
+                found: None,
                 error: None,
             }));
         }

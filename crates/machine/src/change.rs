@@ -77,6 +77,9 @@ pub struct PutBack {
     pub interface: Option<String>,
     /// What it was, and is again.
     pub original: String,
+    /// What it was found to be, where that was neither this nor what it had been set to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
     /// Why it is not: one sentence.
     #[serde(default)]
     pub error: Option<String>,
@@ -87,9 +90,14 @@ impl PutBack {
     pub fn sentence(&self) -> String {
         let of = self.interface.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
         let original = brief(&self.original);
-        match &self.error {
-            None => format!("{}{of} is {original} again", self.name),
-            Some(error) => format!("{}{of} could not be put back to {original}: {error}", self.name),
+        match (&self.error, &self.found) {
+            (None, None) => format!("{}{of} is {original} again", self.name),
+            (None, Some(found)) => format!(
+                "{}{of} is {original} again; it was found to be {}, which is not what it had been set to",
+                self.name,
+                brief(found)
+            ),
+            (Some(error), _) => format!("{}{of} could not be put back to {original}: {error}", self.name),
         }
     }
 }

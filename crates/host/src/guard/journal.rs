@@ -49,6 +49,12 @@ pub(super) struct Entry {
     /// The names of those that it changes with, as far as they are set. Only its own agent puts one back alone.
     #[serde(skip)]
     pub(super) with: Vec<String>,
+    /// What was read after the last change that somebody asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) made: Option<String>,
+    /// What it was found to be when it was put back, where that was neither the original nor what was made of it.
+    #[serde(skip)]
+    pub(super) found: Option<String>,
 }
 
 fn yes() -> bool {
@@ -63,7 +69,7 @@ impl Entry {
     /// What became of it.
     pub(super) fn put_back(self, error: Option<String>) -> PutBack {
         let interface = self.location.interface.map(|interface| interface.name);
-        PutBack { name: self.location.name, interface, original: self.original, error }
+        PutBack { name: self.location.name, interface, original: self.original, found: self.found, error }
     }
 }
 
@@ -441,7 +447,15 @@ impl Journal {
         let number = self.contents.last + 1;
         let with: Vec<String> = with.into_iter().map(str::to_owned).collect();
         let asked = with.is_empty();
-        let entry = Entry { number, location: location.clone(), original: original.to_owned(), asked, with };
+        let entry = Entry {
+            number,
+            location: location.clone(),
+            original: original.to_owned(),
+            asked,
+            with,
+            made: None,
+            found: None,
+        };
         self.append(&Line::Change(entry.clone()))?;
         self.contents.last = number;
         self.contents.entries.push(entry);
@@ -472,6 +486,13 @@ impl Journal {
         Ok(())
     }
 
+    /// Remembers what was made of a setting; it is written down when it is to stay.
+    pub(super) fn remember(&mut self, location: &Location, made: Option<&str>) {
+        if let Some(entry) = self.contents.entries.iter_mut().find(|entry| entry.location.is_same(location)) {
+            entry.made = made.map(str::to_owned);
+        }
+    }
+
     /// The settings of these names are not set any more. Returns the numbers of what is to be put back: theirs, and of
     /// what changes with them. What others are set for, too, is put back and stays noted.
     pub(super) fn release(&mut self, names: &[String]) -> (Vec<u32>, Vec<u32>) {
@@ -500,6 +521,10 @@ impl Journal {
 
     /// Writes down that the changes stay when the agent ends.
     pub(super) fn keep(&mut self) -> io::Result<()> {
+        let made: Vec<Entry> = self.contents.entries.iter().filter(|entry| entry.made.is_some()).cloned().collect();
+        for entry in made {
+            self.append(&Line::Change(entry))?;
+        }
         self.append(&Line::Kept)?;
         (self.kept, self.contents.kept) = (true, true);
         Ok(())

@@ -174,6 +174,10 @@ impl Location {
         self.custom.is_some() || of_machine(&self.name).is_some()
     }
 
+    pub(super) fn is_read_by_command(&self) -> bool {
+        matches!(self.custom, Some(Custom { get: Access::Command(_), .. }))
+    }
+
     /// Whether a change of one is a change of the other.
     pub(super) fn is_same(&self, other: &Location) -> bool {
         match (&self.custom, &other.custom) {

@@ -203,14 +203,21 @@ impl Guard {
             Location::write_together(&undone)?;
         }
         let original = |name: &str| originals.iter().find(|(of, _)| *of == name).map(|(_, original)| original.clone());
-        let changed = all.iter().map(|(change, location)| Changed {
-            name: change.name.clone(),
-            asked: change.value.clone(),
-            set: Some(change.value.clone()),
-            read_back: location.read().ok(),
-            original: original(&change.name),
-        });
-        Ok(changed.collect())
+        let mut changed = Vec::new();
+        for (change, location) in &all {
+            let read_back = location.read().ok();
+            if let Some(held) = &mut self.held {
+                held.journal.remember(location, read_back.as_deref());
+            }
+            changed.push(Changed {
+                name: change.name.clone(),
+                asked: change.value.clone(),
+                set: Some(change.value.clone()),
+                read_back,
+                original: original(&change.name),
+            });
+        }
+        Ok(changed)
     }
 
     /// Sees that no two of the changes, nor one and what is set already, are of one thing.
@@ -644,6 +651,31 @@ mod tests {
         let (left, lost) = journals.orphans();
         let names: Vec<&str> = left[0].entries().iter().map(|entry| entry.location.name.as_str()).collect();
         assert_eq!((names.as_slice(), lost.len()), (["custom.slow"].as_slice(), 0));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_somebody_else_made_of_a_setting_is_told() {
+        let folder = std::env::temp_dir().join(format!("guard-found-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let (journals, path) = (Journals::in_folder(folder.clone()), folder.join("word"));
+        let file = Access::File(path.to_str().unwrap().to_owned());
+        let word = Location::of(None, "custom.word", Some(&Custom { get: file.clone(), set: file })).unwrap();
+        for (now, found) in [("one", None), ("two", Some("two")), ("zero", None)] {
+            let mut journal = journals.create("ann").unwrap();
+            journal.note(&word, "zero", None).unwrap();
+            journal.remember(&word, Some("one"));
+            journal.keep().unwrap();
+            drop(journal);
+            fs::write(&path, now).unwrap();
+            let mut again = journals.kept().remove(0);
+            let told = put_back::told(put_back::put_back(&mut again, |_| true)).remove(0);
+            assert_eq!((told.found.as_deref(), &told.error), (found, &None), "{now}");
+            let sentence = "custom.word is zero again; it was found to be two, which is not what it had been set to";
+            assert_eq!(told.sentence() == sentence, found.is_some(), "{}", told.sentence());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "zero");
+            again.delete();
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -14,7 +14,12 @@ pub(super) fn put_back(
     journal: &mut Journal,
     wanted: impl Fn(&Entry) -> bool,
 ) -> Vec<(Entry, Result<(), LocationError>)> {
-    let entries: Vec<Entry> = journal.entries().iter().rev().filter(|entry| wanted(entry)).cloned().collect();
+    let mut entries: Vec<Entry> = journal.entries().iter().rev().filter(|entry| wanted(entry)).cloned().collect();
+    // Before any is put back, for one may change with another. A command is run once more for its own sake only.
+    for entry in entries.iter_mut().filter(|entry| !entry.location.is_read_by_command()) {
+        let Some(made) = &entry.made else { continue };
+        entry.found = entry.location.read().ok().filter(|now| now != made && *now != entry.original);
+    }
     let results = values(&entries.iter().map(|entry| (&entry.location, entry.original.as_str())).collect::<Vec<_>>());
     for (entry, result) in entries.iter().zip(&results) {
         if matches!(result, Ok(()) | Err(LocationError::Gone(_))) {

@@ -97,13 +97,14 @@ mod tests {
             name: name.to_owned(),
             interface: Some("eth0".to_owned()),
             original: "1500".to_owned(),
+            found: (name == "ring.rx").then(|| "64".to_owned()),
             error: error.map(str::to_owned),
         };
         let text = format!(
             "{}\n{}\n{}\n{}{}",
             readings(&read, &kept, false, None),
             changed(&after, false, None),
-            put_back(&[back("mtu", None), back("speed", Some("it is down"))], false),
+            put_back(&[back("mtu", None), back("ring.rx", None), back("speed", Some("it is down"))], false),
             put_back(&[], false),
             readings(&read, &kept, true, None),
         );
