@@ -44,11 +44,11 @@ impl Throttling {
 }
 
 fn open_files(membership: &str) -> Vec<File> {
-    // 'ip netns exec' takes /sys away with all that is mounted below it, and the first process still has it.
-    let places = ["/proc/self/mountinfo", "/proc/1/mountinfo"];
-    let mut all = places.iter().map(|place| groups(membership, &fs::read_to_string(place).unwrap_or_default()));
+    // 'ip netns exec' takes /sys away with all that is mounted below it, and those that have started it still have it.
+    let mounts = |of: &String| fs::read_to_string(format!("{of}/mountinfo")).unwrap_or_default();
+    let all = views().into_iter().map(|of| groups(membership, &mounts(&of)));
     let mut files = Vec::new();
-    for (mount, group) in all.find(|groups| !groups.is_empty()).unwrap_or_default() {
+    for (mount, group) in all.into_iter().find(|groups| !groups.is_empty()).unwrap_or_default() {
         for folder in group.ancestors().take_while(|folder| folder.starts_with(&mount)).take(MOST_FILES) {
             files.extend(File::open(folder.join("cpu.stat")).ok());
         }
@@ -91,11 +91,18 @@ fn groups(membership: &str, mounts: &str) -> Vec<(PathBuf, PathBuf)> {
     found
 }
 
-/// Where the mount is seen: 'ip netns exec' mounts another sysfs over it, and the first process still has it.
+/// Processes that may see the mounts: this one, the one that started it, and the first.
+fn views() -> [String; 3] {
+    ["self".to_owned(), std::os::unix::process::parent_id().to_string(), "1".to_owned()]
+        .map(|one| format!("/proc/{one}"))
+}
+
+/// Where the mount is seen; by its own name, if nowhere.
 fn visible(mount: &str) -> PathBuf {
-    let of_first = Path::new("/proc/1/root").join(mount.trim_start_matches('/'));
-    let is_group = |path: &Path| path.join("cgroup.procs").exists();
-    if !is_group(Path::new(mount)) && is_group(&of_first) { of_first } else { PathBuf::from(mount) }
+    let seen = |of: String| Path::new(&format!("{of}/root")).join(mount.trim_start_matches('/'));
+    let is_group = |path: &PathBuf| path.join("cgroup.procs").exists();
+    let own = PathBuf::from(mount);
+    if is_group(&own) { own } else { views().into_iter().map(seen).find(is_group).unwrap_or(own) }
 }
 
 /// `throttled_usec` of the second version (Documentation/admin-guide/cgroup-v2.rst), or `throttled_time`, nanoseconds, of
