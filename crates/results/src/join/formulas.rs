@@ -39,8 +39,10 @@ impl Joined<'_> {
         let mut doubts = self.doubts_of_ends();
         if main.is_empty() {
             record.duration_s = self.one_sided().map(|flow| flow.elapsed_ns).max().map(|ns| ns as f64 / 1e9);
-            record.doubts = doubts;
             let unknown = FlowOutcome::new(0, Role::Sender);
+            let sent = self.sent_only_pairs(&unknown);
+            doubts.extend(self.doubt_load(&sent, [&record.target.environment, &record.host.environment]));
+            record.doubts = doubts;
             let received = self.received_only(&unknown);
             let flow = if received.is_empty() { self.sent_only() } else { received_figures(&received) };
             let service_demand = self.service_demand(&received);
@@ -131,6 +133,15 @@ impl Joined<'_> {
             figures.packets_sent = Some(senders.iter().map(|flow| flow.messages).total());
         }
         figures
+    }
+
+    /// Streams whose receivers told nothing.
+    fn sent_only_pairs<'p>(&'p self, unknown: &'p FlowOutcome) -> Vec<Pair<'p>> {
+        let pair = |flow: Flow| {
+            let source = self.one_sided().find(|one| one.id == flow.id && one.role == Role::Sender)?;
+            Some(Pair { flow, source, sink: unknown })
+        };
+        Flow::of(self.spec).into_iter().filter_map(pair).filter(|pair| !pair.flow.probe).collect()
     }
 
     /// Streams whose senders told nothing.
