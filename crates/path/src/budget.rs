@@ -46,6 +46,8 @@ use middle::CountsOf;
 pub struct Datagrams {
     /// Numbered and sent, those that the kernel refused included.
     pub sent: u64,
+    /// Of them, those that were on their way when the other end had stopped counting: neither received nor lost.
+    pub under_way: u64,
     /// Refused by the sender's kernel (ENOBUFS and the like).
     pub send_errors: u64,
     /// Times that one was handed over again, see [`linerate_trial::outcome::FlowOutcome::send_retries`].
@@ -78,6 +80,11 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
+    /// Sent and not received, as far as the other end counted to the last; negative where more arrived than was sent.
+    fn lost(&self) -> i64 {
+        difference(self.sent, self.received_unique.saturating_add(self.under_way))
+    }
+
     /// Whether what IP counts of the machine between the ends is none of theirs.
     fn passes_below_ip(&self) -> bool {
         self.below_ip && !self.bears_ip
@@ -130,7 +137,7 @@ const MOST_LOST: i128 = 1 << 60;
 pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
     let mut found = Findings::gather(datagrams, chain);
     found.of.retain(|finding| finding.drop.unit != Segments);
-    let lost = difference(datagrams.sent, datagrams.received_unique);
+    let lost = datagrams.lost();
     let mut budget = LossBudget { benign_drops: chain.receiver.benign(), ..LossBudget::default() };
     if datagrams.fragments > 1 {
         found.settle_fragments(datagrams, lost, &mut budget.disagreements);
@@ -138,7 +145,7 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
         // Other traffic's.
         found.get_mut(DropCause::Reassembly).net = 0;
     }
-    let most = i128::from(lost) + i128::from(datagrams.marks_lost);
+    let most = i128::from(lost) + i128::from(datagrams.marks_lost) + i128::from(datagrams.under_way);
     for on in On::BOTH {
         budget.benign_drops.extend(found.tell_benign_apart(on, most));
         found.limit_to_lost(on, DropCause::Neighbours, most);
@@ -174,6 +181,14 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
     {
         line.packets -= marks;
         line.adjustments.push(Adjustment::EndMarks { packets: marks });
+    }
+    // What was under way at the end may have been dropped as well.
+    let beyond = (explained(&budget) - i128::from(lost)).clamp(0, i128::from(datagrams.under_way)) as u64;
+    if let Some(line) = budget.lines.iter_mut().max_by_key(|line| line.packets)
+        && (1..=line.packets).contains(&beyond)
+    {
+        line.packets -= beyond;
+        line.adjustments.push(Adjustment::NotOfTheTrial { packets: beyond });
     }
     budget.lines.retain(|line| line.packets > 0);
     let rest = i128::from(lost) - explained(&budget);

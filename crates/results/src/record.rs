@@ -413,7 +413,7 @@ pub struct Losses {
     pub direction: Direction,
     /// What is counted.
     pub of: Counted,
-    /// Sent; of TCP with what was sent again.
+    /// Sent; of TCP with what was sent again, of datagrams without those that were under way at the end.
     pub sent: u64,
     /// Of them, those that arrived at the other end's socket, each once.
     pub arrived: u64,
@@ -487,7 +487,7 @@ pub struct FlowFigures {
     pub packets_sent: Option<u64>,
     /// Different datagrams among them that arrived.
     pub packets_received: Option<u64>,
-    /// Datagrams among them that never arrived.
+    /// Datagrams among them that never arrived; those are in neither count that were under way at the end.
     pub packets_lost: Option<u64>,
     /// Further copies that arrived.
     pub packets_duplicated: Option<u64>,
@@ -495,7 +495,7 @@ pub struct FlowFigures {
     pub packets_reordered: Option<u64>,
     /// Datagrams that arrived after the end mark: received, and no part of the throughput.
     pub packets_late: Option<u64>,
-    /// Lost / sent.
+    /// Lost / sent, of those that were not under way at the end.
     pub loss_ratio: Option<f64>,
     /// Interarrival jitter (RFC 3550), seconds.
     pub jitter_s: Option<f64>,

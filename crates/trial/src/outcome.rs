@@ -126,6 +126,10 @@ pub struct FlowOutcome {
     /// End marks that a UDP sender sent, or that a receiver heard. They are no messages, and may be lost like one.
     #[serde(default)]
     pub end_marks: u64,
+    /// Datagrams among those sent that were on their way when the test was over: whether they arrived, nobody saw. A sender to
+    /// another tool's receiver has it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub under_way: u64,
     /// Times from request to response; a requester has it. Of frames those from sender to receiver, which a receiver has, where
     /// both read one clock as far as it can tell.
     pub latency: Option<Histogram>,
@@ -151,6 +155,10 @@ pub struct FlowOutcome {
     /// What only frames have; a stream of them has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Box<FrameCounts>>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What of a stream's measured part the other machine had acknowledged, and when that was.
@@ -268,6 +276,7 @@ impl FlowOutcome {
             send_errors: 0,
             send_retries: 0,
             end_marks: 0,
+            under_way: 0,
             latency: None,
             requests: None,
             timeouts: None,

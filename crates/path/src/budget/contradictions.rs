@@ -165,7 +165,8 @@ pub(super) fn too_much(datagrams: &Datagrams, lines: &[LossLine], explained: i12
         let other = lines[at + 1..].iter().find(|other| other.packets == line.packets)?;
         Some(vec![line.clone(), other.clone()])
     });
-    let (lost, dropped) = (sent - received_unique, super::clamped(explained));
+    let lost = u64::try_from(datagrams.lost()).unwrap_or(0);
+    let dropped = super::clamped(explained);
     Contradiction::MoreDropped { lost, dropped, alike: alike.unwrap_or_default() }
 }
 

@@ -101,6 +101,15 @@ fn a_lost_end_mark_is_no_lost_datagram() {
 }
 
 #[test]
+fn what_was_under_way_at_the_end_may_have_been_dropped_or_not() {
+    for (under_way, packets, unaccounted) in [(0, 983, 17), (17, 983, 0), (50, 950, 0), (100, 900, 0), (1000, 0, 0)] {
+        let datagrams = Datagrams { under_way, ..lost(3000, 2000) };
+        let lines = if packets == 0 { &[][..] } else { &[(Stage::Qdisc, packets)][..] };
+        check(datagrams, FULL_TBF, &[], lines, unaccounted);
+    }
+}
+
+#[test]
 fn one_drop_that_four_counters_saw_is_one_line() {
     let budget = check(lost(1000, 17), FULL_TBF, &[], &[(Stage::Qdisc, 983)], 0);
     assert_eq!(budget.lines[0].evidence(), "host: ve0 tbf drops 983");
@@ -632,7 +641,7 @@ proptest! {
     ) {
         let marks_lost = 0;
         let datagrams =
-            Datagrams { sent, send_errors, send_retries: 0, refused_below: 0, unsent: 0, taken: 0, below_ip: false, bears_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
+            Datagrams { sent, under_way: 0, send_errors, send_retries: 0, refused_below: 0, unsent: 0, taken: 0, below_ip: false, bears_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
         let budget = loss_budget(&datagrams, Chain::direct(&Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None)));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);

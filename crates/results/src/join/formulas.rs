@@ -238,8 +238,9 @@ impl Joined<'_> {
         let received: u64 = arrivals.iter().map(|one| one.received).total();
         figures.packets_sent = Some(sent);
         figures.packets_received = Some(received);
-        figures.packets_lost = sent.checked_sub(received);
-        figures.loss_ratio = figures.packets_lost.filter(|_| sent > 0).map(|lost| lost as f64 / sent as f64);
+        let seen = sent.saturating_sub(pairs.iter().map(|pair| pair.source.under_way).total());
+        figures.packets_lost = seen.checked_sub(received);
+        figures.loss_ratio = figures.packets_lost.filter(|_| seen > 0).map(|lost| lost as f64 / seen as f64);
         if !arrivals.iter().any(|one| one.unnumbered) {
             figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).total());
             figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).total());

@@ -176,6 +176,7 @@ impl Joined<'_> {
         let Handed { sent, unsent } = Handed::of(pairs, &self.pairs, Part::Whole);
         Datagrams {
             sent,
+            under_way: pairs.iter().map(|pair| pair.source.under_way).total(),
             unsent,
             taken,
             send_errors: pairs.iter().map(|pair| pair.source.send_errors).total(),
@@ -240,7 +241,9 @@ impl Passed {
 
     fn losses(&self, direction: Direction, unaccounted: i64) -> Option<Losses> {
         let (of, sent, arrived) = match self {
-            Passed::Datagrams { of, datagrams } => (*of, datagrams.sent, datagrams.received_unique),
+            Passed::Datagrams { of, datagrams } => {
+                (*of, datagrams.sent.saturating_sub(datagrams.under_way), datagrams.received_unique)
+            }
             Passed::Segments { counts, .. } => (*counts).map(|(sent, received)| (Counted::Segments, sent, received))?,
         };
         Some(Losses { direction, of, sent, arrived, unaccounted })

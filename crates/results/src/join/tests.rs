@@ -129,6 +129,29 @@ fn ends_that_measured_other_parts_of_a_stream_are_doubted() {
 }
 
 #[test]
+fn datagrams_that_were_under_way_at_the_end_were_sent_and_not_lost() {
+    let mut made = made(Workload::UdpStream, 100);
+    made.host.flows[0].under_way = 400;
+    let arrivals = Arrivals { received: 9_000, received_total: 14_000, ..Arrivals::default() };
+    made.target.flows[0].arrivals = Some(arrivals);
+    let record = made.record();
+    let flow = &record.result.as_ref().unwrap().flow;
+    assert_eq!((flow.packets_sent, flow.packets_lost, flow.loss_ratio), (Some(10_000), Some(600), Some(0.0625)));
+    assert_eq!((flow.octets_sent, flow.achieved_load_bps), (Some(125_000_000), Some(1e8)));
+    assert_eq!((record.losses[0].lost(), record.unaccounted), (600, Some(600)));
+}
+
+#[test]
+fn a_sender_whose_receiver_tells_nothing_keeps_its_load_or_not() {
+    for (mbit, said) in [(100, true), (150, false)] {
+        let mut made = made(Workload::UdpStream, mbit);
+        made.spec.rate = OfferedLoad::BitsPerSecond(150_000_000);
+        made.target.flows.clear();
+        assert_eq!(!made.behind().is_empty(), said, "{mbit}");
+    }
+}
+
+#[test]
 fn a_failed_trial_keeps_what_each_end_saw() {
     for (has_target, has_host) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut made = made(Workload::TcpStream, 100);
