@@ -77,7 +77,7 @@ pub fn run(
     let client = Client { tool, tokens, spec, route, stopped };
     let began = Instant::now();
     let [mut theirs, ours] = protocol::of(tool).measure(&client, Box::new(notify))?;
-    plausible::limit(&ours, &mut theirs, began.elapsed());
+    plausible::limit(spec, &ours, &mut theirs, began.elapsed());
     Ok([theirs, ours])
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use linerate_trial::doubt::{Doubt, Doubted, ReportFigure};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::spec::Spec;
 
 /// Segments that a sender may have retransmitted though nothing arrived: its time-outs double, so there are few.
 const RETRANSMITTED_IN_VAIN: u64 = 1000;
@@ -17,16 +18,21 @@ const TIME_APART_NS: u64 = 100_000_000;
 /// Octets, and the part of all of them, that another tool may count more than were sent: as headers, or by rounding.
 const OCTETS_APART: u64 = 64 << 10;
 const PART_APART: u64 = 100;
+/// So many times the load that it was asked for a sender may offer, at most; and the load of one that was asked for none.
+const TIMES_ASKED: f64 = 2.0;
+const MOST_BPS: f64 = 1e12;
+/// Octets that a sender may send at once, whatever its load.
+const AT_ONCE: f64 = (16 << 20) as f64;
 
-/// Takes from the far end's account what this end's shows to be impossible. The test `took` so long, all of it.
-pub fn limit(ours: &Outcome, theirs: &mut Outcome, took: Duration) {
+/// Takes from the far end's account of a trial what this end's shows to be impossible. The test `took` so long, all of it.
+pub fn limit(spec: &Spec, ours: &Outcome, theirs: &mut Outcome, took: Duration) {
     let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     let mut figures = Vec::new();
     for far in &mut theirs.flows {
         let Some(near) = ours.flows.iter().find(|near| near.id == far.id) else { continue };
         match near.role {
             Role::Sender => limit_receiver(near, far, &mut figures),
-            Role::Receiver => limit_sender(near, far),
+            Role::Receiver => limit_sender(spec, near, far, took, &mut figures),
             _ => continue,
         }
         if far.elapsed_ns > took_ns {
@@ -93,24 +99,58 @@ fn limit_receiver(near: &FlowOutcome, far: &mut FlowOutcome, figures: &mut Vec<R
     arrivals.jitter_s = arrivals.jitter_s.filter(|jitter_s| (0.0..=most_s).contains(jitter_s));
 }
 
-/// A segment carries a byte at least.
-fn limit_sender(near: &FlowOutcome, far: &mut FlowOutcome) {
+/// What arrived was sent, and in a time no more than was asked for, about. A segment carries a byte at least.
+fn limit_sender(
+    spec: &Spec,
+    near: &FlowOutcome,
+    far: &mut FlowOutcome,
+    took: Duration,
+    figures: &mut Vec<ReportFigure>,
+) {
     let most = near.octets_total.saturating_add(RETRANSMITTED_IN_VAIN);
     far.tcp = far.tcp.take().filter(|tcp| tcp.retransmissions <= most);
+    let size = u64::from(spec.message_octets());
+    let load = spec.offered_bps().map_or(MOST_BPS, |asked| TIMES_ASKED * asked);
+    let most = (load / 8.0 * took.as_secs_f64() + AT_ONCE) as u64;
+    let most = most.saturating_add(near.octets_total);
+    match &near.arrivals {
+        Some(arrivals) => {
+            let told = far.messages_total.saturating_add(far.messages_total / PART_APART);
+            if told < arrivals.received_total || far.messages_total.saturating_mul(size).max(far.octets_total) > most {
+                // By the numbers that came.
+                far.messages_total = arrivals.received_total.saturating_add(arrivals.missing());
+                far.messages = far.messages_total - (arrivals.received_total - arrivals.received);
+                (far.octets, far.octets_total) = (far.messages * size, far.messages_total * size);
+                figures.push(ReportFigure::Datagrams);
+            }
+        }
+        None => {
+            // Each end leaves out a warm-up by its own clock, and some tell of the rest alone.
+            let least = near.octets.saturating_sub(near.octets_total - near.octets);
+            let told = far.octets_total.saturating_add((far.octets_total / PART_APART).max(OCTETS_APART));
+            if told < least || far.octets_total > most {
+                (far.octets, far.octets_total) = (near.octets, near.octets_total);
+                figures.push(ReportFigure::Bytes);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use linerate_machine::end::End;
+    use linerate_machine::units::OfferedLoad;
     use linerate_trial::arrivals::Arrivals;
     use linerate_trial::outcome::{Acknowledged, TcpSummary};
+    use linerate_trial::spec::Workload;
 
     use super::*;
 
     /// What is left of a far end's account, beside this end's.
     fn limited(near: &FlowOutcome, far: FlowOutcome) -> FlowOutcome {
         let mut theirs = Outcome::of_flows(End::Host, vec![far]);
-        limit(&Outcome::of_flows(End::Target, vec![near.clone()]), &mut theirs, Duration::from_secs(90));
+        let ours = Outcome::of_flows(End::Target, vec![near.clone()]);
+        limit(&Spec::new(Workload::TcpStream), &ours, &mut theirs, Duration::from_secs(90));
         theirs.flows.remove(0)
     }
 
@@ -132,7 +172,8 @@ mod tests {
         ] {
             let far = FlowOutcome { elapsed_ns, octets, octets_total: octets, ..FlowOutcome::new(0, Role::Receiver) };
             let mut theirs = Outcome::of_flows(End::Host, vec![far]);
-            limit(&Outcome::of_flows(End::Target, vec![near()]), &mut theirs, Duration::from_secs(2));
+            let ours = Outcome::of_flows(End::Target, vec![near()]);
+            limit(&Spec::new(Workload::TcpStream), &ours, &mut theirs, Duration::from_secs(2));
             assert_eq!((theirs.flows[0].elapsed_ns, theirs.flows[0].octets), (want_ns, 1_000_000), "{elapsed_ns}");
             let told: Vec<_> = theirs.doubts.iter().map(|doubt| doubt.what.clone()).collect();
             let want = (!doubted.is_empty()).then_some(Doubted::ImplausibleReport { figures: doubted });
@@ -213,6 +254,44 @@ mod tests {
         let arrivals = Arrivals { jitter_s: Some(0.01), ..Arrivals::default() };
         let far = limited(&near, receiver(2_000_000_000, [0; 2], [0; 2], arrivals.clone()));
         assert_eq!(far.arrivals, Some(arrivals));
+    }
+
+    #[test]
+    fn what_arrived_was_sent_and_no_more_than_was_asked_for() {
+        let spec = |workload| Spec {
+            rate: OfferedLoad::BitsPerSecond(10_000_000),
+            message_size: Some(1000),
+            ..Spec::new(workload)
+        };
+        let told = |spec: &Spec, near: &FlowOutcome, octets, messages| {
+            let counts = [(octets, octets), (messages, messages)];
+            let [(octets, octets_total), (messages, messages_total)] = counts;
+            let elapsed_ns = near.elapsed_ns;
+            let far = FlowOutcome::new(0, Role::Sender);
+            let far = FlowOutcome { octets, octets_total, messages, messages_total, elapsed_ns, ..far };
+            let mut theirs = Outcome::of_flows(End::Host, vec![far]);
+            limit(spec, &Outcome::of_flows(End::Target, vec![near.clone()]), &mut theirs, Duration::from_secs(1));
+            (theirs.flows[0].octets_total, theirs.flows[0].messages_total, !theirs.doubts.is_empty())
+        };
+        let near = |octets, arrivals| FlowOutcome {
+            octets,
+            octets_total: octets,
+            elapsed_ns: 1_000_000_000,
+            arrivals,
+            ..FlowOutcome::new(0, Role::Receiver)
+        };
+        for (octets, want) in [(0, 2_000_000), (1_990_000, 1_990_000), (3_000_000, 3_000_000), (1 << 53, 2_000_000)] {
+            let seen = told(&spec(Workload::TcpStream), &near(2_000_000, None), octets, 0);
+            assert_eq!(seen, (want, 0, want != octets), "{octets}");
+        }
+        let arrivals = |received| {
+            let loss_bursts = [(7, 1)].into();
+            Some(Arrivals { received, received_total: received, loss_bursts, ..Arrivals::default() })
+        };
+        for (messages, want) in [(0, 1007), (1007, 1007), (1250, 1250), (1 << 53, 1007)] {
+            let seen = told(&spec(Workload::UdpStream), &near(1_000_000, arrivals(1000)), messages * 1000, messages);
+            assert_eq!(seen, (want * 1000, want, want != messages), "{messages}");
+        }
     }
 
     #[test]

@@ -339,7 +339,7 @@ impl ServerTest<'_> {
 
     fn served(&self, (spec, mut ended): Ended) -> ServedTest {
         if let Ok([ours, theirs]) = ended.as_deref_mut() {
-            plausible::limit(ours, theirs, self.began.elapsed());
+            plausible::limit(&spec, ours, theirs, self.began.elapsed());
         }
         let (peer, local, bytes) = (self.peer, self.local, self.permit.bytes());
         let (tool, interface, version) = (self.service.server.tool, self.interface.clone(), self.version.clone());

@@ -179,7 +179,7 @@ pub enum ReportFigure {
     Time,
     /// Bytes that it moved.
     Bytes,
-    /// Datagrams that it received, or missed.
+    /// Datagrams that it sent, received, or missed.
     Datagrams,
 }
 

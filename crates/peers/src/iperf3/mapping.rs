@@ -246,7 +246,7 @@ pub fn outcome_of(spec: &Spec, end: End, results: &Results) -> Outcome {
         let stream = results.streams.iter().find(|stream| stream.id == stream_id(n) && stream.bytes >= 0);
         if stream.is_none() {
             implausible.push(ReportFigure::Bytes);
-        } else if stream.is_some_and(misses_too_many) {
+        } else if stream.is_some_and(|stream| misses_too_many(stream) || stream.packets < 0) {
             implausible.push(ReportFigure::Datagrams);
         }
         Some(flow_outcome(spec, end, flow, stream?))
