@@ -157,7 +157,7 @@ impl Client<'_> {
     /// This end of the trial, whose flows the protocol has opened.
     pub fn adopt(&self, spec: Spec, framing: Framing, flows: Vec<Adopted>, notify: Notify) -> Result<Trial, Error> {
         let Route { local, interface, .. } = self.route;
-        Ok(Trial::adopt(spec, framing, End::Host, *local, interface.clone(), flows, notify)?)
+        Ok(Trial::adopt(spec, framing, End::Host, *local, interface.clone().map(Into::into), flows, notify)?)
     }
 
     /// Until this end's flows have ended; those are ended that take longer than the trial and `late`.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use linerate_host::traffic::Early;
 use socket2::Socket;
 
+use crate::counters_before::{CountersBefore, RecentCounters};
 use crate::listener::Datagram;
 
 /// How long a look takes that finds nothing.
@@ -63,12 +64,14 @@ pub struct StreamStart {
     pub datagrams: Vec<Vec<u8>>,
     /// When the first of them came.
     pub since: Instant,
+    /// The counters at that time, where more than that one came before anybody knew that it is a stream.
+    pub before: Option<CountersBefore>,
 }
 
 impl StreamStart {
     /// One that is its first datagram, which came just now.
     pub fn of(octets: Vec<u8>) -> StreamStart {
-        StreamStart { datagrams: vec![octets], since: Instant::now() }
+        StreamStart { datagrams: vec![octets], since: Instant::now(), before: None }
     }
 
     /// Takes what waits of its sender, and of what came before that had a socket, which joins those that wait.
@@ -86,6 +89,7 @@ pub struct PendingStreams<'a> {
     marks: &'a dyn StreamMarks,
     senders: HashMap<SocketAddr, Pending>,
     octets: usize,
+    counters: RecentCounters,
 }
 
 struct Pending {
@@ -98,7 +102,7 @@ struct Pending {
 impl<'a> PendingStreams<'a> {
     /// None yet.
     pub fn new(marks: &'a dyn StreamMarks) -> PendingStreams<'a> {
-        PendingStreams { marks, senders: HashMap::new(), octets: 0 }
+        PendingStreams { marks, senders: HashMap::new(), octets: 0, counters: RecentCounters::default() }
     }
 
     /// Hears a datagram that came just now, and returns the stream if it is one with this.
@@ -111,8 +115,9 @@ impl<'a> PendingStreams<'a> {
         if !self.senders.contains_key(&peer) && !self.marks.begins(&octets) {
             return None;
         }
+        let counters = &mut self.counters;
         let pending = self.senders.entry(peer).or_insert_with(|| Pending {
-            beginning: StreamStart { datagrams: Vec::new(), since: now },
+            beginning: StreamStart { datagrams: Vec::new(), since: now, before: counters.before(peer) },
             octets: 0,
             last: now,
             has_ended: false,

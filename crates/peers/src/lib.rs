@@ -8,6 +8,7 @@ pub mod abilities;
 pub mod allow;
 pub mod client;
 pub mod connection_limit;
+pub mod counters_before;
 pub mod deadline;
 pub mod early_datagrams;
 pub mod error;

@@ -28,6 +28,17 @@ pub struct ServedTest {
     pub ended: Result<Box<[Outcome; 2]>, Error>,
     /// Bytes that the test transferred, as far as is known of one that failed.
     pub bytes: u64,
+    /// Which part of its client's test it is, where that has two, one after the other.
+    pub half: Option<Half>,
+}
+
+/// A part of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The test goes on.
+    First,
+    /// It is over.
+    Second,
 }
 
 /// What a test of a protocol without an opening transfers at least: its first words may be any program's, such as a port

@@ -9,13 +9,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Instant;
 
 use linerate_host::interfaces;
-use linerate_host::traffic::{Adopted, Framing, Trial};
+use linerate_host::traffic::{Adopted, CountedInterface, Framing, Trial};
 use linerate_machine::end::End;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
@@ -23,13 +23,14 @@ use linerate_trial::tool::Tool;
 use socket2::Socket;
 
 use crate::connection_limit::{ConnectionLimit, ConnectionPermit, spawn};
+use crate::counters_before::CountersBefore;
 use crate::early_datagrams::{PendingStreams, StreamMarks, StreamStart};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::listener::{Datagram, Listener};
 use crate::plausible;
 use crate::protocol::{self, FirstDatagram, Serve};
-use crate::served_test::ServedTest;
+use crate::served_test::{Half, ServedTest};
 use crate::test_limit::{TestDemand, TestPermit, memory_of};
 
 /// Who hears of clients that were refused: where they are, and what they did that is not allowed, as "asked for …".
@@ -207,7 +208,17 @@ impl<'a> Service<'a> {
             return None;
         };
         let interface = interfaces::with_address(local);
-        Some(ServerTest { service: self, permit, peer, local, interface, version: None, began: Instant::now() })
+        Some(ServerTest {
+            service: self,
+            permit,
+            peer,
+            local,
+            interface,
+            version: None,
+            began: Instant::now(),
+            before: Mutex::default(),
+            in_parts: AtomicBool::default(),
+        })
     }
 
     /// Gives each connection of a listener a thread.
@@ -303,12 +314,21 @@ pub struct ServerTest<'a> {
     /// The client's version, where it tells.
     pub version: Option<String>,
     began: Instant,
+    /// The counters before its first packet, until its first trial has them.
+    before: Mutex<Option<CountersBefore>>,
+    /// A part of it was reported.
+    in_parts: AtomicBool,
 }
 
 impl ServerTest<'_> {
     /// Whether the test is to end: with the server, or because another has come to which it gives way.
     pub fn is_over(&self) -> bool {
         self.service.is_over() || self.permit.is_evicted()
+    }
+
+    /// The test began before it had its place: so long ago, with counters that stood so.
+    pub fn set_began(&mut self, since: Instant, before: Option<CountersBefore>) {
+        (self.began, self.before) = (since, Mutex::new(before));
     }
 
     /// Bytes that were transferred, as of the last second.
@@ -328,27 +348,35 @@ impl ServerTest<'_> {
 
     /// This end of a trial, whose flows the protocol has opened.
     pub fn adopt(&self, spec: Spec, framing: Framing, flows: Vec<Adopted>) -> Result<Trial, Error> {
-        let (local, interface) = (self.local.ip(), self.interface.clone());
+        let local = self.local.ip();
+        // Of what comes after, such as a test's other half, they are read when that begins.
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let interface = self.interface.clone().map(|name| {
+            let before = before.filter(|one| one.interface == name).map(|one| one.snapshot);
+            CountedInterface { name, before }
+        });
         Ok(Trial::adopt(spec, framing, End::Target, local, interface, flows, self.permit.progress())?)
     }
 
     /// Reports the end of a part, after which the test goes on.
     pub fn part(&self, ended: Ended) {
-        (self.service.report)(self.served(ended));
+        self.in_parts.store(true, Ordering::Relaxed);
+        (self.service.report)(self.served(ended, Some(Half::First)));
     }
 
-    fn served(&self, (spec, mut ended): Ended) -> ServedTest {
+    fn served(&self, (spec, mut ended): Ended, half: Option<Half>) -> ServedTest {
         if let Ok([ours, theirs]) = ended.as_deref_mut() {
             plausible::limit(&spec, ours, theirs, self.began.elapsed());
         }
         let (peer, local, bytes) = (self.peer, self.local, self.permit.bytes());
         let (tool, interface, version) = (self.service.server.tool, self.interface.clone(), self.version.clone());
-        ServedTest { tool, version, peer, local, interface, spec, ended, bytes }
+        ServedTest { tool, version, peer, local, interface, spec, ended, bytes, half }
     }
 
     /// Reports the test's end. Its place is free before: the client may come back at once.
     pub fn finish(self, ended: Ended) {
-        let served = self.served(ended);
+        let half = self.in_parts.load(Ordering::Relaxed).then_some(Half::Second);
+        let served = self.served(ended, half);
         let ServerTest { service, permit, .. } = self;
         drop(permit);
         (service.report)(served);

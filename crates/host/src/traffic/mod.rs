@@ -223,7 +223,7 @@ pub struct Trial {
     /// Weak: a flow whose thread is gone is told by its ledger's being nobody's.
     ledgers: Vec<Weak<Ledger>>,
     sampler: Option<JoinHandle<Sampled>>,
-    before: Box<Snapshot>,
+    before: Option<Arc<Snapshot>>,
     /// What the kernel drops, where that is asked for: counting, or why it cannot be.
     drops: Option<Box<Result<Tracing, String>>>,
     /// Why there is no profile, though one was asked for.
@@ -232,6 +232,20 @@ pub struct Trial {
     receivers: Option<Scheduling>,
     early_stop: Option<EarlyStop>,
     silence: Duration,
+}
+
+/// The interface of a trial whose flows were open before it.
+pub struct CountedInterface {
+    /// Its name.
+    pub name: String,
+    /// What its counters showed before the first packet, where that came before the trial is adopted.
+    pub before: Option<Arc<Snapshot>>,
+}
+
+impl From<String> for CountedInterface {
+    fn from(name: String) -> CountedInterface {
+        CountedInterface { name, before: None }
+    }
 }
 
 /// What waits for the other end to open a flow.
@@ -293,7 +307,7 @@ impl Trial {
             going: Mutex::new(channel(1).1),
             ledgers: Vec::new(),
             sampler: None,
-            before: Box::default(),
+            before: None,
             drops: None,
             no_profile: None,
             registers: None,
@@ -400,11 +414,13 @@ impl Trial {
         framing: Framing,
         end: End,
         local: IpAddr,
-        interface: Option<String>,
+        interface: Option<CountedInterface>,
         flows: Vec<Adopted>,
         notify: impl Fn(Progress) + Send + 'static,
     ) -> Result<Trial, TrafficError> {
+        let (interface, before) = interface.map(|one| (one.name, one.before)).unzip();
         let mut trial = Trial::new(spec, end, local, interface);
+        trial.before = before.flatten();
         trial.clock = Arc::new(TrialClock::with_end(&trial.spec, framing.ends_itself()));
         trial.framing = framing;
         let open = flows.into_iter().map(|flow| Open::adopt(flow, &trial.spec, end));
@@ -430,7 +446,7 @@ impl Trial {
             if let Some(around) = &mut self.registers {
                 around.before = registers::read(interface, &around.wanted);
             }
-            *self.before = counters::snapshot(interface);
+            self.before.get_or_insert_with(|| Arc::new(counters::snapshot(interface)));
         }
         self.port.iter().for_each(Port::handle_start);
         self.drops = self.spec.drop_reasons.then(|| Box::new(Tracing::start()));
@@ -612,7 +628,8 @@ impl Trial {
         let mut counters = linerate_path::stage::Counters::default();
         if let Some(interface) = &self.interface {
             let after = counters::snapshot(interface);
-            counters = after.since(&self.before, flows.iter().map(|flow| flow.octets_total).sum());
+            let octets = flows.iter().map(|flow| flow.octets_total).sum();
+            counters = self.before.as_ref().map(|before| after.since(before, octets)).unwrap_or_default();
             if !after.missing.is_empty() {
                 doubts.push(Doubted::CountersMissing { missing: after.missing }.into());
             }

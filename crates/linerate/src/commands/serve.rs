@@ -20,7 +20,7 @@ use linerate_machine::environment::Environment;
 use linerate_peers::allow::AllowList;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::limits::Limits;
-use linerate_peers::served_test::ServedTest;
+use linerate_peers::served_test::{Half, ServedTest};
 use linerate_peers::server::{Admits, Server};
 use linerate_results::join::{self, Conducted, Label, Route};
 use linerate_results::record::{Record, TrialPlace};
@@ -105,16 +105,18 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         ids: Ids::default(),
         campaign: None,
         tests: 0,
+        halves: 0,
         allowance: Allowance::new(arguments.max_records, Instant::now()),
         failed_at: None,
     });
     let failure = Mutex::new(None);
     let over = || {
         interrupt::requested()
-            || (arguments.one_off && lock(&desk).tests > 0)
+            || (arguments.one_off && lock(&desk).is_done())
             || failure.lock().is_ok_and(|failure| failure.is_some())
     };
     let heard = |served: ServedTest| {
+        lock(&desk).count(served.half);
         if let Some(what) = served.is_no_test() {
             let refused = refusals.iter().find(|refused| refused.tool == served.tool);
             return refused.into_iter().for_each(|refused| refused.tell(served.peer, &what));
@@ -333,12 +335,27 @@ struct Desk {
     /// Begun with the first test: a server that nobody used leaves nothing.
     campaign: Option<String>,
     tests: u32,
+    /// Tests whose second half is yet to come.
+    halves: u32,
     allowance: Allowance,
     /// When a record could not be kept, if none was since.
     failed_at: Option<Instant>,
 }
 
 impl Desk {
+    /// Whether a test has come, and is over.
+    fn is_done(&self) -> bool {
+        self.tests > 0 && self.halves == 0
+    }
+
+    fn count(&mut self, half: Option<Half>) {
+        match half {
+            Some(Half::First) => self.halves += 1,
+            Some(Half::Second) => self.halves = self.halves.saturating_sub(1),
+            None => {}
+        }
+    }
+
     fn keep(&mut self, served: ServedTest) -> Result<Record> {
         let host = endpoint(&served);
         let campaign = match &self.campaign {

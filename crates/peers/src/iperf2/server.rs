@@ -22,6 +22,7 @@ use super::header::Header;
 use super::session::{Member, Request, Session, acknowledge, answer_address_check, bounce_back, spec_of_request};
 use crate::allow::is_near;
 use crate::connection_limit::ConnectionPermit;
+use crate::counters_before::CountersBefore;
 use crate::early_datagrams::{EarlyDatagrams, StreamMarks};
 use crate::listener::is_passing;
 use crate::protocol::{FirstDatagram, Serve};
@@ -62,7 +63,8 @@ impl Serve for Server {
             Request::BounceBack(_) => socket.set_tcp_nodelay(true),
         };
         if answered.is_ok() {
-            let member = Member { socket, peer, since: Instant::now(), first: 0, early: None, known: None };
+            let member =
+                Member { socket, peer, since: Instant::now(), before: None, first: 0, early: None, known: None };
             self.join(service, permit, request, 0, member);
         }
     }
@@ -85,12 +87,13 @@ impl Serve for Server {
     }
 
     fn stream<'a>(&'a self, service: Service<'a>, stream: DatagramStream<'a>) {
-        let DatagramStream { socket, peer, start, permit, known, .. } = stream;
+        let DatagramStream { socket, peer, mut start, permit, known, .. } = stream;
         let Some(first) = start.datagrams.first() else { return };
         let (Some(header), size) = (datagram::header(first), first.len() as u32) else { return };
-        let since = start.since;
+        let (since, before) = (start.since, start.before.take());
         let Ok(early) = EarlyDatagrams::start(&socket, start.datagrams, since) else { return };
-        let member = Member { socket, peer, since, first: size.into(), early: Some(early), known: Some(known) };
+        let (first, early, known) = (size.into(), Some(early), Some(known));
+        let member = Member { socket, peer, since, before, first, early, known };
         self.join(service, permit, Request::Streams(header), size, member);
     }
 }
@@ -127,6 +130,12 @@ impl Server {
         }
         drop(gathering);
         permit.set_busy();
+        let mut member = member;
+        if wanted > 0 && member.before.is_none() {
+            // Data may come while the others are awaited.
+            let local = member.socket.local_addr().ok().and_then(|local| local.as_socket());
+            member.before = local.and_then(CountersBefore::read);
+        }
         let mut members = vec![member];
         let until = Instant::now() + GATHERING_TIME;
         while members.len() <= wanted
@@ -149,7 +158,7 @@ impl Server {
         permit: ConnectionPermit<'_>,
         request: Request,
         spec: &Spec,
-        members: Vec<Member>,
+        mut members: Vec<Member>,
     ) {
         let (peer, socket) = (members[0].peer, &members[0].socket);
         let Some(local) = socket.local_addr().ok().and_then(|local| local.as_socket()) else { return };
@@ -162,6 +171,10 @@ impl Server {
         if matches!(alone, Some(Err(TryLockError::WouldBlock))) {
             let what = "asked for datagrams while they were sent to another that is unproven";
             return service.refuse(peer, what);
+        }
+        let first = members.iter_mut().min_by_key(|member| member.since).map(|one| (one.since, one.before.take()));
+        if let Some((since, before)) = first {
+            test.set_began(since, before);
         }
         test.version = request.version();
         let ended = Session { request, spec: spec.clone(), members, test: &test }.run();

@@ -19,6 +19,7 @@ use super::header::{AT_ONCE, EPOCH_START, FULL_DUPLEX, Header, NO_UDP_FIN, REVER
 use super::mapping::{VERSION, is_address_check, report_of, reported, spec_of};
 use super::report::Report;
 use super::sockets::{MOST_END_MARK, await_report, framing, stream};
+use crate::counters_before::CountersBefore;
 use crate::deadline::Timed;
 use crate::early_datagrams::EarlyDatagrams;
 use crate::error::Error;
@@ -85,6 +86,8 @@ pub struct Member {
     pub peer: SocketAddr,
     /// When its first octets were there.
     pub since: Instant,
+    /// The counters at that time, where they were read.
+    pub before: Option<CountersBefore>,
     /// Octets of the first datagram.
     pub first: u64,
     /// What comes on it until the test has begun, of a connection of datagrams.

@@ -14,6 +14,7 @@ use linerate_trial::spec::{MAX_DATAGRAM, Spec};
 use socket2::Socket;
 
 use super::datagram::Octets;
+use crate::counters_before::CountersBefore;
 use crate::early_datagrams::{EarlyDatagrams, StreamStart};
 use crate::error::Error;
 use crate::listener::is_passing;
@@ -33,6 +34,8 @@ pub struct Arrived {
     early: Option<EarlyDatagrams>,
     /// When that data was there.
     since: Instant,
+    /// The counters at that time, where they were read.
+    before: Option<CountersBefore>,
 }
 
 impl Arrived {
@@ -41,10 +44,15 @@ impl Arrived {
         self.socket.local_addr().ok()?.as_socket()
     }
 
+    /// When its first data was there, and the counters at that time.
+    pub fn began(&self) -> (Instant, Option<CountersBefore>) {
+        (self.since, self.before.clone())
+    }
+
     /// A stream of datagrams; the socket is connected to its sender.
     pub fn stream(socket: Socket, beginning: StreamStart) -> io::Result<Arrived> {
         let early = EarlyDatagrams::start(&socket, beginning.datagrams, beginning.since)?;
-        Ok(Arrived { socket, early: Some(early), since: beginning.since })
+        Ok(Arrived { socket, early: Some(early), since: beginning.since, before: beginning.before })
     }
 
     /// A connection, once its first data is there. It stays where it is: it is traffic.
@@ -54,7 +62,10 @@ impl Arrived {
         loop {
             match stream.peek(&mut [0]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => return Ok(Arrived { socket: stream.into(), early: None, since: Instant::now() }),
+                Ok(_) => {
+                    let (socket, since) = (stream.into(), Instant::now());
+                    return Ok(Arrived { socket, early: None, since, before: None });
+                }
                 Err(error) if !is_passing(&error) => return Err(error),
                 Err(_) if stopped() => return Err(ErrorKind::Interrupted.into()),
                 Err(_) if Instant::now() > until => return Err(ErrorKind::TimedOut.into()),
@@ -74,7 +85,7 @@ pub fn receive(
     most: Duration,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Outcome, Error> {
-    let Arrived { socket, early, since } = arrived;
+    let Arrived { socket, early, since, .. } = arrived;
     socket_options::apply(&socket, spec)?;
     let mut spec = spec.clone();
     if spec.workload.is_udp() {
@@ -144,7 +155,7 @@ mod tests {
         far.connect(near.local_addr().unwrap()).unwrap();
         let mut spec = Spec::new(Workload::UdpStream);
         (spec.message_size, spec.receiver_api) = (Some(100), Some(ReceiverApi::Recvmmsg));
-        let beginning = StreamStart { datagrams: vec![vec![b'x'; 100]; 700], since: Instant::now() };
+        let beginning = StreamStart { datagrams: vec![vec![b'x'; 100]; 700], since: Instant::now(), before: None };
         let arrived = Arrived::stream(near.into(), beginning).unwrap();
         let sending = std::thread::spawn(move || {
             // Once the trial takes them itself.

@@ -53,7 +53,9 @@ fn serve(
     let mut spec = Spec { extent: Extent::Time(most), ..Spec::new(workload) };
     let test = service.begin((peer, local), &spec, None);
     drop(permit);
-    let Some(test) = test else { return };
+    let Some(mut test) = test else { return };
+    let (since, before) = arrived.began();
+    test.set_began(since, before);
     let adopt = |spec, framing, flows| test.adopt(spec, framing, flows);
     let ended = receive(arrived, &spec, End::Target, adopt, most, &|| test.is_over());
     // What a sender does not say, its test has shown.
