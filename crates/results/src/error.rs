@@ -39,6 +39,20 @@ pub enum StoreError {
     /// The file can be read and not written.
     #[error("the store {} cannot be written; make it and its folder writable, or name another file with --store", .0.display())]
     NotWritable(PathBuf),
+    /// The file can be read and not written, and what is derived from its records is yet to be made.
+    #[error(
+        "the store {} cannot be written, and what other commands read of it is yet to be made there, as after another version of \
+         linerate; make it and its folder writable, or copy it to where it is",
+        .0.display()
+    )]
+    NotDerived(PathBuf),
+    /// The file cannot be written, and what was written last is in the log beside it.
+    #[error(
+        "the store {at} cannot be written, nor read without that: what was written last is in {at}-wal; make it and its folder \
+         writable, or copy both to a folder that is",
+        at = .0.display()
+    )]
+    Unlogged(PathBuf),
     /// The file holds something else.
     #[error("{} is not a linerate store, and was left as it is; name another file with --store", .0.display())]
     NotAStore(PathBuf),

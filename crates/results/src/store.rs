@@ -11,6 +11,7 @@ mod postgres;
 mod sql_error;
 mod sqlite;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -44,6 +45,8 @@ pub struct Store {
     path: PathBuf,
     /// Its file is not there yet: until something is to be kept, the database is one in memory, with nothing in it.
     is_to_be_made: bool,
+    /// Rows of what is derived may be gone, for nobody has looked yet.
+    has_gaps: Cell<bool>,
 }
 
 /// A plan being carried out.
@@ -165,7 +168,7 @@ impl Store {
         if path.try_exists().is_ok_and(|exists| !exists) {
             return Err(StoreError::NoRecords(path.to_owned()));
         }
-        Store::ready(sqlite::open(path, OpenFlags::empty())?, path.to_owned())
+        Store::ready(sqlite::open_existing(path)?, path.to_owned())
     }
 
     /// Whether the store can be opened to be read; a server has this long to answer.
@@ -198,8 +201,18 @@ impl Store {
 
     /// With tables for what is derived from its records, made anew where they are another version's.
     fn ready(database: Database, path: PathBuf) -> Result<Store, StoreError> {
-        figures::make_current(&database).map_err(|error| said(&path, error))?;
-        Ok(Store { database, path, is_to_be_made: false })
+        let made = figures::make_current(&database);
+        let store = Store { database, path, is_to_be_made: false, has_gaps: Cell::new(true) };
+        made.map_err(|error| store.said_deriving(error))?;
+        Ok(store)
+    }
+
+    /// Why what is derived from the records cannot be made.
+    fn said_deriving(&self, error: impl Into<SqlError>) -> StoreError {
+        match said(&self.path, error) {
+            StoreError::NotWritable(path) => StoreError::NotDerived(path),
+            error => error,
+        }
     }
 
     /// Waits for no disk from now on: for examples that are written once, and may be broken by a loss of power.

@@ -223,7 +223,7 @@ impl Store {
         let found = match read(&mut misfits) {
             Err(error) if error.is_of_a_value() => {
                 let made = self.database.transaction(|| make(&self.database));
-                made.map_err(|error| said(&self.path, error))?;
+                made.map_err(|error| self.said_deriving(error))?;
                 self.fill()?;
                 read(&mut Vec::new())
             }
@@ -242,10 +242,29 @@ impl Store {
         loop {
             let ids: Vec<String> = self.rows(&sql, Vec::new(), |row| row.get(0))?;
             if ids.is_empty() {
-                return Ok(());
+                return self.close_gaps();
             }
             self.make_rows(&ids)?;
         }
+    }
+
+    /// Makes the rows that are gone, though nobody said that they are yet to be made: as by whoever has written into the tables. Once
+    /// in a process, for those of records that cannot be read stay away.
+    fn close_gaps(&self) -> Result<(), StoreError> {
+        if !self.has_gaps.replace(false) {
+            return Ok(());
+        }
+        let counts = "SELECT (SELECT count(*) FROM records) > (SELECT count(*) FROM figures)";
+        if self.rows(counts, Vec::new(), |row| row.get::<bool>(0))?.first() != Some(&true) {
+            return Ok(());
+        }
+        let sql = "SELECT id FROM records WHERE NOT EXISTS (SELECT 1 FROM figures WHERE figures.record = records.id) ORDER BY id";
+        let id = |row: &Row<'_>| match row.get::<String>(0) {
+            Err(error) if error.is_of_a_value() => Ok(None),
+            id => id.map(Some),
+        };
+        let ids: Vec<String> = self.rows(sql, Vec::new(), id)?.into_iter().flatten().collect();
+        ids.chunks(BATCH).try_for_each(|ids| self.make_rows(ids))
     }
 
     /// Makes the rows of these records, whatever there was of them. A record that this program cannot read has none, as it could not
@@ -274,7 +293,7 @@ impl Store {
             }
             insert_all(&self.database, &kept)
         });
-        made.map_err(said)
+        made.map_err(|error| self.said_deriving(error))
     }
 
     /// The records among those that are wanted whose rows are not what was made of them: somebody has written into the one or the other.

@@ -1,6 +1,7 @@
 //! The store in a file: SQLite's tables, its layout's number, and how the file is written.
 //! Knows no record.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,6 +78,43 @@ const INDEXED: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' A
 /// How many of the tables are there, and are tables: views and virtual ones have no page of their own.
 const TRUE_TABLES: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN
     ('campaigns', 'records', 'dictionary')";
+
+/// Opens the file to read what it has, and to write where that may be.
+pub(super) fn open_existing(path: &Path) -> Result<Database, StoreError> {
+    match open(path, OpenFlags::empty()) {
+        // Of one that is ahead of its log, or in a folder that cannot be written, SQLite makes a file beside it even to read.
+        Err(StoreError::CannotOpen { .. } | StoreError::NotWritable(_)) if path.is_file() => open_to_read(path),
+        opened => opened,
+    }
+}
+
+/// Opens a file that nobody changes, for it cannot be written: that needs no other file, if the write-ahead log has nothing.
+pub(super) fn open_to_read(path: &Path) -> Result<Database, StoreError> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        return Err(StoreError::Unlogged(path.to_owned()));
+    }
+    let said = |error| said(path, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(unchanging(path), flags).map_err(said)?;
+    distrust(&connection).map_err(said)?;
+    if is_new(&connection, path)? {
+        return Err(StoreError::NoRecords(path.to_owned()));
+    }
+    Ok(Database::Sqlite(connection))
+}
+
+/// The URI of a file that nobody changes meanwhile (sqlite.org/uri.html).
+fn unchanging(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let octets = absolute.as_os_str().as_encoded_bytes().iter();
+    let written = octets.map(|octet| match octet {
+        b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(*octet).to_string(),
+        octet => format!("%{octet:02X}"),
+    });
+    format!("file:{}?immutable=1", written.collect::<String>())
+}
 
 /// Opens the file; makes the tables in a new one, where `more` permits that. Its folder must exist.
 pub(super) fn open(path: &Path, more: OpenFlags) -> Result<Database, StoreError> {

@@ -214,6 +214,13 @@ fn figures_that_do_not_fit_their_records_are_made_anew() {
             assert_eq!(points(&store), figures, "{forgery}");
         }
     }
+    // Some of the rows, as an open store finds them, and one that is opened.
+    for gone in ["trial_index = 3", "trial_index < 2", "true"] {
+        sqlite(&store).execute_batch(&format!("DELETE FROM figures WHERE {gone}")).unwrap();
+        store.has_gaps.set(true);
+        assert_eq!(points(&store), figures, "{gone}");
+        assert_eq!(store.observations(&all).unwrap(), seen, "{gone}");
+    }
     // A record that cannot be read any more has no figures, and is named.
     let damage = "DROP TRIGGER records_are_never_changed; UPDATE records SET packed = x'0011' WHERE trial_index = 1";
     sqlite(&store).execute_batch(damage).unwrap();
@@ -224,6 +231,25 @@ fn figures_that_do_not_fit_their_records_are_made_anew() {
     let deletion = "DROP TRIGGER records_are_never_deleted; DELETE FROM records WHERE trial_index = 0";
     sqlite(&store).execute_batch(deletion).unwrap();
     assert_eq!(store.observations(&all).unwrap().len(), 3);
+}
+
+/// As on a medium that is read only: root may write wherever it has the right to.
+#[test]
+fn a_store_that_cannot_be_written_is_read() {
+    let folder = Folder::new("read-only");
+    let path = folder.0.join("records of 100 %?.db");
+    let mut store = Store::open(&path).unwrap();
+    store.insert(&sample::udp(0, Direction::Rx, 600, 400.0)).unwrap();
+    let all = Selection::default();
+    let seen = store.observations(&all).unwrap();
+    assert!(matches!(sqlite::open_to_read(&path), Err(StoreError::Unlogged(_))), "the log has it");
+    drop(store);
+    let reader = || Store::ready(sqlite::open_to_read(&path)?, path.clone());
+    assert_eq!(reader().unwrap().observations(&all).unwrap(), seen);
+    let written = reader().unwrap().insert(&sample::udp(1, Direction::Rx, 600, 400.0));
+    assert!(matches!(written, Err(StoreError::NotWritable(_))));
+    sqlite(&Store::open(&path).unwrap()).execute_batch("DROP TABLE figures").unwrap();
+    assert!(matches!(reader().map(drop), Err(StoreError::NotDerived(_))));
 }
 
 #[test]
