@@ -114,7 +114,7 @@ struct Group {
 
 /// The cost at each end of each configuration that has CPU time by packet.
 pub fn costs(records: &[Record]) -> Vec<PacketCost> {
-    let mut groups: BTreeMap<(String, Option<End>, Role), Group> = BTreeMap::new();
+    let mut groups = Groups::new();
     for record in records {
         // One CPU time of both ends together is told once.
         let shared = record.has_doubt(DoubtKind::SharedMachine);
@@ -136,7 +136,31 @@ pub fn costs(records: &[Record]) -> Vec<PacketCost> {
             }
         }
     }
+    count_untold(records, &mut groups);
     groups.into_iter().map(|((configuration, end, role), group)| group.fitted(configuration, end, role)).collect()
+}
+
+type Groups = BTreeMap<(String, Option<End>, Role), Group>;
+
+/// Adds the trials that have no CPU time by packet to those left out, where others of their configuration have it.
+fn count_untold(records: &[Record], groups: &mut Groups) {
+    for record in records {
+        for end in [None, Some(End::Target), Some(End::Host)] {
+            let key = (configuration(record), end, Role::of(end, record.direction));
+            let Some(group) = groups.get_mut(&key) else { continue };
+            let is_shared = record.has_doubt(DoubtKind::SharedMachine);
+            // Of a trial that failed nobody knows it.
+            let is_told = record.error.is_none()
+                && (is_shared != end.is_none() || told(record, end.unwrap_or(End::Target)).is_some());
+            if !is_told {
+                let why = match record.error {
+                    Some(_) => "failed; see their records",
+                    None => "have no CPU time by packet; see what their records doubt",
+                };
+                *group.left_out.entry(why).or_default() += 1;
+            }
+        }
+    }
 }
 
 impl Group {
@@ -304,6 +328,18 @@ mod tests {
         let costs = costs(&all);
         assert_eq!(costs.len(), 4);
         assert_eq!(costs.iter().filter(|cost| cost.fit.is_some()).count(), 3);
+    }
+
+    #[test]
+    fn trials_without_a_figure_are_among_those_left_out() {
+        let mut records = campaign(&SIZES, "5kpps");
+        records[0].result.as_mut().unwrap().service_demand = None;
+        records[1].result = None;
+        records[1].error = Some("it failed".to_owned());
+        let costs = costs(&records);
+        let left_out = |cost: &PacketCost| cost.left_out.values().sum::<usize>();
+        let told = costs[0].sizes.iter().map(|size| size.trials).sum::<usize>();
+        assert_eq!((told, left_out(&costs[0]), left_out(&costs[1])), (10, 2, 12));
     }
 
     #[track_caller]
