@@ -6,9 +6,10 @@
 
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use crate::measure::events::CampaignEvent;
 use crate::measure::ids::now;
-use crate::output::{reserve_stdout, terminal};
+use crate::output::{reserve_stdout, say, terminal};
 use crate::render::json;
 
 /// So many lines wait at most: some minutes of a trial.
@@ -37,7 +38,10 @@ pub(super) struct EventLines {
 
 struct Writer {
     lines: SyncSender<String>,
-    is_done: Receiver<()>,
+    /// Why they could not all be written, if so.
+    is_done: Receiver<std::io::Result<()>>,
+    /// Where to.
+    named: String,
 }
 
 /// Whether this is standard output.
@@ -61,7 +65,8 @@ impl EventLines {
                 )
             })?),
         };
-        Ok(EventLines { writer: Some(Writer::begin(to)), number: Cell::new(0) })
+        let named = path.map_or_else(String::new, |path| path.display().to_string());
+        Ok(EventLines { writer: Some(Writer::begin(to, named)), number: Cell::new(0) })
     }
 
     /// Writes an event, if there is room.
@@ -76,29 +81,51 @@ impl EventLines {
         // Full, or without a reader: the campaign goes on.
         let _ = writer.lines.try_send(json::line(Value::Object(object)));
     }
+
+    /// The last was heard. An error where lines could not be written, but for a reader that is slow or gone.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let Some(Writer { lines, is_done, named }) = self.writer.take() else { return Ok(()) };
+        drop(lines);
+        match is_done.recv_timeout(LAST) {
+            Ok(Err(error)) if error.kind() != ErrorKind::BrokenPipe => Err(anyhow!(
+                "--events: {named} could not be written to its end: {error}; make room, or name another file"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What came of a campaign whose events were written, or not.
+pub(super) fn with_events(ended: Result<ExitCode>, written: Result<()>) -> Result<ExitCode> {
+    match (ended, written) {
+        (ended, Ok(())) => ended,
+        (Ok(_), Err(error)) => Err(error),
+        (Err(first), Err(error)) => {
+            say(format_args!("linerate: {error:#}"));
+            Err(first)
+        }
+    }
 }
 
 impl Writer {
-    fn begin(mut to: Box<dyn Write + Send>) -> Writer {
+    fn begin(mut to: Box<dyn Write + Send>, named: String) -> Writer {
         let (lines, wanted) = sync_channel::<String>(QUEUE);
         let (done, is_done) = sync_channel(1);
         thread::spawn(move || {
-            for line in wanted {
-                if to.write_all(line.as_bytes()).and_then(|()| to.flush()).is_err() {
-                    break;
-                }
-            }
-            let _ = done.send(());
+            let mut write = |line: String| to.write_all(line.as_bytes()).and_then(|()| to.flush());
+            let _ = done.send(wanted.into_iter().try_for_each(&mut write));
         });
-        Writer { lines, is_done }
+        Writer { lines, is_done, named }
     }
 }
 
 impl Drop for EventLines {
     fn drop(&mut self) {
-        let Some(Writer { lines, is_done }) = self.writer.take() else { return };
-        drop(lines);
-        let _ = is_done.recv_timeout(LAST);
+        let _ = self.finish();
     }
 }
 
@@ -150,7 +177,8 @@ mod tests {
     #[test]
     fn a_line_an_event_and_none_for_those_that_only_move_a_line() {
         let kept = Kept::default();
-        let lines = EventLines { writer: Some(Writer::begin(Box::new(kept.clone()))), number: Cell::new(0) };
+        let lines =
+            EventLines { writer: Some(Writer::begin(Box::new(kept.clone()), String::new())), number: Cell::new(0) };
         lines.hear(&said("one\u{202e}\ntwo"));
         lines.hear(&CampaignEvent::Elapsed { elapsed_s: 1.0, left: None });
         lines.hear(&CampaignEvent::Ended { failed: Some(0), error: None, not_put_back: 0 });
@@ -165,12 +193,32 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_stuck_keeps_nobody_waiting() {
-        let lines = EventLines { writer: Some(Writer::begin(Box::new(Stuck))), number: Cell::new(0) };
+        let lines = EventLines { writer: Some(Writer::begin(Box::new(Stuck), String::new())), number: Cell::new(0) };
         let began = std::time::Instant::now();
         for _ in 0..10 * QUEUE {
             lines.hear(&said("x"));
         }
         drop(lines);
         assert!(began.elapsed() < 5 * LAST, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_a_reader_that_is_gone_is_not() {
+        struct Broken(ErrorKind);
+        impl Write for Broken {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        for (kind, is_told) in [(ErrorKind::StorageFull, true), (ErrorKind::BrokenPipe, false)] {
+            let writer = Writer::begin(Box::new(Broken(kind)), "events.jsonl".to_owned());
+            let lines = EventLines { writer: Some(writer), number: Cell::new(0) };
+            lines.hear(&said("one"));
+            let ended = with_events(Ok(ExitCode::SUCCESS), lines.end()).map_err(|error| error.to_string());
+            assert_eq!(ended.is_err_and(|error| error.contains("events.jsonl")), is_told, "{kind}");
+        }
     }
 }

@@ -18,7 +18,7 @@ use linerate_trial::tool::Tool;
 
 use super::case_files::CaseFiles;
 use super::compare::percentage;
-use super::event_lines::{EventLines, is_stdout};
+use super::event_lines::{EventLines, is_stdout, with_events};
 #[cfg(feature = "nats")]
 use super::leased;
 use super::order::{OwnedOrder, Wanted, check_idle, check_middle, unfinished};
@@ -177,7 +177,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         }
         records.push(record.in_brief());
     });
-    drop(events);
+    let written = events.end();
     progress.clear();
     pair.end();
     records.sort_by_key(|record| record.trial.index);
@@ -211,7 +211,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         at_end(&store, &order.plan.name, &ids, file, false)?;
     }
     let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
-    Ok(match status(ended)? {
+    Ok(match with_events(status(ended), written)? {
         ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),
         status => status,
     })

@@ -20,7 +20,7 @@ use linerate_results::store::{Campaign, Store};
 use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::Workload;
 
-use super::event_lines::{EventLines, is_stdout};
+use super::event_lines::{EventLines, is_stdout, with_events};
 use super::order::{Wanted, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
@@ -219,7 +219,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     let ended = campaign::run_by(&order, &mut searching, &mut pair, &mut store, &tell, &mut |record: &Record| {
         records.push(record.in_brief());
     });
-    drop(events);
+    let written = events.end();
     progress.clear();
     pair.end();
     let searched = searching.searched();
@@ -231,7 +231,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
         }
     }
     let is_met = wish.search.expect.iter().all(|one| render::search::is_met(one, &searched));
-    Ok(match status(ended)? {
+    Ok(match with_events(status(ended), written)? {
         ExitCode::SUCCESS if !(is_met && searched.iter().all(Searched::is_known)) => ExitCode::from(1),
         status => status,
     })
