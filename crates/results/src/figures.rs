@@ -71,7 +71,7 @@ figures! {
     flow("packets_reordered", "reordered", Datagrams, Order, |f| number(f.packets_reordered))
         { each_way: true, column: RARE };
     flow("packets_late", "late", Datagrams, Order, |f| number(f.packets_late)) { each_way: true, column: RARE };
-    flow("longest_loss", "longest run of lost", Datagrams, Loss, |f| Some(*f.loss_bursts.last_key_value()?.0 as f64));
+    flow("longest_loss", "longest run of lost", Datagrams, Loss, |f| Some(*f.loss_bursts.as_ref()?.last_key_value()?.0 as f64));
     flow("jitter_s", "jitter", Time, Delay, |f| f.jitter_s)
         { each_way: true, compared: Some(JITTER), column: left_out(4) };
     flow("departure_gap_p50_s", "send gap p50", Time, SentLoad, |f| gap(&f.departure_gaps, 50.0))

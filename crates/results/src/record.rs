@@ -510,9 +510,9 @@ pub struct FlowFigures {
     pub timestamps: Option<Timestamps>,
     /// Times between arrivals.
     pub arrival_gaps: Option<Histogram>,
-    /// Runs of consecutive lost datagrams: length → how often.
-    #[serde(default, deserialize_with = "linerate_trial::arrivals::counted_by_length")]
-    pub loss_bursts: BTreeMap<u64, u64>,
+    /// Runs of consecutive lost datagrams: length → how often; absent where it is not known which were lost.
+    #[serde(default, deserialize_with = "linerate_trial::arrivals::perhaps_by_length")]
+    pub loss_bursts: Option<BTreeMap<u64, u64>>,
     /// The sending TCP's account. Of several streams: sums of counts, means of the rest.
     pub tcp: Option<TcpSummary>,
     /// How the senders handed their data to the socket.

@@ -81,7 +81,7 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
         departure_gaps: Some(histogram(&[(9_800, sent / 2), (19_700, sent - sent / 2 - 1)])),
         timestamps: Some(Timestamps::Kernel),
         arrival_gaps: Some(histogram(&[(9_000, received / 2), (21_000, received - received / 2 - 1)])),
-        loss_bursts: if lost > 40 { BTreeMap::from([(1, lost - 40), (20, 2)]) } else { BTreeMap::new() },
+        loss_bursts: Some(if lost > 40 { BTreeMap::from([(1, lost - 40), (20, 2)]) } else { BTreeMap::new() }),
         sender_api: Some(ApiUse { name: "sendmmsg".to_owned(), batch: 32, ..ApiUse::default() }),
         receiver_api: Some(ApiUse { name: "recvmmsg".to_owned(), batch: 32, ..ApiUse::default() }),
         send_calls: Some(sent / 8),

@@ -61,9 +61,14 @@ pub const MOST_DATAGRAMS: u64 = 1 << 40;
 /// Reads a map whose keys are numbers, which JSON writes as strings. Serde reads such a map by itself, but not
 /// inside a tagged message or a flattened field: there it has already made up its mind that a key is a string.
 pub fn counted_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u64, u64>, D::Error> {
-    let written = BTreeMap::<String, u64>::deserialize(deserializer)?;
+    Ok(perhaps_by_length(deserializer)?.unwrap_or_default())
+}
+
+/// The same of what may not be known.
+pub fn perhaps_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap<u64, u64>>, D::Error> {
+    let Some(written) = Option::<BTreeMap<String, u64>>::deserialize(deserializer)? else { return Ok(None) };
     let number = |text: String| text.parse().map_err(|_| D::Error::custom(format!("'{text}' is no length of a burst")));
-    written.into_iter().map(|(length, count)| Ok((number(length)?, count))).collect()
+    written.into_iter().map(|(length, count)| Ok((number(length)?, count))).collect::<Result<_, _>>().map(Some)
 }
 
 /// The receiver's account of one UDP stream, kept as datagrams arrive. Memory is fixed, and each datagram costs a

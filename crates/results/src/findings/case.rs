@@ -680,7 +680,7 @@ impl<'a> Case<'a> {
 
     /// In how many runs datagrams were lost, and how many in all of them.
     pub(super) fn loss_runs(&self) -> Option<(u64, u64)> {
-        let bursts = &self.flow()?.loss_bursts;
+        let bursts = self.flow()?.loss_bursts.as_ref()?;
         let lost = bursts.iter().map(|(length, count)| length.saturating_mul(*count)).total();
         Some((bursts.values().copied().total(), lost))
     }

@@ -790,7 +790,7 @@ fn arrivals(record: &mut Record, gaps: &[(u64, u64)], runs: &[(u64, u64)]) {
     let mut histogram = Histogram::default();
     gaps.iter().for_each(|(ns, count)| (0..*count).for_each(|_| histogram.record(*ns)));
     flow.arrival_gaps = Some(histogram);
-    flow.loss_bursts = runs.iter().copied().collect();
+    flow.loss_bursts = Some(runs.iter().copied().collect());
 }
 
 /// So many packets went back from the receiving target, and so many arrived at the host.

@@ -391,7 +391,7 @@ pub(super) enum Pattern {
 
 impl Pattern {
     pub(super) fn of(case: &Case<'_>, loss: &Loss) -> Option<Pattern> {
-        let bursts = &case.flow()?.loss_bursts;
+        let bursts = case.flow()?.loss_bursts.as_ref()?;
         let (runs, lost) = case.loss_runs()?;
         let mean = lost as f64 / runs as f64;
         // Where loss began in mid-trial, all runs lie behind that, and distances are of both parts.

@@ -253,13 +253,7 @@ impl Joined<'_> {
         let who = pairs.iter().map(|pair| pair.sink.timestamps);
         figures.timestamps = who.reduce(|all, one| all.filter(|_| all == one)).flatten();
         figures.frames = frame_figures(pairs, unsent);
-        // Runs of numbers that are missing have in them what was not sent.
-        for one in arrivals.iter().filter(|_| unsent == 0) {
-            for (&length, &count) in &one.loss_bursts {
-                let runs = figures.loss_bursts.entry(length).or_default();
-                *runs = runs.saturating_add(count);
-            }
-        }
+        figures.loss_bursts = loss_bursts(pairs, unsent);
         figures
     }
 
@@ -567,6 +561,24 @@ fn received_figures(pairs: &[Pair<'_>]) -> FlowFigures {
         timestamps: who.reduce(|all, one| all.filter(|_| all == one)).flatten(),
         ..FlowFigures::default()
     }
+}
+
+/// Runs of numbers that never arrived, over the whole trial. `None`: some were lost and nobody knows which, or the runs have in
+/// them what was not sent.
+fn loss_bursts(pairs: &[Pair<'_>], unsent: u64) -> Option<BTreeMap<u64, u64>> {
+    let mut bursts = BTreeMap::<u64, u64>::new();
+    for pair in pairs {
+        let arrivals = pair.sink.arrivals.as_ref()?;
+        let sent = pair.source.messages_total.saturating_sub(pair.source.under_way);
+        if sent > arrivals.received_total && (arrivals.loss_bursts.is_empty() || unsent > 0) {
+            return None;
+        }
+        for (&length, &count) in &arrivals.loss_bursts {
+            let runs = bursts.entry(length).or_default();
+            *runs = runs.saturating_add(count);
+        }
+    }
+    Some(bursts)
 }
 
 /// All of them in one; `None` of nothing.

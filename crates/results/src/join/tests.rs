@@ -142,6 +142,20 @@ fn datagrams_that_were_under_way_at_the_end_were_sent_and_not_lost() {
 }
 
 #[test]
+fn runs_of_losses_are_absent_where_nobody_knows_them() {
+    let runs = |received_total, loss_bursts: &[(u64, u64)]| {
+        let mut made = made(Workload::UdpStream, 100);
+        let loss_bursts = loss_bursts.iter().copied().collect();
+        made.target.flows[0].arrivals = Some(Arrivals { received_total, loss_bursts, ..Arrivals::default() });
+        made.record().result.unwrap().flow.loss_bursts
+    };
+    assert_eq!(runs(15_000, &[]), Some(BTreeMap::new()));
+    assert_eq!(runs(14_990, &[(5, 2)]), Some(BTreeMap::from([(5, 2)])));
+    assert_eq!(runs(14_990, &[]), None, "lost, and not known where");
+    assert_eq!(made(Workload::TcpStream, 100).record().result.unwrap().flow.loss_bursts, None);
+}
+
+#[test]
 fn a_sender_whose_receiver_tells_nothing_keeps_its_load_or_not() {
     for (mbit, said) in [(100, true), (150, false)] {
         let mut made = made(Workload::UdpStream, mbit);

@@ -184,7 +184,7 @@ pub(super) fn bursts(records: &[Record]) -> Vec<Chart> {
         let mut losing: Vec<(Flows<'_>, BTreeMap<u64, u64>)> = Vec::new();
         for one in configurations {
             let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
-            for (length, times) in one.flows.iter().flat_map(|(_, flow)| &flow.loss_bursts) {
+            for (length, times) in one.flows.iter().flat_map(|(_, flow)| flow.loss_bursts.iter().flatten()) {
                 let sum = runs.entry(*length).or_default();
                 *sum = sum.saturating_add(*times);
             }

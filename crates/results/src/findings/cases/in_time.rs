@@ -92,7 +92,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             };
             result.streams = (0..8).map(stream).collect();
             // Each dead stream's one burst.
-            result.flow.loss_bursts = [(1_700, 2)].into();
+            result.flow.loss_bursts = Some([(1_700, 2)].into());
         }),
         clean("a way whose packets take now this long and now that", tcp(Tx, 95.0), |r| {
             (tcp_of(r).rtt_s, tcp_of(r).min_rtt_s) = (Some(60e-3), Some(12e-3));
