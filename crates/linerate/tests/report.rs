@@ -87,6 +87,11 @@ fn a_run_makes_its_report_and_it_is_true() {
     report(&["--from", &respaced, "--text"])
         .check_sentence(&["its SHA-256 is another", "get the report as it was made"]);
 
+    // Little that is packed may be much: it ends at the first line that is no record.
+    let bomb = path("bomb.html");
+    fs::write(&bomb, with_attached(&text, |_| "{\"a\":1}\n".repeat(1 << 20))).unwrap();
+    report(&["extract", &bomb]).check_sentence(&["line 1 of the attached records is no record"]);
+
     // The same again is the same, and every form is there.
     let again = path("again.html");
     report(&["last", "--html", "--attach", "-o", &again]).check_done();

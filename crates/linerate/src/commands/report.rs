@@ -36,7 +36,9 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
         None => made(&arguments.made, shared),
         Some(ReportCommand::Extract { file, output }) => {
             let mut text = String::new();
-            let is_attached = each_attached(&given::text_up_to(file, MOST_OCTETS)?, |_, line| {
+            let is_attached = each_attached(&given::text_up_to(file, MOST_OCTETS)?, |number, line| {
+                // Little that is packed may become much: no more is taken out than what is a record.
+                record_of(number, line)?;
                 text.extend([line, "\n"]);
                 Ok(ControlFlow::Continue(()))
             })?;

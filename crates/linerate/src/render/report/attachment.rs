@@ -21,6 +21,8 @@ use crate::render::json;
 const URL: &str = "data:application/gzip;base64,";
 /// More than ten thousand records of any kind.
 const MOST_OCTETS: u64 = 1 << 30;
+/// More than a record of ten thousand time slices has.
+const LONGEST_LINE: u64 = 64 << 20;
 
 /// A record as a line, without its end: as it is attached, and as its digest is taken.
 pub(crate) fn line(record: &Record) -> String {
@@ -65,7 +67,12 @@ pub(crate) fn each_attached(html: &str, mut each: impl FnMut(usize, &str) -> Res
     let (mut line, mut all) = (String::new(), 0);
     for number in 1.. {
         line.clear();
-        all += text.read_line(&mut line).context("the records in the report are not whole")? as u64;
+        let mut next = text.by_ref().take(LONGEST_LINE + 1);
+        let len = next.read_line(&mut line).context("the records in the report are not whole")? as u64;
+        if len > LONGEST_LINE {
+            bail!("line {number} of the attached records is longer than 64 MiB, which is no record");
+        }
+        all += len;
         if all > MOST_OCTETS {
             bail!("the records in the report are larger than 1 GiB; make it of fewer campaigns");
         }
