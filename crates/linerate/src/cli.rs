@@ -14,6 +14,7 @@ mod serving;
 mod teaming;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -189,13 +190,21 @@ pub(crate) fn asked() -> Cli {
     parsed(words.clone()).unwrap_or_else(|complaint| {
         // Of the same words without what a terminal would obey, the same complaint; unless it was about just that.
         match parsed(words.iter().map(|word| in_line(&word.to_string_lossy(), 1000).into_owned().into()).collect()) {
-            Err(same) => with_next_step(same).exit(),
+            Err(same) => end_with(&with_next_step(same)),
             Ok(_) => {
                 crate::output::say(format_args!("{}", complaint.render()));
                 std::process::exit(complaint.exit_code())
             }
         }
     })
+}
+
+/// Prints help, a version or a complaint, and ends.
+fn end_with(told: &clap::Error) -> ! {
+    match told.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if !told.use_stderr() => crate::output::unwritten(&error),
+        _ => std::process::exit(told.exit_code()),
+    }
 }
 
 fn parsed(words: Vec<OsString>) -> Result<Cli, clap::Error> {

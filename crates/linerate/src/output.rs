@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Arguments;
-use std::io::{ErrorKind, IsTerminal, Stdout, Write, stderr, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -76,12 +76,17 @@ fn write(text: &str) {
     let mut stdout = stdout().lock();
     match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(READER_HAS_GONE),
-        Err(error) => {
-            say(format_args!("linerate: standard output cannot be written: {error}; send it somewhere with room"));
-            std::process::exit(2)
-        }
+        Err(error) => unwritten(&error),
     }
+}
+
+/// Standard output could not be written: nothing else is of use.
+pub(crate) fn unwritten(error: &io::Error) -> ! {
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(READER_HAS_GONE);
+    }
+    say(format_args!("linerate: standard output cannot be written: {error}; send it somewhere with room"));
+    std::process::exit(2)
 }
 
 /// Writes a sentence to standard error, if that is still there.
