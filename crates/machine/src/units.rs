@@ -48,14 +48,17 @@ impl OfferedLoad {
 /// Bits per second, as people and `tc` write them; a longer name before one that it ends in.
 const BIT_RATES: [&str; 5] = ["bits/s", "bit/s", "bits", "bit", "bps"];
 
+/// So far from a whole number is what a decimal fraction of a thousand or a million may be read as.
+const ROUNDED: f64 = 1e-4;
+
 impl FromStr for OfferedLoad {
     type Err = BadQuantity;
 
     fn from_str(text: &str) -> Result<Self, BadQuantity> {
         let bad = || {
             BadQuantity(format!(
-                "'{text}' is no rate; write bits per second like 100M, 1.5G or 64K, packets per second like 10kpps, a part of \
-                 the line rate like 95%, or 'unlimited'"
+                "'{text}' is no rate; write bits per second like 100M, 1.5G or 64K, whole packets per second like 10kpps, a \
+                 part of the line rate like 95%, or 'unlimited'"
             ))
         };
         if text == "unlimited" {
@@ -76,7 +79,12 @@ impl FromStr for OfferedLoad {
                 OfferedLoad::BitsPerSecond as fn(u64) -> OfferedLoad,
             ),
         };
-        let value = scaled(number, 1000.0).ok_or_else(bad)?.round();
+        let written = scaled(number, 1000.0).ok_or_else(bad)?;
+        let value = written.round();
+        // Half a packet more or less is much at a low rate.
+        if lower.ends_with("pps") && (written - value).abs() > ROUNDED {
+            return Err(bad());
+        }
         // A terabit is past every port there is; a rate below one per second has no gap to keep.
         if !(1.0..=1e13).contains(&value) {
             return Err(bad());
@@ -209,6 +217,8 @@ mod tests {
         check_load("10Mbit", OfferedLoad::BitsPerSecond(10_000_000), "10M");
         check_load("10mbits", OfferedLoad::BitsPerSecond(10_000_000), "10M");
         check_load("1gbit", OfferedLoad::BitsPerSecond(1_000_000_000), "1G");
+        check_load("2.0pps", OfferedLoad::PacketsPerSecond(2), "2pps");
+        check_load("1.001kpps", OfferedLoad::PacketsPerSecond(1001), "1001pps");
         check_load("10kpps", OfferedLoad::PacketsPerSecond(10_000), "10kpps");
         check_load("100pps", OfferedLoad::PacketsPerSecond(100), "100pps");
         check_load("unlimited", OfferedLoad::Unlimited, "unlimited");
@@ -221,8 +231,32 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for text in [
-            "", "fast", "-5M", "0", "0.0M", "1e9", "inf", "nan", "10X", "M", "99999T", "1..2", "5M ", "pps", "bit",
-            "10MB", "10Mbyte", "%", "0%", "101%", "5K%", "-1%", "1e1%",
+            "",
+            "fast",
+            "-5M",
+            "0",
+            "0.0M",
+            "1e9",
+            "inf",
+            "nan",
+            "10X",
+            "M",
+            "99999T",
+            "1..2",
+            "5M ",
+            "pps",
+            "bit",
+            "10MB",
+            "10Mbyte",
+            "0.5pps",
+            "1.5pps",
+            "1.0005kpps",
+            "%",
+            "0%",
+            "101%",
+            "5K%",
+            "-1%",
+            "1e1%",
         ] {
             assert!(text.parse::<OfferedLoad>().is_err(), "{text:?}");
         }

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::{ReceiverApi, SenderApi, Timestamps};
 use crate::frames::{FrameKind, FrameSizes, MAX_FLOWS, VlanTags};
 use crate::options::kind::{
-    Auto, BitRate, ByOctets, ByTime, CodePoint, Field, Load, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH, WHOLE,
+    Auto, BitRate, ByOctets, ByTime, CodePoint, Field, Load, MOST_BYTES, Name, ON_OFF, PowerOfTwo, SampleRate, TRUTH,
+    WHOLE,
 };
 use crate::options::kind::{Kind, Sizes, Tags};
 use crate::options::kind::{Words, size, time, within};
@@ -183,7 +184,7 @@ options! {
         /// How long to measure, after the warm-up.
         duration, in All, ByTime(time(1));
         /// Payload of each stream, instead of a duration and without a warm-up.
-        bytes, in Streams, ByOctets(size(1, u64::MAX));
+        bytes, in Streams, ByOctets(size(1, MOST_BYTES));
     };
     /// What traffic.
     workload: Workload = Workload::TcpStream, in All, Words;
@@ -236,7 +237,7 @@ options! {
     /// The Internet Protocol; `auto`: whichever both ends share, IPv4 first.
     ip: Option<Ip> = None, in All, Auto(Words);
     /// SO_SNDBUF and SO_RCVBUF; `auto`: what the system gives.
-    socket_buffer: Option<u32> = None, in All, Auto(size(0, u64::MAX));
+    socket_buffer: Option<u32> = None, in All, Auto(size(0, 1 << 30));
     /// TCP_MAXSEG, from the smallest that Linux accepts.
     mss: Option<u16> = None, in Tcp, Auto(within(88, u16::MAX as u64));
     /// TCP_NODELAY; `auto`: only for requests and responses.

@@ -210,6 +210,10 @@ const fn quantity(what: &'static str, scale: Scale, least: u64, most: u64) -> Qu
 
 /// A whole number.
 pub(crate) const WHOLE: Quantity = quantity("a whole number", NUMBERS, 0, u64::MAX);
+/// The most bytes that are counted.
+pub(crate) const MOST_BYTES: u64 = 1 << 59;
+/// The longest time that is read ([`parse_duration`]), in nanoseconds.
+const LONGEST: u64 = 366 * 86_400 * 1_000_000_000;
 
 /// A whole number within bounds.
 pub(crate) const fn within(least: u64, most: u64) -> Quantity {
@@ -223,16 +227,15 @@ pub(crate) const fn size(least: u64, most: u64) -> Quantity {
 
 /// A time, in nanoseconds.
 pub(crate) const fn time(least_ms: u64) -> Quantity {
-    quantity("time like 10s or 500ms", TIMES, least_ms * 1_000_000, u64::MAX)
+    quantity("time like 10s or 500ms", TIMES, least_ms * 1_000_000, LONGEST)
 }
 
 impl<V: Counted> Kind<V> for Quantity {
     fn allowed(&self) -> String {
         let Quantity { what, scale, least, most } = self;
         match (*least, *most) {
-            (0, u64::MAX) => (*what).to_owned(),
-            (least, u64::MAX) => format!("{what}, at least {}", (scale.write)(least)),
             (least, most) if what.is_empty() => format!("{least} to {most}"),
+            (0, most) => format!("{what}, up to {}", (scale.write)(most)),
             (least, most) => format!("{what}, {} to {}", (scale.write)(least), (scale.write)(most)),
         }
     }
@@ -317,7 +320,7 @@ pub(crate) struct Load;
 
 impl Kind<OfferedLoad> for Load {
     fn allowed(&self) -> String {
-        "bits per second like 100M, packets per second like 10kpps, a part of the line rate like 95%, or unlimited"
+        "bits per second like 100M, whole packets per second like 10kpps, a part of the line rate like 95%, or unlimited"
             .to_owned()
     }
 
