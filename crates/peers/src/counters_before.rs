@@ -54,3 +54,20 @@ impl RecentCounters {
         self.0.as_ref().and_then(|(_, counters)| counters.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders_that_begin_together_have_the_same_counters() {
+        let mut recent = RecentCounters::default();
+        let mut before = |port| recent.before(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+        let (first, second) = (before(5001), before(5002));
+        assert_eq!(first.interface, "lo");
+        assert!(first.snapshot.counters.iter().any(|(_, name, _)| name == "link rx_packets"));
+        assert!(Arc::ptr_eq(&first.snapshot, &second.snapshot));
+        std::thread::sleep(RECENT * 2);
+        assert!(!Arc::ptr_eq(&first.snapshot, &before(5003).snapshot));
+    }
+}
