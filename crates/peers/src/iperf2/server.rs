@@ -172,10 +172,10 @@ impl Server {
             let what = "asked for datagrams while they were sent to another that is unproven";
             return service.refuse(peer, what);
         }
-        let first = members.iter_mut().min_by_key(|member| member.since).map(|one| (one.since, one.before.take()));
-        if let Some((since, before)) = first {
-            test.set_began(since, before);
-        }
+        let since = members.iter().map(|member| member.since).min();
+        let counted = members.iter_mut().filter(|member| member.before.is_some());
+        let before = counted.min_by_key(|member| member.since).and_then(|member| member.before.take());
+        test.set_began(since.unwrap_or_else(Instant::now), before);
         test.version = request.version();
         let ended = Session { request, spec: spec.clone(), members, test: &test }.run();
         test.finish(ended);
