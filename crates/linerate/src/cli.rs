@@ -201,7 +201,7 @@ pub(crate) fn asked() -> Cli {
 
 /// Prints help, a version or a complaint, and ends.
 fn end_with(told: &clap::Error) -> ! {
-    match told.print().and_then(|()| std::io::stdout().flush()) {
+    match told.print().and_then(|()| crate::output::terminal().flush()) {
         Err(error) if !told.use_stderr() => crate::output::unwritten(&error),
         _ => std::process::exit(told.exit_code()),
     }
