@@ -302,7 +302,7 @@ fn sizes_take_turns_and_what_is_not_as_it_was_sent_is_malformed() {
         let largest = *sizes.iter().max().unwrap() as usize;
         let options = GeneratorOptions { flows, sizes: sizes.to_vec(), ..options(kind, vlans, largest) };
         let expected = |sizes: &[u32]| Some(Expected { template: options.template, sizes: sizes.to_vec() });
-        let checked = CheckerOptions { expected: expected(sizes), times: Times::Gaps, ..CHECKED };
+        let checked = CheckerOptions { expected: expected(sizes), times: Times::Gaps, flows, ..CHECKED };
         let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &checked, Some(Place::Driver)))) else {
             return;
         };
@@ -322,6 +322,13 @@ fn sizes_take_turns_and_what_is_not_as_it_was_sent_is_malformed() {
             assert_eq!(counts.places, vec![turns; sizes.len()]);
             assert_eq!(checker.leaps(1).unwrap(), Some(Default::default()));
         }
+        let by_flow = checker.flows(1).unwrap();
+        assert_eq!(by_flow.as_ref().map(Vec::len), (flows > 1).then_some(flows.into()));
+        assert_eq!(by_flow.iter().flatten().sum::<u64>(), if flows > 1 { counts.received() } else { 0 });
+        let turn = sizes.len() as u64;
+        let least = turns / u64::from(flows) * turn;
+        assert!(by_flow.iter().flatten().all(|one| dropped > 0 || (least..=least + turn).contains(one)), "{by_flow:?}");
+        assert_eq!(checker.flows(0).unwrap().iter().flatten().sum::<u64>(), 0);
         drop(checker);
         // The same frames, held against other sizes, and against another kind.
         let mut other = sizes.to_vec();

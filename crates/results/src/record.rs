@@ -17,7 +17,7 @@ use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::event::Event;
 use linerate_trial::histogram::Histogram;
-use linerate_trial::outcome::{Foreign, TcpSample, TcpSummary, ThreadUse};
+use linerate_trial::outcome::{FlowCounts, Foreign, TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
 use linerate_trial::spec::{Spec, Workload};
 use serde::{Deserialize, Serialize};
@@ -551,6 +551,10 @@ pub struct FrameFigures {
     /// sent. Absent where the interface does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsent: Option<u64>,
+    /// How flows within streams differ in what they lost, over the whole trial; absent where a stream has one only, or a receiver does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<FlowCounts>,
 }
 
 /// Frames of one size.

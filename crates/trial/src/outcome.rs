@@ -189,6 +189,66 @@ pub struct FrameCounts {
     /// Frames of this stream that an XDP program counted, and dropped, over the whole trial: the driver takes them for lost.
     #[serde(default)]
     pub taken: u64,
+    /// How the flows of this stream differ in what they lost, over the whole trial; absent where it has one only, or the receiver does
+    /// not tell them apart, or did not hear how many frames were sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<FlowCounts>,
+}
+
+/// Flows of a stream of frames: those of which next to nothing arrived, and the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowCounts {
+    /// How many there are.
+    pub all: u64,
+    /// Of so many at most 2 % arrived, of ten frames at least.
+    pub dead: u64,
+    /// Frames of these that were sent.
+    pub dead_sent: u64,
+    /// Of these, how many did not arrive.
+    pub dead_lost: u64,
+    /// Frames of the others that were sent.
+    pub others_sent: u64,
+    /// Of these, how many did not arrive.
+    pub others_lost: u64,
+}
+
+impl FlowCounts {
+    /// Of fewer frames nothing is told.
+    const LEAST: u64 = 10;
+
+    /// By what arrived of each flow; `sent` frames went round all of them, and in each turn one of each size to a flow.
+    pub fn of(arrived: &[u64], sent: u64, sizes: u64) -> FlowCounts {
+        let (all, sizes) = (arrived.len() as u64, sizes.max(1));
+        let mut counts = FlowCounts { all, ..FlowCounts::default() };
+        let (rounds, rest) = (sent / (all * sizes).max(1), sent % (all * sizes).max(1));
+        for (flow, arrived) in (0..).zip(arrived) {
+            let of_last = rest.saturating_sub(flow * sizes).min(sizes);
+            let sent = rounds.saturating_mul(sizes).saturating_add(of_last);
+            let lost = sent.saturating_sub(*arrived);
+            if sent >= FlowCounts::LEAST && lost.saturating_mul(50) >= sent.saturating_mul(49) {
+                counts.dead += 1;
+                counts.dead_sent = counts.dead_sent.saturating_add(sent);
+                counts.dead_lost = counts.dead_lost.saturating_add(lost);
+            } else {
+                counts.others_sent = counts.others_sent.saturating_add(sent);
+                counts.others_lost = counts.others_lost.saturating_add(lost);
+            }
+        }
+        counts
+    }
+
+    /// Both together, of two streams.
+    pub fn with(self, other: FlowCounts) -> FlowCounts {
+        let sum = |of: fn(&FlowCounts) -> u64| of(&self).saturating_add(of(&other));
+        FlowCounts {
+            all: sum(|one| one.all),
+            dead: sum(|one| one.dead),
+            dead_sent: sum(|one| one.dead_sent),
+            dead_lost: sum(|one| one.dead_lost),
+            others_sent: sum(|one| one.others_sent),
+            others_lost: sum(|one| one.others_lost),
+        }
+    }
 }
 
 /// Frames that were taken and not sent.
@@ -486,4 +546,24 @@ pub struct CpuSlice {
     pub end_ns: u64,
     /// Fractions of the whole machine.
     pub machine: CpuShares,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_dead_or_lose_as_others_do() {
+        // 4 flows of 25 frames, and one more of the first.
+        let counts = FlowCounts::of(&[26, 0, 20, 25], 101, 1);
+        let wanted = FlowCounts { all: 4, dead: 1, dead_sent: 25, dead_lost: 25, others_sent: 76, others_lost: 5 };
+        assert_eq!(counts, wanted);
+        // Two sizes in turn: 3 frames of the last round, of which the second flow has one.
+        let counts = FlowCounts::of(&[12, 0], 23, 2);
+        assert_eq!((counts.others_sent, counts.dead_sent, counts.dead), (12, 11, 1));
+        // Of few frames none is dead.
+        assert_eq!(FlowCounts::of(&[3, 0], 6, 1).dead, 0);
+        assert_eq!(FlowCounts::of(&[], 6, 1), FlowCounts::default());
+        assert_eq!(wanted.with(wanted).dead_lost, 50);
+    }
 }

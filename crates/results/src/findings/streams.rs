@@ -1,6 +1,7 @@
 //! How streams of one trial differ in what they lose.
 //! Knows their counts, and no cause.
 
+use linerate_trial::outcome::FlowCounts;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, FEW, percent};
@@ -27,6 +28,10 @@ impl DeadFlows {
         if !case.is(Workload::UdpStream) && !case.is(Workload::Frames) {
             return None;
         }
+        let within = case.flow()?.frames.as_ref().and_then(|frames| frames.flows).and_then(DeadFlows::within);
+        if within.is_some() {
+            return within;
+        }
         let counts = counts(case, |one| Some((one.flow.packets_sent?, one.flow.packets_lost?)));
         let sum = |of: &dyn Fn(f64) -> bool| {
             let those = counts.iter().filter(|one| of(share(**one)));
@@ -40,6 +45,15 @@ impl DeadFlows {
         let is_most = lost as f64 >= MOST * lost.saturating_add(others_lost) as f64;
         let found = DeadFlows { dead, all: dead + others, sent, others: share((others_sent, others_lost)) };
         (dead > 0 && lives && is_most).then_some(found)
+    }
+
+    /// Flows within streams of frames.
+    fn within(flows: FlowCounts) -> Option<DeadFlows> {
+        let FlowCounts { all, dead, dead_sent, dead_lost, others_sent, others_lost } = flows;
+        let others = share((others_sent, others_lost));
+        let is_most = dead_lost as f64 >= MOST * dead_lost.saturating_add(others_lost) as f64;
+        let found = DeadFlows { dead: dead as usize, all: all as usize, sent: dead_sent, others };
+        (dead > 0 && dead < all && others <= ALIVE && is_most).then_some(found)
     }
 }
 

@@ -508,6 +508,10 @@ fn frame_figures(pairs: &[Pair<'_>], unsent: u64) -> Option<FrameFigures> {
                 None => all.push(*one),
             }
         }
+        figures.flows = match (figures.flows, received.flows) {
+            (Some(known), Some(more)) => Some(known.with(more)),
+            (known, more) => known.or(more),
+        };
         // That none came is known, too.
         if received.foreign.is_some() {
             figures.foreign.get_or_insert_default();

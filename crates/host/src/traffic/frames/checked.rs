@@ -8,7 +8,7 @@ use linerate_trial::api::{ApiUse, ReceiverApi, Timestamps};
 use linerate_trial::arrivals::Arrivals;
 use linerate_trial::flow::Flow;
 use linerate_trial::histogram::Histogram;
-use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
+use linerate_trial::outcome::{FlowCounts, FlowOutcome, FrameCounts, Role};
 use linerate_trial::spec::Extent;
 use linerate_wire::frame::{FCS_LEN, TestFrame};
 
@@ -194,6 +194,9 @@ impl<'a> Stream<'a> {
             [] => frames.add(sizes.of(0), counts.measured.received),
             _ => sizes.sizes().iter().zip(&counts.places).for_each(|(size, count)| frames.add(*size, *count)),
         }
+        let flows = self.checker.flows(self.task.open.flow.id)?;
+        frames.flows =
+            (self.sent.zip(flows)).map(|(sent, arrived)| FlowCounts::of(&arrived, sent, sizes.sizes().len() as u64));
         if let Some(before) = &self.others {
             let now = self.checker.others()?;
             frames.foreign = Some(Vec::new());

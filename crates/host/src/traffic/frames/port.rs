@@ -165,6 +165,7 @@ impl Port {
                 sizes: spec.frame_sizes().sizes().to_vec(),
             }),
             times: Times::Gaps,
+            flows: spec.flows,
         };
         let had_carrier = self.at().has_carrier();
         let checker = Checker::attach(&self.interface, &options, place)?;

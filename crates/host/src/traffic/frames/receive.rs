@@ -9,7 +9,7 @@ use linerate_trial::api::{ApiUse, ReceiverApi, Timestamps};
 use linerate_trial::arrivals::Tracker;
 use linerate_trial::flow::Flow;
 use linerate_trial::frames::FrameSizes;
-use linerate_trial::outcome::{FlowOutcome, FrameCounts, Role};
+use linerate_trial::outcome::{FlowCounts, FlowOutcome, FrameCounts, Role};
 use linerate_wire::Probe;
 use linerate_wire::frame::{StreamField, TAG_LEN, TestFrame};
 use linerate_wire::template::Template;
@@ -218,6 +218,10 @@ struct Account<'a> {
     sizes: FrameSizes,
     /// Frames of the measured part by their place in the mix of sizes.
     places: Vec<u64>,
+    /// Different frames of each flow, where there are several.
+    flows: Vec<u64>,
+    /// By the sender's end mark.
+    sent: Option<u64>,
     counts: FrameCounts,
     /// When the last frame came, by the trial's clock.
     last_ns: u64,
@@ -236,6 +240,8 @@ impl<'a> Account<'a> {
             outcome: task.blank(Role::Receiver),
             tracker: Tracker::new(),
             places: vec![0; sizes.sizes().len()],
+            flows: if task.spec.flows > 1 { vec![0; task.spec.flows.into()] } else { Vec::new() },
+            sent: None,
             sizes,
             counts: FrameCounts::default(),
             last_ns: 0,
@@ -270,6 +276,10 @@ impl<'a> Account<'a> {
         self.last_ns = now;
         self.outcome.messages_total += 1;
         self.outcome.octets_total += u64::from(size);
+        if new && !self.flows.is_empty() {
+            let flow = number / self.places.len() as u64 % self.flows.len() as u64;
+            self.flows[flow as usize] += 1;
+        }
         if new && measured {
             self.delays.handle(frame.header.sent_at_ns, arrived_ns, now);
             let place = number % self.places.len() as u64;
@@ -285,6 +295,7 @@ impl<'a> Account<'a> {
     fn handle_handshake(&mut self, frame: &TestFrame<'_>, now: u64) {
         if let Some(sent) = answer(frame, self.task, self.link) {
             self.tracker.handle_end(sent);
+            self.sent = self.sent.max(Some(sent));
             self.outcome.end_marks += 1;
             if !std::mem::replace(&mut self.end_heard, true) {
                 self.end_heard_ns = now;
@@ -313,6 +324,9 @@ impl<'a> Account<'a> {
         let socket = &self.task.open.socket;
         for (&size, &frames) in self.sizes.sizes().iter().zip(&self.places) {
             self.counts.add(size, frames);
+        }
+        if let Some(sent) = self.sent.filter(|_| !self.flows.is_empty()) {
+            self.counts.flows = Some(FlowCounts::of(&self.flows, sent, self.places.len() as u64));
         }
         self.outcome.thread = thread_use();
         self.outcome.socket_buffer = socket.recv_buffer_size().ok().map(|octets| octets as u64);

@@ -35,12 +35,15 @@ pub struct CheckerOptions {
     pub expected: Option<Expected>,
     /// Which times are kept of the measured part.
     pub times: Times,
+    /// In each stream so many flows take turns, each with a frame of each size; more than 1: each one's frames are counted, where the
+    /// flows of all streams are not more than [`MAX_FLOWS`].
+    pub flows: u16,
 }
 
 impl CheckerOptions {
     /// Frames of any kind and length with this secret, of so many streams, straight from a sender, and their delays.
     pub const fn new(secret: u32, streams: u16) -> CheckerOptions {
-        CheckerOptions { secret, streams, echoed: false, expected: None, times: Times::Delays }
+        CheckerOptions { secret, streams, echoed: false, expected: None, times: Times::Delays, flows: 1 }
     }
 }
 
@@ -66,6 +69,9 @@ pub enum Times {
 
 /// The most sizes that take turns.
 pub const MAX_SIZES: usize = 64;
+
+/// The most flows of all streams together whose frames are counted.
+pub const MAX_FLOWS: u32 = 1 << 14;
 
 /// The most streams that one program counts.
 pub const MAX_STREAMS: u16 = 256;
@@ -173,6 +179,8 @@ pub struct Checker {
     window: u32,
     is_atomic: bool,
     sizes: usize,
+    /// In a stream; 1 where they are not counted.
+    flows: u16,
     telling: Mutex<()>,
     _attached: Attached,
 }
@@ -194,6 +202,8 @@ struct Maps {
     next: Array,
     /// The last number seen at each place of each stream's window, 32 bits each.
     seen: Array,
+    /// Different frames of each flow, one stream's after the other's.
+    flows: PerCpuArray,
     /// The [`Totals`].
     totals: PerCpuArray,
     /// Strangers by EtherType, as it stands in the frame.
@@ -213,8 +223,10 @@ impl Checker {
     /// Begins to count at an interface of the thread's network namespace: where it is `wanted`, or in the driver, and where
     /// that takes no program, in the stack.
     pub fn attach(interface: &str, options: &CheckerOptions, wanted: Option<Place>) -> Result<Checker, XdpError> {
-        let options = CheckerOptions { streams: options.streams.clamp(1, MAX_STREAMS), ..options.clone() };
-        let streams = options.streams;
+        let streams = options.streams.clamp(1, MAX_STREAMS);
+        let all_flows = u32::from(streams) * u32::from(options.flows);
+        let flows = if all_flows <= MAX_FLOWS { options.flows.max(1) } else { 1 };
+        let options = CheckerOptions { streams, flows, ..options.clone() };
         let window = (SEEN / u32::from(streams).next_power_of_two()).min(MAX_WINDOW);
         let make = |streams: u32| -> io::Result<Maps> {
             Ok(Maps {
@@ -225,6 +237,7 @@ impl Checker {
                 leaps: Counts::new(LEAPS)?,
                 next: Array::new(streams, LINE_WORDS)?,
                 seen: Array::new(streams, window as usize / 2)?,
+                flows: PerCpuArray::new(streams * u32::from(flows), 1)?,
                 totals: PerCpuArray::new(1, Totals::WORDS)?,
                 ethertypes: Counts::new(ETHERTYPES)?,
             })
@@ -253,6 +266,7 @@ impl Checker {
             window,
             is_atomic,
             sizes: lengths.len(),
+            flows,
             telling: Mutex::default(),
             _attached: attached,
         })
@@ -321,6 +335,13 @@ impl Checker {
             last_ns: times(Stream::LAST).max(),
             first_measured_ns: times(Stream::FIRST_MEASURED).min(),
         })
+    }
+
+    /// Different frames of each of a stream's flows so far; `None`: they are not counted.
+    pub fn flows(&self, stream: u16) -> io::Result<Option<Vec<u64>>> {
+        let flows = u32::from(self.flows);
+        let all = u32::from(stream) * flows..(u32::from(stream) + 1) * flows;
+        (flows > 1).then(|| all.map(|flow| Ok(self.maps.flows.sum(flow)?[0])).collect()).transpose()
     }
 
     /// A stream's times so far.

@@ -81,6 +81,8 @@ const ZERO: i16 = -32;
 const PLACE: i16 = -40;
 /// A key of 64 bits: the stream, and how many numbers were leapt over.
 const LEAP: i16 = -48;
+/// A key of 32 bits: the flow, of all streams'.
+const FLOW: i16 = -52;
 
 /// How often another CPU may be first before a frame is taken for one that was overtaken, as it was.
 const TRIES: u32 = 8;
@@ -194,6 +196,10 @@ pub(super) fn program(
     }
 
     a.place(counted);
+    if options.flows > 1 {
+        let sizes = options.expected.as_ref().map_or(1, |expected| expected.sizes.len());
+        count_flow(a, options.flows, sizes, maps.flows.number());
+    }
     count_time(a, options.times, lengths.len(), maps, end);
     a.place(end);
     a.exit_with(XDP_DROP);
@@ -318,6 +324,24 @@ fn count_received(a: &mut Assembler) {
     a.load(W64, R1, R3, at(Stream::OCTETS));
     a.alu(Alu::Add, R1, R8);
     a.store(W64, R3, at(Stream::OCTETS), R1);
+}
+
+/// Of which flow it is, of those of the stream in the key, by the number in r9. r7 is the next number's address. Uses r0 to r5.
+fn count_flow(a: &mut Assembler, flows: u16, sizes: usize, map: i32) {
+    let unknown = a.label();
+    nearest(a, R1, R2);
+    a.alu(Alu::Add, R1, R2);
+    if sizes > 1 {
+        a.alu_number(Alu::Divide, R1, sizes as i32);
+    }
+    a.alu_number(Alu::Remainder, R1, flows.into());
+    a.load(W32, R2, R10, KEY);
+    a.alu_number(Alu::Multiply, R2, flows.into());
+    a.alu(Alu::Add, R1, R2);
+    a.store(W32, R10, FLOW, R1);
+    look_up(a, map, FLOW, unknown);
+    count_one(a, R0, 0, R1);
+    a.place(unknown);
 }
 
 /// When it came, and what that means; on to `end`. r9 becomes the time. Uses r0 to r5.
