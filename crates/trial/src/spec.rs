@@ -223,7 +223,7 @@ options! {
     /// headers leave room for, which is 64 but for `udp6` and for `udp4` with VLAN tags.
     frame_size: Option<FrameSizes> = None, in Frames, Auto(Sizes);
     /// What a frame carries: `raw` nothing, under EtherType 0x88B5; `udp4` and `udp6` UDP over IP, between test networks.
-    /// `auto`: `udp4` where flows, dscp or ttl need IP, else `raw`.
+    /// `auto`: `udp4` where flows, dscp or ttl need IP, else `raw`. A receiver does not look at what fills a frame.
     frame_kind: Option<FrameKind> = None, in Frames, Auto(Words);
     /// VLAN tags in each frame, within its size.
     vlan: VlanTags = VlanTags::default(), in Frames, Tags;
