@@ -59,6 +59,7 @@ mod receive_ring;
 mod receive_window;
 mod receiver_cpu;
 mod receiver_starved;
+mod refused;
 mod reordering;
 mod retransmission_timeout;
 mod segmentation;

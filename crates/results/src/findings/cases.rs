@@ -1,6 +1,7 @@
 //! Recorded faults for the tests of rules: each a record as a trial with that fault would leave it.
 //! Measured by nobody; counters are named and sized as the drivers of those boards and servers do.
 
+mod frames;
 mod hidden;
 mod in_time;
 mod nothing_through;
@@ -71,6 +72,7 @@ pub fn cases() -> Vec<FaultCase> {
         slow_answers(),
         in_time::cases(),
         hidden::cases(),
+        frames::cases(),
     ]
     .into_iter()
     .flatten()

@@ -2,15 +2,20 @@
 //! Knows nothing of routers in between, whose MTU nobody tells.
 
 use linerate_trial::spec::Workload;
+use linerate_trial::wire::EthernetOverhead;
 
 use super::case::{Case, percent};
+use super::refused::Refused;
 use super::{Finding, Rule, Sureness};
+
+/// Octets of a VLAN tag.
+const TAG: u64 = 4;
 
 pub(super) const RULE: Rule = Rule {
     name: "mtu-mismatch",
     says: "The receiver's MTU is smaller than the packets that the sender makes by its own, so they are thrown away.",
-    rests_on: "Both interfaces' MTUs; a UDP datagram or a request, with headers, that is larger than the receiver's; and at \
-               least half of the datagrams lost, or a trial that failed, for which it is a possible reason.",
+    rests_on: "Both interfaces' MTUs; a UDP datagram, a request or a frame, with headers, that is larger than the receiver's; and at \
+               least half of the datagrams lost, or half of the tries to send a frame refused by the sender's link, or a trial that failed, for which it is a possible reason.",
     source: "RFC 791, section 3.2: a host need not accept what is larger than it says. Linux drops what is longer than the \
              MTU of a veth (net/core/dev.c, is_skb_forwardable); MACs count it as too long.",
     suggests: &["mtu"],
@@ -20,16 +25,24 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let mtu = |side: super::case::Side<'_>| side.nic()?.mtu;
     let (sends, takes) = (mtu(case.sender)?, mtu(case.receiver)?);
-    let payload = match case.record.workload {
-        Workload::UdpStream => case.message_size()?,
-        Workload::UdpRr => case.asked.as_ref()?.request_size.into(),
+    let of_ip = |payload: u64| (payload + 28).min(sends.into());
+    let largest = match case.record.workload {
+        Workload::UdpStream => of_ip(case.message_size()?),
+        Workload::UdpRr => of_ip(case.asked.as_ref()?.request_size.into()),
+        Workload::Frames => {
+            let asked = case.asked.as_ref()?;
+            let tags = asked.vlan.0.count() as u64 * TAG;
+            let around = EthernetOverhead::HEADER + EthernetOverhead::FCS + tags;
+            u64::from(asked.frame_sizes().largest()).saturating_sub(around)
+        }
         // The two ends of TCP tell each other what they take (RFC 9293, section 3.7.1).
         _ => return None,
     };
-    let largest = (payload + 28).min(sends.into());
-    let ratio = match &case.record.error {
-        Some(_) => 1.0,
-        None => case.loss()?.ratio,
+    let refused = Refused::of(case).filter(|refused| refused.by_link > refused.by_qdisc);
+    let ratio = match (&case.record.error, &refused) {
+        (Some(_), _) => 1.0,
+        (None, Some(refused)) => refused.ratio(),
+        (None, None) => case.loss()?.ratio,
     };
     if sends <= takes || largest <= takes.into() || ratio < 0.5 {
         return None;
@@ -47,15 +60,27 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, Some(receiver), sure, ratio, sentence)
             .because(format!("the {sender} sends packets of {largest} bytes, the {receiver} takes {takes}"))
-            .because(match &case.record.error {
-                Some(_) => "the trial failed, as one would whose data is thrown away".to_owned(),
-                None => format!("{} of the datagrams were lost", percent(ratio)),
+            .because(match (&case.record.error, &refused) {
+                (Some(_), _) => "the trial failed, as one would whose data is thrown away".to_owned(),
+                (None, Some(refused)) => refused.clause(),
+                (None, None) => format!("{} of the {} were lost", percent(ratio), case.noun()),
             })
-            .attempt(suggested, sends.to_string(), "loss")
-            .wrong_if(format!(
-                "It is wrong if as many are lost with message_size={}.",
-                u64::from(takes).saturating_sub(28)
-            ))
-            .explains(&["receive-ring", "transmit-ring", "unaccounted", "fifo-overrun", "stack-drops"]),
+            .attempt(suggested, sends.to_string(), if refused.is_some() { "throughput" } else { "loss" })
+            .wrong_if(match case.is(Workload::Frames) {
+                true => format!("It is wrong if as few arrive with frame_size={takes}."),
+                false => format!(
+                    "It is wrong if as many are lost with message_size={}.",
+                    u64::from(takes).saturating_sub(28)
+                ),
+            })
+            .explains(&[
+                "receive-ring",
+                "transmit-ring",
+                "unaccounted",
+                "fifo-overrun",
+                "stack-drops",
+                "host-limits",
+                "sender-starved",
+            ]),
     )
 }

@@ -5,21 +5,46 @@ use linerate_machine::setting::discipline::keeps_to_a_rate;
 use linerate_path::stage::Stage;
 
 use super::case::Case;
-use super::{Finding, Rule};
+use super::refused::Refused;
+use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "qdisc-drops",
     says: "The sender's queueing discipline drops: it holds less than the sender puts into it, or shapes to a lower rate.",
     rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP retransmitted), at the stage \
-               qdisc. Which discipline it is says the name of the counter: that of a port of a bridge, or of an interface below, is \
+               qdisc. Of frames, which a sender tries again \
+               when they are refused: a discipline that keeps to no rate and refused them in number, and less came through than was \
+               asked. Which discipline it is says the name of the counter: that of a port of a bridge, or of an interface below, is \
                none that a setting changes.",
     source: "tc(8); Linux net/sched (a root discipline's qstats drops).",
     suggests: &["qdisc", "queue_length"],
     find,
 };
 
+/// Frames that it refused, which are none of those lost.
+fn find_refused(case: &Case<'_>) -> Option<Finding> {
+    let refused = Refused::of(case).filter(|refused| refused.by_qdisc > refused.by_link)?;
+    let side = case.sender;
+    // One that keeps to a rate is the shaper.
+    if side.held_at_egress().is_some() || case.loss().is_some() || !case.asked_bps()?.is_finite() {
+        return None;
+    }
+    let short = case.short()?;
+    let kind = side.nic().and_then(|nic| nic.qdisc.as_deref());
+    let sentence = format!("The {}'s own transmit queue takes no more frames than leave it.", side.end);
+    Some(
+        RULE.finds(case, Some(side.end), Sureness::Likely, refused.ratio() * 0.9, sentence)
+            .because(refused.clause())
+            .because_of(kind.map(|kind| format!("the discipline is {kind}")))
+            .because(short)
+            .attempt(side.setting("qdisc"), "default", "throughput")
+            .wrong_if("It is wrong if no more is sent without it: then the link below it is what takes no more.")
+            .explains(&["host-limits", "sender-starved"]),
+    )
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let at = case.lost_at(Stage::Qdisc)?;
+    let Some(at) = case.lost_at(Stage::Qdisc) else { return find_refused(case) };
     let side = case.sender;
     let nic = side.nic();
     // One that stands on another interface, a bridge or a VLAN's, has no queue of its own.

@@ -4,6 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::Case;
+use super::refused::Refused;
 use super::{Finding, Rule, Sureness};
 
 /// A system call costs as much as copying a few thousand octets.
@@ -13,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     name: "sender-cpu",
     says: "The sender's CPU is the limit: its thread worked all the time and sent no faster.",
     rests_on: "The sending threads worked, or waited for a CPU, at least 90 % of the time, or a CPU was at least 95 % busy; at most \
-               1 % was lost; and the trial came short of what was asked or of the link, or the link's speed is not known. Beside \
+               1 % was lost, and no frames were refused in number by the sender's queueing discipline or link; and the trial came short of what was asked or of the link, or the link's speed is not known. Beside \
                other programs (busy-machine), or while CPUs are idle, where it waited for one 15 or 30 % of the time.",
     source: "getrusage(2); Linux Documentation/scheduler/sched-stats.rst.",
     suggests: &["message_size", "streams"],
@@ -25,6 +26,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (most, clauses) = case.sender.out_of_cpu(case)?;
     // Whoever loses what it sends is not the limit.
     if case.loss_ratio().is_some_and(|ratio| ratio > 0.01) {
+        return None;
+    }
+    // It was busy with trying again what was not taken.
+    if Refused::of(case).is_some() {
         return None;
     }
     let used = case.flow().and_then(|flow| flow.sender_api.as_ref()).map(|api| api.name.as_str());

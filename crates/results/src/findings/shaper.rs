@@ -2,6 +2,7 @@
 //! Knows the time budget, and the disciplines' names.
 
 use super::case::{Case, percent, tidy};
+use super::refused::Refused;
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 
@@ -17,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     says: "A queueing discipline at the sender's egress keeps to a rate, and is what limits.",
     rests_on: "The time budget's line shaper with at least 30 % of the time, or 10 % and as much as is missing of what was to come \
                through: frames stood in a discipline that keeps to a rate, or \
-               it held them back (overlimits). Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
+               it held them back (overlimits), or of a stream of frames it refused many, which the sender tried again. Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
                to a rate and held back at least 10 % of its packets.",
     source: "tc(8), tc-tbf(8); Linux struct gnet_stats_queue (linux/gen_stats.h).",
     suggests: &["qdisc"],
@@ -45,7 +46,28 @@ fn find_of_requests(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Of frames that it refuses the sender has each again, and its thread never waits.
+fn find_refused(case: &Case<'_>) -> Option<Finding> {
+    let refused = Refused::of(case).filter(|refused| refused.by_qdisc > refused.by_link)?;
+    let side = case.sender;
+    let (kind, held) = side.held_at_egress()?;
+    let short = case.short()?;
+    let sentence = format!("A shaper at the {}'s own egress limits.", side.end);
+    Some(
+        RULE.finds(case, Some(side.end), Sureness::Likely, refused.ratio() * 0.9, sentence)
+            .because(refused.clause())
+            .because(format!("{kind} held a packet back {} times for each that it sent", tidy(held)))
+            .because(short)
+            .attempt(side.setting("qdisc"), "default", "throughput")
+            .wrong_if("It is wrong if no more comes through without it.")
+            .explains(&["host-limits", "sender-starved", "application-limited", "bottleneck"]),
+    )
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
+    if let Some(finding) = find_refused(case) {
+        return Some(finding);
+    }
     if !case.record.workload.is_stream() {
         return find_of_requests(case);
     }
