@@ -143,6 +143,10 @@ pub(super) fn evidence(finding: &Finding) -> Piece {
 fn nothing(record: &Record) -> String {
     match trouble(record) {
         Trouble { is_there: false, .. } => "No problem found (docs/findings.md).".to_owned(),
+        Trouble { is_there: true, .. } if record.error.is_some() => {
+            "Nothing in the record says more than the failure itself. 'linerate records show' has every counter that moved."
+                .to_owned()
+        }
         Trouble { is_there: true, .. } => {
             "Nothing in the record says. 'linerate records show' has every counter that moved.".to_owned()
         }
