@@ -67,6 +67,7 @@ impl Probing {
             connections: order.connections,
             sizes: &order.sizes,
             size_time: Duration::try_from_secs_f64(order.size_time_s).unwrap_or_default(),
+            patience: Duration::try_from_secs_f64(order.patience_s).unwrap_or_default(),
             hops: order.hops,
             dscp: order.dscp,
             ecn: order.ecn,

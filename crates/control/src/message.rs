@@ -421,6 +421,9 @@ pub struct ProbeOrder {
     /// How long to wait for answers to these, seconds.
     #[serde(default)]
     pub size_time_s: f64,
+    /// How long to wait for any other answer at least, seconds: a way may take longer than is usual.
+    #[serde(default)]
+    pub patience_s: f64,
     /// TTL or hop limit of datagrams and of the connection.
     #[serde(default)]
     pub hops: Option<u8>,
@@ -448,6 +451,7 @@ impl ProbeOrder {
             connections: 0,
             sizes: Vec::new(),
             size_time_s: 0.0,
+            patience_s: 0.0,
             hops: None,
             dscp: 0,
             ecn: false,

@@ -225,6 +225,9 @@ pub struct TcpTried {
     /// there was no time for it.
     #[serde(default)]
     pub at_once: Option<u16>,
+    /// Why no more than these were to be had.
+    #[serde(default)]
+    pub at_once_refusal: Option<Refusal>,
     /// Both ends agreed on explicit congestion notification.
     #[serde(default)]
     pub ecn: Option<bool>,
@@ -234,6 +237,12 @@ pub struct TcpTried {
     /// How many it retransmitted.
     #[serde(default)]
     pub retransmitted: Option<u32>,
+    /// Octets of the full segments that the other end acknowledged, where not all were in time.
+    #[serde(default)]
+    pub acknowledged: Option<u64>,
+    /// Whether the other end's FIN came, once all had been said; absent: it did not come to that.
+    #[serde(default)]
+    pub closed: Option<bool>,
 }
 
 /// How far a connection came.
@@ -367,6 +376,19 @@ pub struct WitnessReport {
     pub hops: Option<u8>,
     /// Packets at the interfaces; absent: the machine lets the agent see none.
     pub packets: Option<Vec<Seen>>,
+}
+
+impl WitnessReport {
+    /// How many requests of echo and of datagrams, and how many answers to them, came or left.
+    pub fn requests(&self) -> u64 {
+        let is_one = |seen: &&Seen| {
+            use Packet::{Datagram, DatagramAnswer, EchoReply, EchoRequest};
+            matches!(seen.what, EchoRequest | EchoReply | Datagram { .. } | DatagramAnswer)
+        };
+        let packets = self.packets.iter().flatten().filter(is_one).map(|seen| u64::from(seen.count));
+        let datagrams = self.datagrams.iter().map(|(_, count)| u64::from(*count));
+        packets.chain(datagrams).fold(0, u64::saturating_add)
+    }
 }
 
 /// Packets of one kind at an interface.

@@ -101,6 +101,11 @@ pub enum Probe {
         /// So many.
         connections: u16,
     },
+    /// Whether a connection that carried what was sent over it closes.
+    Closing {
+        /// Who asks.
+        asker: End,
+    },
     /// Packets as large as the sender's link allows.
     Size {
         /// Who sends.
@@ -184,6 +189,8 @@ pub enum Passed {
     Flows { flows: u16 },
     /// So many connections are open at once.
     Connections { open: u16 },
+    /// The other end's FIN came.
+    Closed,
     /// So large a packet passes; where it is smaller than what the link allows, by this machine's word.
     Size { octets: u32, told_by: Option<IpAddr> },
     /// So many routers.
@@ -232,7 +239,14 @@ pub enum Failed {
     /// The kernel refuses what comes from the other end at this interface.
     Arrivals { interface: String, filter: Option<u8>, back_by: Option<String> },
     /// As many connections are tracked, or descriptors open, as there may be.
-    Full { room: Exhausted, used: u64, of: u64 },
+    Full {
+        room: Exhausted,
+        used: u64,
+        of: u64,
+        /// So many more the trial's streams need.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        needs: Option<u64>,
+    },
     /// Nothing was answered: what was sent by `from` was lost there; with this code point, where what has none is answered.
     Lost {
         from: End,
@@ -249,8 +263,14 @@ pub enum Failed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost: Option<LostAt>,
     },
-    /// So many connections are open at once, and no more are to be had.
-    Connections { open: u16 },
+    /// So many connections are open at once, and no more are to be had; why, in the asker's kernel's word.
+    Connections {
+        open: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refusal: Option<Refusal>,
+    },
+    /// What was sent over a connection passed, and the other end's FIN did not come.
+    NotClosed,
     /// Each connection opens only when its first SYN has been sent again, after this time; half of the datagrams are answered within that
     /// one.
     FirstSyn { handshake_s: f64, answer_s: f64 },
@@ -366,7 +386,15 @@ pub enum Place {
         /// Somebody reset it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reset: bool,
+        /// Octets of full segments that were acknowledged, of more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        acknowledged: Option<u64>,
+        /// Datagrams as large as the link's packets pass.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        full_datagrams: bool,
     },
+    /// They, or answers to them, come later than this.
+    Late { within_s: f64 },
     /// It was lost by chance, as it seems: of datagrams and echo requests, which came through, so many were lost, too.
     Lossy { lost: u64, sent: u64 },
     /// The machines let the agents see no packets.
@@ -446,6 +474,7 @@ impl Step {
             Probe::Flows { asker, flows } => format!("UDP, {flows} flows, {asker} asks"),
             Probe::Ecn { asker } => format!("ECN, {asker} asks"),
             Probe::Connections { asker, connections } => format!("TCP, {connections} at once, {asker} asks"),
+            Probe::Closing { asker } => format!("TCP closes, {asker} asks"),
             Probe::Size { from, octets } => format!("UDP, {octets} bytes to {}", from.other()),
             Probe::Middle => "middle".to_owned(),
             Probe::Ipv6 => "IPv6".to_owned(),
@@ -484,6 +513,7 @@ impl Probe {
             | Probe::Flows { asker, .. }
             | Probe::Ecn { asker }
             | Probe::Connections { asker, .. }
+            | Probe::Closing { asker }
             | Probe::Requests { asker, .. } => Some(asker),
             Probe::Addresses | Probe::Middle | Probe::Ipv6 => None,
         }

@@ -398,6 +398,7 @@ fn examined_steps() -> Vec<Step> {
         (Probe::Size { from: target, octets: 1500 }, Passed::Size { octets: 1400, told_by: Some(router) }),
         (Probe::Flows { asker: target, flows: 16 }, Passed::Flows { flows: 16 }),
         (Probe::Connections { asker: target, connections: 8 }, Passed::Connections { open: 8 }),
+        (Probe::Closing { asker: target }, Passed::Closed),
         (Probe::Hops { from: target }, Passed::Hops { routers: 1 }),
         (Probe::Ipv6, Passed::Ipv6 { target: target_ip, host: host_ip }),
     ];
@@ -439,7 +440,10 @@ fn examined_steps() -> Vec<Step> {
             Probe::Arrivals { end: host },
             Failed::Arrivals { interface: eth0(), filter: Some(1), back_by: Some("wlan0".to_owned()) },
         ),
-        (Probe::Room { end: host }, Failed::Full { room: Exhausted::TrackedConnections, used: 65_536, of: 65_536 }),
+        (
+            Probe::Room { end: host },
+            Failed::Full { room: Exhausted::TrackedConnections, used: 65_536, of: 65_536, needs: None },
+        ),
         (udp, lost(Place::Refused { refusal: Refusal::Other("Value too large (os error 75)".to_owned()) })),
         (udp, lost(Place::NoNeighbour { address: target_ip })),
         (udp, lost(Place::Unused { address: host_ip })),
@@ -452,7 +456,11 @@ fn examined_steps() -> Vec<Step> {
         (udp, lost(Place::ForAnother { interface: eth0() })),
         (udp, lost(Place::WrongChecksum { interface: eth0() })),
         (udp, lost(Place::NotUp { interface: eth0(), expected: Some("eth1".to_owned()) })),
-        (udp, lost(Place::Stalled { reached: TcpReached::Open, reset: false })),
+        (
+            udp,
+            lost(Place::Stalled { reached: TcpReached::Open, reset: false, acknowledged: None, full_datagrams: false }),
+        ),
+        (udp, lost(Place::Late { within_s: 3.0 })),
         (udp, lost(Place::Unseen)),
         (
             Probe::Size { from: host, octets: 1500 },
@@ -469,7 +477,8 @@ fn examined_steps() -> Vec<Step> {
             Probe::Transport { transport: Protocol::Tcp, asker: host },
             Failed::Retransmitted { segments: 14, retransmitted: 7 },
         ),
-        (Probe::Connections { asker: host, connections: 8 }, Failed::Connections { open: 3 }),
+        (Probe::Connections { asker: host, connections: 8 }, Failed::Connections { open: 3, refusal: None }),
+        (Probe::Closing { asker: host }, Failed::NotClosed),
         (Probe::Hops { from: host }, Failed::Hops { sent: 1, routers: 1, asked: true }),
         (udp, Failed::NoSocket { sentence: "the target has no free port".to_owned() }),
         (of_engine, Failed::Requests { sentence: Some("timed out".to_owned()), largest: Some(1400), drops: drops() }),

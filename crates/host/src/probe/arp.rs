@@ -12,7 +12,8 @@ const ETHERTYPE: u16 = libc::ETH_P_ARP as u16;
 const BROADCAST: [u8; 6] = [0xff; 6];
 const EVERY: Duration = Duration::from_millis(120);
 const TIMES: u32 = 2;
-const PATIENCE: Duration = Duration::from_millis(350);
+/// How long answers are waited for, and how long at least where nobody answers for another's address.
+const PATIENCE: [Duration; 2] = [Duration::from_millis(350), Duration::from_millis(1500)];
 
 /// The Ethernet addresses that answer for each of these addresses at an interface, whose own are `mac` and `own`.
 pub(super) fn ask<const N: usize>(
@@ -20,12 +21,17 @@ pub(super) fn ask<const N: usize>(
     mac: [u8; 6],
     own: Ipv4Addr,
     addresses: [Ipv4Addr; N],
+    patience: Duration,
 ) -> io::Result<[Vec<String>; N]> {
     let socket = sys::packet::open(ETHERTYPE)?;
-    let mut answers = [const { Vec::new() }; N];
+    let mut answers = [const { Vec::<String>::new() }; N];
+    let patience = |answers: &[Vec<String>]| {
+        let is_silent = addresses.iter().zip(answers).any(|(address, answers)| *address != own && answers.is_empty());
+        if is_silent { patience.max(PATIENCE[1]) } else { PATIENCE[0] }
+    };
     let began = Instant::now();
     let mut asked = 0;
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < patience(&answers) {
         if asked < TIMES && began.elapsed() >= asked * EVERY {
             asked += 1;
             for address in addresses {

@@ -2,7 +2,7 @@
 //! time, some hundred and fifty packets at most, and none to any other address.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,20 +16,26 @@ use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, arp, headers, icmp_error, me
 use crate::interfaces::{self, Link};
 use crate::sys;
 use crate::sys::message::{Message, ORIGIN_ICMP, ORIGIN_ICMP6, QueuedError};
-use crate::sys::socket_state::{ECN, Field8, Field32, TcpInfo, report_icmp_errors};
+use crate::sys::socket_state::{ECN, Field8, Field32, Field64, TcpInfo, report_icmp_errors};
 use crate::traffic::socket_options::set_traffic_class;
 
 /// Sizes that one order tries at most.
 pub const MOST_SIZES: usize = 20;
 /// When requests are sent, until enough are answered. The first may wait for ARP.
 const SENT_AT_MS: [u64; 6] = [0, 5, 10, 100, 300, 600];
-/// How long their answers are waited for.
+/// How long their answers are waited for, and how long at most where more is asked.
 const PATIENCE: Duration = Duration::from_millis(1000);
+const MOST_PATIENCE: Duration = Duration::from_secs(4);
+/// Once enough are answered, the others are waited for so long, or twice as long as the slowest one took.
+const LATER: Duration = Duration::from_millis(20);
 /// A SYN that is lost is sent again after a second (RFC 6298).
 const CONNECT_TIME: Duration = Duration::from_millis(1300);
 /// No further one is tried when this has passed since the first began: the last may take as long again, and more.
 const AT_ONCE_TIME: Duration = Duration::from_millis(1800);
 const TALK_TIME: Duration = Duration::from_millis(1200);
+/// Full segments have so long until the first is acknowledged, on a slow link behind those that come the other way, and so long until
+/// all are, as long as some are.
+const FILLING_TIME: [Duration; 2] = [Duration::from_millis(1800), Duration::from_secs(4)];
 /// Sizes that are not answered are sent again after this part of the time for them.
 const SIZES_TWICE: u32 = 2;
 /// Between two packets of different sizes.
@@ -38,7 +44,7 @@ const APART: Duration = Duration::from_millis(2);
 const ECHO_HOPS: u8 = 64;
 /// RFC 3168, section 5.
 const ECT_0: u8 = 2;
-const MOST_SIZE_TIME: Duration = Duration::from_millis(1500);
+const MOST_SIZE_TIME: Duration = Duration::from_secs(6);
 
 /// What is to be tried.
 #[derive(Clone, Debug)]
@@ -67,6 +73,8 @@ pub struct Order<'a> {
     pub sizes: &'a [u32],
     /// How long to wait for answers to these.
     pub size_time: Duration,
+    /// How long to wait for any other answer, at least.
+    pub patience: Duration,
     /// TTL or hop limit of datagrams and of the connection.
     pub hops: Option<u8>,
     /// Their differentiated services code point.
@@ -89,7 +97,7 @@ fn outcome<T>(beside: Beside<'_, T>) -> Option<T> {
     beside.map_or_else(Some, |thread| thread.join().ok())
 }
 
-/// Tries it all. Takes 1.5 s at most where nothing is answered.
+/// Tries it all. Takes 1.5 s at most where nothing is answered, unless more patience is asked.
 pub fn probe(order: &Order<'_>) -> ProbeReport {
     let links = interfaces::links().unwrap_or_default();
     let next_hop = next_hop(order);
@@ -124,6 +132,13 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
     });
     report.neighbour = next_hop.and_then(|hop| way::neighbour(hop.address, &hop.interface, &links));
     report
+}
+
+impl Order<'_> {
+    /// At least this long, or as long as is asked.
+    fn patience(&self, least: Duration) -> Duration {
+        least.max(self.patience.min(MOST_PATIENCE))
+    }
 }
 
 /// Where packets go first, by the kernel's own look-up.
@@ -176,11 +191,13 @@ fn apart(flow: u16) -> [u64; 6] {
     rounds.map(|(at_ms, bits)| at_ms + u64::from(scattered >> bits & 31))
 }
 
-/// Requests on a connected socket at these times, until enough are answered. `make` makes one of this number, `number` reads an answer's.
+/// Requests on a connected socket at these times, until enough are answered; then the others are waited for a moment, so that no answer
+/// comes to a closed port. `make` makes one of this number, `number` reads an answer's.
 fn ask(
     socket: &Socket,
     is_ipv4: bool,
     at_ms: [u64; 6],
+    patience: Duration,
     make: impl Fn(u32) -> Vec<u8>,
     number: impl Fn(&[u8]) -> Option<u32>,
 ) -> Tried {
@@ -189,8 +206,10 @@ fn ask(
     let mut sent_at: Vec<Instant> = Vec::new();
     let mut times: Vec<u64> = Vec::new();
     let mut octets = [0; 2048];
-    while tried.answered < ENOUGH && began.elapsed() < PATIENCE {
+    let mut until = patience;
+    while began.elapsed() < until {
         let next = at_ms.get(sent_at.len()).map(|at| Duration::from_millis(*at));
+        let next = next.filter(|_| tried.answered < ENOUGH);
         if next.is_some_and(|next| began.elapsed() >= next) {
             let request = make(sent_at.len() as u32);
             sent_at.push(Instant::now());
@@ -201,7 +220,8 @@ fn ask(
                 Err(error) => note(&mut tried, refusal(&error)),
             }
         }
-        let next = at_ms.get(sent_at.len()).map_or(PATIENCE, |at| Duration::from_millis(*at));
+        let next = at_ms.get(sent_at.len()).filter(|_| tried.answered < ENOUGH);
+        let next = next.map_or(until, |at| Duration::from_millis(*at));
         let wait = next.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
         if sys::poll::wait_readable(socket, wait).is_err() {
             break;
@@ -216,6 +236,11 @@ fn ask(
                     let Some(sent) = sent_at.get(number as usize) else { continue };
                     times.push(sent.elapsed().as_nanos() as u64);
                     tried.answered += 1;
+                    if tried.answered >= ENOUGH {
+                        let slowest = Duration::from_nanos(times.iter().copied().max().unwrap_or(0));
+                        let later = if tried.answered < tried.sent { LATER.max(2 * slowest) } else { Duration::ZERO };
+                        until = patience.min(began.elapsed() + later);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => {
@@ -295,7 +320,7 @@ fn echo(order: &Order<'_>) -> Option<Tried> {
         (*octets.first()? == answers).then_some(())?;
         Some(read(octets.get(8..)?, &order.secret)?.0)
     };
-    Some(ask(&socket, is_ipv4, SENT_AT_MS, make, number))
+    Some(ask(&socket, is_ipv4, SENT_AT_MS, order.patience(PATIENCE), make, number))
 }
 
 /// RFC 1071.
@@ -316,7 +341,8 @@ fn datagrams(order: &Order<'_>, port: u16, at_ms: [u64; 6]) -> Tried {
     };
     mark(&socket, order);
     let number = |octets: &[u8]| read(octets, &order.secret).filter(|(_, is_answer)| *is_answer).map(|(one, _)| one);
-    ask(&socket, is_ipv4, at_ms, |number| message(&order.secret, number, false).to_vec(), number)
+    let make = |number| message(&order.secret, number, false).to_vec();
+    ask(&socket, is_ipv4, at_ms, order.patience(PATIENCE), make, number)
 }
 
 fn connect(order: &Order<'_>, port: u16) -> TcpTried {
@@ -326,9 +352,12 @@ fn connect(order: &Order<'_>, port: u16) -> TcpTried {
         handshake_ns: None,
         port: None,
         at_once: None,
+        at_once_refusal: None,
         ecn: None,
         segments: None,
         retransmitted: None,
+        acknowledged: None,
+        closed: None,
     };
     if let Err(error) = talk(order, port, &mut tried) {
         tried.refusal = Some(refusal(&error));
@@ -341,10 +370,10 @@ fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
     let socket = unconnected(order)?;
     tried.port = socket.local_addr()?.as_socket().map(|at| at.port());
     let began = Instant::now();
-    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
+    socket.connect_timeout(&peer.into(), order.patience(CONNECT_TIME))?;
     tried.reached = TcpReached::Open;
     let mut took = began.elapsed();
-    if took >= SYN_AGAIN {
+    if took >= order.patience(SYN_AGAIN) {
         // One SYN may be lost by chance: another connection tells.
         let again = Instant::now();
         let _ = further(order, peer).map(|_| took = took.min(again.elapsed()));
@@ -352,8 +381,9 @@ fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
     tried.handshake_ns = Some(took.as_nanos() as u64);
     let mut stream: TcpStream = socket.into();
     stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(TALK_TIME))?;
-    stream.set_read_timeout(Some(TALK_TIME))?;
+    let talk_time = order.patience(TALK_TIME);
+    stream.set_write_timeout(Some(talk_time))?;
+    stream.set_read_timeout(Some(talk_time))?;
     stream.write_all(&message(&order.secret, 0, false))?;
     let mut answer = [0; LEN];
     stream.read_exact(&mut answer)?;
@@ -361,18 +391,50 @@ fn talk(order: &Order<'_>, port: u16, tried: &mut TcpTried) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     tried.reached = TcpReached::Answered;
-    stream.write_all(&vec![0; FILLING])?;
-    stream.read_exact(&mut [0])?;
+    stream.set_read_timeout(Some(order.patience(FILLING_TIME[0])))?;
+    fill(&mut stream, tried)?;
     tried.reached = TcpReached::Filled;
     if let Ok(info) = TcpInfo::of(&stream) {
         tried.ecn = info.get8(Field8::Options).map(|options| options & ECN != 0);
         tried.segments = info.get32(Field32::DataSegsOut);
         tried.retransmitted = info.get32(Field32::TotalRetrans);
     }
-    tried.at_once = at_once(order, peer, began);
+    at_once(order, peer, began, tried);
     // All has been said, and acknowledged.
     SockRef::from(&stream).set_linger(None)?;
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(talk_time))?;
+    tried.closed = match stream.read(&mut [0]) {
+        Ok(0) => Some(true),
+        Err(error) if is_timeout(&error) => Some(false),
+        _ => None,
+    };
     Ok(())
+}
+
+/// A few full segments, until the other end says that it has them all; a slow link has longer, as long as some get through.
+fn fill(stream: &mut TcpStream, tried: &mut TcpTried) -> io::Result<()> {
+    let acknowledged = |stream: &TcpStream| TcpInfo::of(stream).ok()?.get64(Field64::BytesAcked);
+    let before = acknowledged(stream);
+    let began = Instant::now();
+    stream.write_all(&vec![0; FILLING])?;
+    loop {
+        match stream.read_exact(&mut [0]) {
+            Err(error) if is_timeout(&error) => {
+                let now = acknowledged(stream).zip(before).map(|(now, before)| now.saturating_sub(before));
+                let is_moving = now.is_some_and(|now| now > 0) && now > tried.acknowledged;
+                tried.acknowledged = now;
+                if !is_moving || began.elapsed() >= FILLING_TIME[1] {
+                    return Err(error);
+                }
+            }
+            came => return came,
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// A connection's socket, of which nothing stays behind if nothing passes.
@@ -387,23 +449,31 @@ fn unconnected(order: &Order<'_>) -> io::Result<Socket> {
 
 fn further(order: &Order<'_>, peer: SocketAddr) -> io::Result<Socket> {
     let socket = unconnected(order)?;
-    socket.connect_timeout(&peer.into(), CONNECT_TIME)?;
+    socket.connect_timeout(&peer.into(), order.patience(CONNECT_TIME))?;
     Ok(socket)
 }
 
 /// How many connections are open at once with the one that began then: all that are to be, or as many as there may be.
-fn at_once(order: &Order<'_>, peer: SocketAddr, began: Instant) -> Option<u16> {
-    let wanted = Some(order.connections.min(MOST_CONNECTIONS)).filter(|wanted| *wanted > 1)?;
+fn at_once(order: &Order<'_>, peer: SocketAddr, began: Instant, tried: &mut TcpTried) {
+    let wanted = order.connections.min(MOST_CONNECTIONS);
+    if wanted <= 1 {
+        return;
+    }
     let mut open = Vec::new();
     for _ in 1..wanted {
         if began.elapsed() >= AT_ONCE_TIME {
-            return None;
+            return;
         }
         // A SYN that is lost is sent again within this time, and each is tried twice.
-        let Ok(socket) = further(order, peer).or_else(|_| further(order, peer)) else { break };
-        open.push(socket);
+        match further(order, peer).or_else(|_| further(order, peer)) {
+            Ok(socket) => open.push(socket),
+            Err(error) => {
+                tried.at_once_refusal = Some(refusal(&error));
+                break;
+            }
+        }
     }
-    Some(open.len() as u16 + 1)
+    tried.at_once = Some(open.len() as u16 + 1);
 }
 
 /// Datagrams of these sizes, each until it is answered, twice at most.
@@ -472,8 +542,8 @@ fn ask_arp(order: &Order<'_>, next_hop: Option<&Neighbour>, links: &[Link]) -> O
     let mac = link.mac.as_deref().filter(|_| link.flags & flags == 0).and_then(octets_of)?;
     let hop = next_hop.filter(|hop| hop.interface == link.name).map(|hop| hop.address);
     let answers = match hop {
-        Some(IpAddr::V4(hop)) => arp::ask(link.index, mac, own, [hop, own]),
-        _ => arp::ask(link.index, mac, own, [own]).map(|[own]| [Vec::new(), own]),
+        Some(IpAddr::V4(hop)) => arp::ask(link.index, mac, own, [hop, own], order.patience),
+        _ => arp::ask(link.index, mac, own, [own], order.patience).map(|[own]| [Vec::new(), own]),
     };
     answers.ok()
 }
@@ -518,6 +588,7 @@ mod tests {
             connections: 0,
             sizes: &[],
             size_time: Duration::from_millis(300),
+            patience: Duration::ZERO,
             hops: None,
             dscp: 46,
             ecn: true,
@@ -530,7 +601,10 @@ mod tests {
             "{report:?}"
         );
         assert!(report.echo.as_ref().is_none_or(|echo| echo.answered >= ENOUGH), "{report:?}");
-        assert_eq!(report.tcp.map(|tcp| (tcp.reached, tcp.at_once)), Some((TcpReached::Filled, None)));
+        assert_eq!(
+            report.tcp.map(|tcp| (tcp.reached, tcp.at_once, tcp.closed)),
+            Some((TcpReached::Filled, None, Some(true)))
+        );
         let report = probe(&Order { flows: 9, echo: false, arp: false, tcp: None, ..order.clone() });
         assert!(report.flows.iter().all(|answered| *answered >= ENOUGH), "{report:?}");
         assert_eq!((report.flows.len(), report.udp), (9, None));

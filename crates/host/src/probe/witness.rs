@@ -20,8 +20,9 @@ use crate::{interfaces, sys::packet::Way};
 
 /// It looks so often whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// A connection that comes has so long for everything.
-const CONNECTION_TIME: Duration = Duration::from_millis(1500);
+/// A connection that comes has so long to say the secret, and as long again to fill a few segments: a slow link or a long way takes
+/// seconds for them.
+const CONNECTION_TIME: Duration = Duration::from_secs(5);
 /// How soon one that is not at the peer's address must have said the secret.
 const STRANGER_TIME: Duration = Duration::from_millis(300);
 /// No witness lives longer.

@@ -42,6 +42,7 @@ pub enum Field32 {
 #[repr(usize)]
 #[allow(missing_docs, reason = "the names are the kernel's, without their tcpi_ prefix")]
 pub enum Field64 {
+    BytesAcked = 120,
     DeliveryRate = 160,
     BusyTime = 168,
     RwndLimited = 176,

@@ -31,11 +31,19 @@ use crate::interrupt;
 
 /// How long an agent has to look at its own machine, and for probes.
 const LOOK_TIME: Duration = Duration::from_secs(3);
-const PROBE_TIME: Duration = Duration::from_secs(5);
-/// No further size is tried after this time.
-const SIZES_END: Duration = Duration::from_millis(4200);
+const PROBE_TIME: Duration = Duration::from_secs(10);
+/// No further size is tried after this time, or three times what one round has.
+const SIZES_TIME: Duration = Duration::from_secs(3);
 /// How long the answers to packets of one size are waited for: the least, and the most.
 const SIZE_TIME: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(900)];
+/// Where answers take longer than this, or nothing is answered, more may come late.
+const SLOW: Duration = Duration::from_millis(250);
+/// How long what is late is waited for: since the last that came, and in all.
+const LATE_TIME: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(5)];
+/// So often it is looked whether something came.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// No answer is waited for longer.
+const MOST_PATIENCE: Duration = Duration::from_secs(4);
 /// The loopback's packets are larger than any that a trial sends.
 const LARGEST: u32 = 65_000;
 /// What a trial needed: of all that does not pass, what explains its failure.
@@ -49,6 +57,8 @@ pub(crate) struct Scope {
     dscp: u8,
     /// Over TCP, at once.
     connections: u16,
+    /// Over any transport, at once.
+    streams: u16,
 }
 
 impl Scope {
@@ -69,6 +79,7 @@ impl Scope {
             hops: spec.ttl,
             dscp: spec.dscp,
             connections: if spec.workload.is_udp() { 0 } else { spec.streams },
+            streams: spec.streams,
         }
     }
 }
@@ -153,7 +164,10 @@ fn nothing_arrived(outcomes: &[Outcome; 2]) -> bool {
     let flows = || outcomes.iter().flat_map(|outcome| &outcome.flows);
     let at_receiver = |flow: &FlowOutcome| flows().find(|other| other.id == flow.id && other.role == Role::Receiver);
     flows().any(|flow| match flow.role {
-        Role::Sender => flow.messages_total > 0 && at_receiver(flow).is_some_and(|other| other.octets_total == 0),
+        Role::Sender => {
+            let has_tried = flow.messages_total > 0 || flow.send_retries > 0;
+            has_tried && at_receiver(flow).is_some_and(|other| other.octets_total == 0)
+        }
         Role::Requester => flow.requests.is_some_and(|asked| asked > 0) && flow.messages_total == 0,
         Role::Receiver | Role::Responder => false,
     })
@@ -250,7 +264,7 @@ impl Examiner<'_> {
                 return Ok(());
             }
         }
-        let evidence = self.probe(route, ways, &interfaces, &able)?;
+        let mut evidence = self.probe(route, ways, &interfaces, &able)?;
         self.conclude(&evidence, &interfaces, &able)?;
         if able.target && able.host {
             self.transports(&evidence, Protocol::Udp);
@@ -261,8 +275,14 @@ impl Examiner<'_> {
                 }
             }
             // Last, for a connection moves full segments too.
+            evidence.full_passes = PerEnd::of(|from| self.passes_full(from));
             self.transports(&evidence, Protocol::Tcp);
             self.connections(&evidence);
+            for asker in [End::Host, End::Target] {
+                if let Some(came) = evidence.of_closing(asker) {
+                    self.say(Probe::Closing { asker }, came);
+                }
+            }
         }
         // Witnesses end.
         for stop in End::BOTH.map(|end| able[end].then(|| self.pair.client(end).send(Request::Stop))) {
@@ -323,13 +343,15 @@ impl Examiner<'_> {
             refused: Vec::new(),
             plain: None,
             secret: secret()?,
+            patience: Duration::ZERO,
+            is_late: false,
+            full_passes: PerEnd::default(),
         };
-        let secret = evidence.secret;
         let mut listening = false;
         if both {
             let witnesses = self.ask(|end| {
                 let (local, peer) = (route[end], route[end.other()]);
-                Some(Request::Witness { local, peer, interface: interfaces[end].clone(), secret })
+                Some(Request::Witness { local, peer, interface: interfaces[end].clone(), secret: evidence.secret })
             });
             for (end, witness) in [(End::Target, witnesses.target), (End::Host, witnesses.host)] {
                 let Some(witness) = witness else { continue };
@@ -342,33 +364,17 @@ impl Examiner<'_> {
             }
             listening = evidence.ports.target.0 != 0 && evidence.ports.host.0 != 0;
         }
-        let dscp = self.scope.map_or(0, |scope| scope.dscp);
-        let before = self.counters(interfaces)?;
-        let probes = self.ask(|end| {
-            able[end].then(|| {
-                let (udp, tcp) = evidence.ports[end.other()];
-                let ports = listening.then_some((udp, tcp));
-                let order = ProbeOrder {
-                    echo: true,
-                    arp: !self.pair.is_one(),
-                    udp: ports.map(|ports| ports.0),
-                    tcp: ports.map(|ports| ports.1),
-                    connections: self.scope.filter(|scope| scope.asker == end).map_or(0, |scope| scope.connections),
-                    hops: self.scope.and_then(|scope| scope.hops),
-                    dscp,
-                    ..self.order(&evidence, end, interfaces, secret)
-                };
-                Request::Probe(Box::new(order))
-            })
-        });
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
-        evidence.reports = PerEnd { target: report_of(target?), host: report_of(host?) };
-        if listening {
-            evidence.heard = self.heard()?;
+        let began = Instant::now();
+        self.usual(&mut evidence, interfaces, able, listening)?;
+        if listening && let Some(patience) = self.more_patience(&evidence, began)? {
+            (evidence.patience, evidence.is_late) = (patience, true);
+            // What needed no more than is usual tells the same.
+            if !evidence.is_all_filled() {
+                self.usual(&mut evidence, interfaces, able, listening)?;
+            }
         }
-        let after = self.counters(interfaces)?;
-        evidence.drops = drops(&before, &after, &self.drivers);
-        evidence.wrong_checksums = PerEnd::of(|end| WrongChecksums::of(&after[end].since(&before[end])));
+        let secret = evidence.secret;
+        let dscp = self.scope.map_or(0, |scope| scope.dscp);
         if listening {
             // Packets and drops are counted until here: these are others.
             let before = self.heard()?;
@@ -385,6 +391,74 @@ impl Examiner<'_> {
         Ok(evidence)
     }
 
+    /// Requests over each transport from both ends, and what was heard of them and counted meanwhile.
+    fn usual(
+        &self,
+        evidence: &mut Evidence,
+        interfaces: &PerEnd<Option<String>>,
+        able: &PerEnd<bool>,
+        listening: bool,
+    ) -> Result<(), TrialError> {
+        let before = self.counters(interfaces)?;
+        let probes = self.ask(|end| {
+            able[end].then(|| {
+                let (udp, tcp) = evidence.ports[end.other()];
+                let ports = listening.then_some((udp, tcp));
+                let order = ProbeOrder {
+                    echo: true,
+                    arp: !self.pair.is_one(),
+                    udp: ports.map(|ports| ports.0),
+                    tcp: ports.map(|ports| ports.1),
+                    connections: self.scope.filter(|scope| scope.asker == end).map_or(0, |scope| scope.connections),
+                    hops: self.scope.and_then(|scope| scope.hops),
+                    dscp: self.scope.map_or(0, |scope| scope.dscp),
+                    ..self.order(evidence, end, interfaces, evidence.secret)
+                };
+                Request::Probe(Box::new(order))
+            })
+        });
+        let time = evidence.probe_time();
+        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, time));
+        evidence.reports = PerEnd { target: report_of(target?), host: report_of(host?) };
+        if listening {
+            evidence.heard = self.heard()?;
+        }
+        let after = self.counters(interfaces)?;
+        evidence.drops = drops(&before, &after, &self.drivers);
+        evidence.wrong_checksums = PerEnd::of(|end| WrongChecksums::of(&after[end].since(&before[end])));
+        Ok(())
+    }
+
+    /// How long answers are to be waited for, where that is longer than is usual: by those that took long, or by what came since the
+    /// probes began, where none was answered.
+    fn more_patience(&self, evidence: &Evidence, began: Instant) -> Result<Option<Duration>, TrialError> {
+        if let Some(slowest) = evidence.slowest() {
+            return Ok((slowest >= SLOW).then(|| (4 * slowest).min(MOST_PATIENCE)));
+        }
+        let mut passed = requests(&evidence.heard);
+        let (mut last, mut late) = (began.elapsed(), None);
+        while began.elapsed() < (last + LATE_TIME[0]).min(LATE_TIME[1]) && !interrupt::requested() {
+            std::thread::sleep(LOOK_AGAIN);
+            let now = requests(&self.heard()?);
+            if now != passed {
+                (last, passed) = (began.elapsed(), now);
+                late = Some(last);
+            }
+        }
+        Ok(late.map(|late| (late + late / 4).min(MOST_PATIENCE)))
+    }
+
+    /// Whether packets as large as the link's pass whole.
+    fn passes_full(&self, end: End) -> bool {
+        let is_full = |step: &Step| match (step.probe, &step.came) {
+            (Probe::Size { from, octets }, StepResult::Passed(Passed::Size { octets: most, .. })) => {
+                from == end && *most == octets
+            }
+            _ => false,
+        };
+        self.steps.iter().any(is_full)
+    }
+
     /// How many datagrams from each of several ports are answered: something on the way may go by the port.
     fn flows(
         &self,
@@ -397,7 +471,7 @@ impl Examiner<'_> {
             let order = self.order(evidence, end, interfaces, secret);
             Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), flows: FLOWS, ..order })))
         });
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
+        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, evidence.probe_time()));
         Ok(PerEnd { target: report_of(target?).flows, host: report_of(host?).flows })
     }
 
@@ -414,7 +488,7 @@ impl Examiner<'_> {
             let order = self.order(evidence, end, interfaces, secret);
             Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), ecn: true, ..order })))
         });
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
+        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, evidence.probe_time()));
         let tried = PerEnd { target: report_of(target?).udp, host: report_of(host?).udp };
         Ok(Capable { tried, around: [before, self.heard()?] })
     }
@@ -432,13 +506,14 @@ impl Examiner<'_> {
             let order = self.order(evidence, end, interfaces, secret);
             Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), tcp: Some(tcp), ..order })))
         });
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
+        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, evidence.probe_time()));
         Ok(Plain { dscp, reports: PerEnd { target: report_of(target?), host: report_of(host?) } })
     }
 
     fn order(&self, evidence: &Evidence, end: End, interfaces: &PerEnd<Option<String>>, secret: Secret) -> ProbeOrder {
         let (local, peer) = (evidence.route[end], evidence.route[end.other()]);
-        ProbeOrder { interface: interfaces[end].clone(), ..ProbeOrder::between(local, peer, secret) }
+        let patience_s = evidence.patience.as_secs_f64();
+        ProbeOrder { interface: interfaces[end].clone(), patience_s, ..ProbeOrder::between(local, peer, secret) }
     }
 
     fn heard(&self) -> Result<PerEnd<WitnessReport>, TrialError> {
@@ -492,7 +567,8 @@ impl Examiner<'_> {
             }
         }
         for end in End::BOTH.into_iter().filter(|end| able[*end]) {
-            if let Some(came) = evidence.of_room(end, both) {
+            let streams = self.scope.map_or(0, |scope| scope.streams);
+            if let Some(came) = evidence.of_room(end, both, streams) {
                 self.say(Probe::Room { end }, came);
             }
         }
@@ -543,7 +619,7 @@ impl Examiner<'_> {
                 })
             })?;
             for probe in [probes.target, probes.host] {
-                Self::wait(probe, PROBE_TIME)?;
+                Self::wait(probe, evidence.probe_time())?;
             }
             if let Some(end) = End::BOTH.into_iter().find(|end| seen[*end].len() > 1) {
                 let fault = MiddleFault::Moves { end, interfaces: seen[end].iter().cloned().collect() };
@@ -565,9 +641,10 @@ impl Examiner<'_> {
         let Some(Scope { asker, connections, .. }) = self.scope else { return };
         let open = evidence.reports[asker].tcp.as_ref().and_then(|tcp| tcp.at_once);
         let Some(open) = open.filter(|_| connections > 1) else { return };
+        let refusal = evidence.reports[asker].tcp.as_ref().and_then(|tcp| tcp.at_once_refusal.clone());
         let came = match open >= connections {
             true => StepResult::Passed(Passed::Connections { open }),
-            false => StepResult::Failed(Failed::Connections { open }),
+            false => StepResult::Failed(Failed::Connections { open, refusal }),
         };
         self.say(Probe::Connections { asker, connections }, came);
     }
@@ -613,7 +690,7 @@ impl Examiner<'_> {
         });
         let rtt = evidence.reports.host.udp.iter().chain(&evidence.reports.target.udp);
         let rtt = rtt.filter_map(|udp| udp.median_ns).max().map_or(Duration::ZERO, Duration::from_nanos);
-        let size_time = (3 * rtt + SIZE_TIME[0]).clamp(SIZE_TIME[0], SIZE_TIME[1]);
+        let size_time = (3 * rtt + SIZE_TIME[0]).min(SIZE_TIME[1].max(2 * evidence.patience));
         let secret = secret()?;
         // A new secret, so that what is late from before is nobody's.
         let witnesses = self.ask(|end| {
@@ -629,7 +706,8 @@ impl Examiner<'_> {
         let ports = PerEnd { target: of_target, host: of_host };
         let before = self.counters(interfaces)?;
         let mut heard = PerEnd::<WitnessReport>::default();
-        while self.began.elapsed() < SIZES_END {
+        let sizes_began = Instant::now();
+        while sizes_began.elapsed() < SIZES_TIME.max(3 * size_time) {
             let wanted = PerEnd::of(|from| searches[from].as_ref().and_then(Search::round));
             if wanted.target.is_none() && wanted.host.is_none() {
                 break;
@@ -641,7 +719,8 @@ impl Examiner<'_> {
                 let size_time_s = size_time.as_secs_f64();
                 Some(Request::Probe(Box::new(ProbeOrder { sizes, udp, size_time_s, ..order })))
             });
-            let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, PROBE_TIME));
+            let time = PROBE_TIME + size_time;
+            let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, time));
             let reports = PerEnd { target: report_of(target?), host: report_of(host?) };
             heard = self.heard()?;
             searches = PerEnd::of(|from| {
@@ -649,6 +728,28 @@ impl Examiner<'_> {
                 search.learn(&reports[from], &heard[from.other()]);
                 Some(search)
             });
+        }
+        // A slow way may be late with what was sent last.
+        let (mut passed, mut last) = (requests(&heard), Instant::now());
+        let is_full = |searches: &PerEnd<Option<Search>>| {
+            End::BOTH.into_iter().all(|from| searches[from].as_ref().is_none_or(Search::is_full))
+        };
+        let late_began = Instant::now();
+        while !is_full(&searches)
+            && last.elapsed() < LATE_TIME[0] / 3
+            && late_began.elapsed() < LATE_TIME[1]
+            && !interrupt::requested()
+        {
+            std::thread::sleep(LOOK_AGAIN);
+            heard = self.heard()?;
+            if requests(&heard) != passed {
+                (passed, last) = (requests(&heard), Instant::now());
+            }
+            for (from, search) in [(End::Target, &mut searches.target), (End::Host, &mut searches.host)] {
+                if let Some(search) = search {
+                    search.learn_late(&heard[from.other()]);
+                }
+            }
         }
         let drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
         for from in [End::Host, End::Target] {
@@ -668,6 +769,7 @@ impl Examiner<'_> {
             (_, StepResult::Failed(Failed::Route { protocol: Some(protocol), .. })) => *protocol == scope.transport,
             (Probe::Echo { .. }, _) => false,
             (Probe::Size { from, .. }, _) => scope.has_sender(from),
+            (Probe::Closing { .. }, _) => scope.transport == Protocol::Tcp,
             (Probe::Ecn { asker }, _) => scope.transport == Protocol::Tcp && scope.has_sender(asker),
             _ => true,
         };
@@ -679,6 +781,11 @@ impl Examiner<'_> {
             |step: &Step| matches!(step.probe, Probe::Transport { transport, .. } if transport == scope.transport);
         first(&matters).or_else(|| first(&of_transport))
     }
+}
+
+/// How many requests and answers each end heard.
+fn requests(heard: &PerEnd<WitnessReport>) -> [u64; 2] {
+    End::BOTH.map(|end| heard[end].requests())
 }
 
 fn replaced<T: Copy>(of: PerEnd<T>, end: End, value: T) -> PerEnd<T> {

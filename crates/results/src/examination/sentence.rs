@@ -53,6 +53,7 @@ impl Passed {
             }
             Passed::Flows { flows } => format!("requests from each of {flows} ports are answered"),
             Passed::Connections { open } => format!("{open} connections at once"),
+            Passed::Closed => "the other end's FIN arrives".to_owned(),
             Passed::Size { told_by: None, .. } => "passes whole".to_owned(),
             Passed::Size { octets, told_by: Some(by) } => {
                 format!(
@@ -119,7 +120,26 @@ impl Failed {
                     short(*answer_s)
                 )
             }
-            Failed::Connections { open } => {
+            Failed::NotClosed => {
+                let asker = probe.end().unwrap_or(End::Host);
+                format!(
+                    "a TCP connection from the {asker} to the {to} opens and carries what is sent over it, and the {to}'s end of it (FIN) \
+                     does not arrive, so that it never closes: a filter of either end or between drops it (nft list ruleset, \
+                     iptables-save)",
+                    to = asker.other()
+                )
+            }
+            Failed::Connections { open, refusal: Some(Refusal::NoDescriptors) } => format!(
+                "{open} connections at once are open from the {}, and its agent has no descriptor left for more (EMFILE); raise the \
+                 limit there (ulimit -n), or take fewer streams",
+                probe.end().map_or("machine", End::name)
+            ),
+            Failed::Connections { open, refusal: Some(Refusal::NoPort) } => format!(
+                "{open} connections at once are open from the {}, and it has no local port left for more (EADDRNOTAVAIL); see \
+                 net.ipv4.ip_local_port_range and `ss -s` there",
+                probe.end().map_or("machine", End::name)
+            ),
+            Failed::Connections { open, .. } => {
                 let asker = probe.end().map_or("machine", End::name);
                 let (connections, pass) = if *open == 1 { ("connection", "passes") } else { ("connections", "pass") };
                 format!(
@@ -178,16 +198,20 @@ impl Failed {
                 )
             }
             Failed::Arrivals { interface, filter, back_by } => arrivals(probe, interface, *filter, back_by.as_deref()),
-            Failed::Full { room: Exhausted::TrackedConnections, used, of } => format!(
+            Failed::Full { room: Exhausted::TrackedConnections, used, of, .. } => format!(
                 "the {} tracks {used} connections of {of} that it may, and drops what would be another; raise \
                  net.netfilter.nf_conntrack_max",
                 probe.end().map_or("machine", End::name)
             ),
-            Failed::Full { room: Exhausted::Descriptors, used, of } => format!(
-                "the {}'s agent has {used} descriptors open of {of} that it may; raise the limit there (ulimit -n), or take \
-                 fewer streams",
-                probe.end().map_or("machine", End::name)
-            ),
+            Failed::Full { room: Exhausted::Descriptors, used, of, needs } => {
+                let needs = needs.map(|needs| format!(", and the trial's streams need {needs} more (EMFILE)"));
+                format!(
+                    "the {}'s agent has {used} descriptors open of {of} that it may{}; raise the limit there (ulimit -n), or take \
+                     fewer streams",
+                    probe.end().map_or("machine", End::name),
+                    needs.unwrap_or_default()
+                )
+            }
             Failed::Lost { from, is_answer, place, everything, drops, dscp } => {
                 let mut text = lost(probe, *from, *is_answer, place, *everything, drops);
                 if let Some(dscp) = dscp {
@@ -493,7 +517,7 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             "{what} from the {from} to the {to} come to nothing, and so did {lost} of {sent} other requests: the way loses packets, \
              whatever they are; linerate run udp-stream says how many"
         ),
-        Place::Stalled { reached, reset: true } => {
+        Place::Stalled { reached, reset: true, .. } => {
             let then = if *reached == TcpReached::Open { "and" } else { "small segments pass, and then it" };
             format!(
                 "a TCP connection from the {from} to the {to} opens, {then} is reset: a filter or a middlebox between the two \
@@ -504,9 +528,21 @@ fn lost(probe: Probe, from: End, is_answer: bool, place: &Place, everything: boo
             "a TCP connection from the {from} to the {to} opens, and nothing passes over it: a filter or a middlebox between \
              the two lets the handshake through alone"
         ),
+        Place::Stalled { acknowledged: Some(acknowledged), .. } => format!(
+            "a TCP connection from the {from} to the {to} opens, and of the full segments sent over it {acknowledged} bytes are \
+             acknowledged within some seconds, and not all: the way is slow, or loses most of them"
+        ),
+        Place::Stalled { full_datagrams: true, .. } => format!(
+            "a TCP connection from the {from} to the {to} opens and small segments pass, and full ones not within some seconds, \
+             though datagrams of their size pass: the way is slow, or something on it treats full segments otherwise"
+        ),
         Place::Stalled { .. } => format!(
             "a TCP connection from the {from} to the {to} opens and small segments pass, full ones do not: see the MTU on the \
              way"
+        ),
+        Place::Late { within_s } => format!(
+            "{what} from the {from} to the {to} are not there within {within_s:.1} s: packets and their answers take long on this way, \
+             and come later"
         ),
         Place::Unseen => format!(
             "{what} from the {from} to the {to} come to nothing, and nobody says why; an agent with CAP_NET_RAW on both ends \

@@ -2,6 +2,7 @@
 //! Knows an examination's steps; what they mean is said beside them.
 
 use linerate_machine::end::End;
+use linerate_machine::probe::Refusal;
 
 use super::case::Case;
 use super::trouble::capital;
@@ -30,7 +31,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (kind, sure) = kind(failed);
     let machine = match failed {
         Failed::Size { place: Some(Place::Program { .. }), .. } => step.probe.end().map(End::other),
-        Failed::Lost { place: Place::Between { .. } | Place::Back { .. } | Place::Unseen, .. }
+        Failed::Connections { refusal: Some(Refusal::NoDescriptors | Refusal::NoPort), .. } => step.probe.end(),
+        Failed::Lost {
+            place: Place::Between { .. } | Place::Back { .. } | Place::Late { .. } | Place::Unseen, ..
+        }
+        | Failed::NotClosed
         | Failed::Size { .. }
         | Failed::Connections { .. }
         | Failed::FirstSyn { .. }
@@ -176,11 +181,14 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
             Place::NotUp { .. } => ("lost-in-receiver", Likely),
             Place::Stalled { .. } => ("stalled", Likely),
             Place::Lossy { .. } => ("lossy", Likely),
+            Place::Late { .. } => ("late", Likely),
             Place::Unseen => ("lost", Likely),
         },
         Failed::Size { .. } => ("packet-size", Likely),
         Failed::Flows { .. } => ("some-flows", Likely),
+        Failed::Connections { refusal: Some(Refusal::NoDescriptors | Refusal::NoPort), .. } => ("no-room", Sure),
         Failed::Connections { .. } => ("connections", Likely),
+        Failed::NotClosed => ("not-closed", Likely),
         Failed::FirstSyn { .. } => ("first-syn", Likely),
         Failed::Ecn { .. } => ("ecn-dropped", Likely),
         Failed::Retransmitted { .. } => ("retransmitted", Likely),

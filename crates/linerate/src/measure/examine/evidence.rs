@@ -48,6 +48,12 @@ pub(super) struct Evidence {
     pub(super) refused: Vec<(End, String)>,
     /// Where not all was answered and the trial has a code point.
     pub(super) plain: Option<Plain>,
+    /// How long answers are waited for, where that is longer than is usual.
+    pub(super) patience: Duration,
+    /// Answers came late, or packets of theirs did.
+    pub(super) is_late: bool,
+    /// Whether packets as large as the link's pass from an end.
+    pub(super) full_passes: PerEnd<bool>,
 }
 
 /// How many packets the stack of an end dropped for their checksum.
@@ -128,6 +134,24 @@ fn most_at_one(report: &WitnessReport, left: bool, is: fn(Packet) -> bool) -> Op
 impl Evidence {
     fn interface(&self, end: End) -> Option<String> {
         self.ways[end].as_ref()?.interface.as_ref().map(|interface| interface.name.clone())
+    }
+
+    /// How long an agent has for probes: each of a connection's steps may take as long as an answer.
+    pub(super) fn probe_time(&self) -> Duration {
+        super::PROBE_TIME + 5 * self.patience
+    }
+
+    /// The median time of the slowest kind of requests of both ends; `None`: none was answered.
+    pub(super) fn slowest(&self) -> Option<Duration> {
+        let all = End::BOTH.map(|end| &self.reports[end]).into_iter();
+        let all = all.flat_map(|report| report.udp.iter().chain(&report.echo));
+        all.filter_map(|tried| tried.median_ns).max().map(Duration::from_nanos)
+    }
+
+    /// Whether both ends' datagrams were answered, and full segments too.
+    pub(super) fn is_all_filled(&self) -> bool {
+        let is_filled = |end: End| self.reports[end].tcp.as_ref().is_some_and(|tcp| tcp.reached == TcpReached::Filled);
+        End::BOTH.into_iter().all(|end| self.is_answered(end, Protocol::Udp) && is_filled(end))
     }
 
     /// Anything at all came from the other end to a socket of this one.
@@ -339,17 +363,20 @@ impl Evidence {
         (is_there && is_lost).then(|| Failed::SameMac { address: self.route[to], interface: own.name.clone(), mac })
     }
 
-    pub(super) fn of_room(&self, end: End, both: bool) -> Option<StepResult> {
+    /// Whether an end has room for so many more streams.
+    pub(super) fn of_room(&self, end: End, both: bool, streams: u16) -> Option<StepResult> {
         let way = self.ways[end].as_ref()?;
         let all_pass = both
             && End::BOTH
                 .iter()
                 .all(|asker| self.is_answered(*asker, Protocol::Udp) && self.is_answered(*asker, Protocol::Tcp));
-        if let Some(room) = way.descriptors.filter(|room| room.used + SPARE_DESCRIPTORS > room.of) {
+        let more = SPARE_DESCRIPTORS.max(streams.into());
+        if let Some(room) = way.descriptors.filter(|room| room.used.saturating_add(more) > room.of) {
             return Some(StepResult::Failed(Failed::Full {
                 room: Exhausted::Descriptors,
                 used: room.used,
                 of: room.of,
+                needs: Some(more).filter(|more| *more > SPARE_DESCRIPTORS),
             }));
         }
         if let Some(room) = way.tracked_connections.filter(|room| room.used >= room.of && !all_pass) {
@@ -357,6 +384,7 @@ impl Evidence {
                 room: Exhausted::TrackedConnections,
                 used: room.used,
                 of: room.of,
+                needs: None,
             }));
         }
         // Of an address that is not used yet, or never, a step before this one says so.
@@ -423,7 +451,9 @@ impl Evidence {
 
     /// A connection that opened, in this time, and was filled.
     fn of_connection(&self, asker: End, ns: Option<u64>) -> StepResult {
-        let again = self.retransmitted(asker);
+        // Where answers take long, TCP's timer retransmits what is late only.
+        let is_soon = self.reports[asker].udp.as_ref().and_then(|udp| udp.median_ns).is_none_or(|ns| ns < APART_NS);
+        let again = self.retransmitted(asker).filter(|_| is_soon);
         let is_whole = self.reports[asker].udp.as_ref().and_then(lost_of) == Some(0);
         if let Some((segments, retransmitted)) =
             again.filter(|(all, again)| is_whole && *again >= ENOUGH && again.saturating_mul(2) >= *all)
@@ -434,7 +464,9 @@ impl Evidence {
         let answer_ns = self.reports[asker].udp.as_ref().and_then(|udp| udp.median_ns);
         match (ns, answer_ns) {
             // A SYN is sent again after a second (RFC 6298), and the agent has tried twice.
-            (Some(ns), Some(answer_ns)) if Duration::from_nanos(ns) >= SYN_AGAIN && ns / 3 > answer_ns => {
+            (Some(ns), Some(answer_ns))
+                if Duration::from_nanos(ns) >= SYN_AGAIN && ns / 3 > answer_ns && self.lossy(asker).is_none() =>
+            {
                 StepResult::Failed(Failed::FirstSyn { handshake_s: seconds(ns), answer_s: seconds(answer_ns) })
             }
             _ => StepResult::Passed(Passed::Connected {
@@ -442,6 +474,14 @@ impl Evidence {
                 retransmitted: again.map(|(_, again)| again),
             }),
         }
+    }
+
+    /// Whether the other end's FIN came, of a connection that full segments passed.
+    pub(super) fn of_closing(&self, asker: End) -> Option<StepResult> {
+        Some(match self.reports[asker].tcp.as_ref()?.closed? {
+            true => StepResult::Passed(Passed::Closed),
+            false => StepResult::Failed(Failed::NotClosed),
+        })
     }
 
     /// That packets are lost by chance, where some requests were, and others of this end's datagrams came through.
@@ -468,6 +508,14 @@ impl Evidence {
         }
         let everything = self.is_everything(from, &place, of);
         let place = self.below(from, &place).unwrap_or(place);
+        // What comes late finds the port closed.
+        let is_closed = |place: &Place| match place {
+            Place::Icmp { said, end: Some(_) } => is_answer && said.what == IcmpError::PortUnreachable,
+            _ => false,
+        };
+        let is_lost = matches!(place, Place::Between { .. } | Place::NotUp { .. } | Place::Unseen) || is_closed(&place);
+        let is_late = self.is_late && is_lost;
+        let place = if is_late { Place::Late { within_s: self.patience.as_secs_f64() } } else { place };
         let drops = self.drops.clone();
         let asker = if is_answer { from.other() } else { from };
         let passes = |plain: &&Plain| of != Protocol::Echo && is_answered(&plain.reports[asker], of);
@@ -627,7 +675,9 @@ impl Evidence {
         if tcp.reached > TcpReached::Nothing {
             let reset = tcp.refusal == Some(Refusal::Reset);
             let lossy = self.lossy(asker).filter(|_| !reset);
-            return (asker, false, lossy.unwrap_or(Place::Stalled { reached: tcp.reached, reset }));
+            let (acknowledged, full_datagrams) = (tcp.acknowledged.filter(|some| *some > 0), self.full_passes[asker]);
+            let stalled = Place::Stalled { reached: tcp.reached, reset, acknowledged, full_datagrams };
+            return (asker, false, lossy.unwrap_or(stalled));
         }
         let icmp = self.icmp_about(asker, Protocol::Tcp);
         let refusal = tcp.refusal.clone().filter(|refusal| *refusal != Refusal::TimedOut);

@@ -51,10 +51,9 @@ impl Search {
         let arrived =
             |octets: u32| heard.datagrams.iter().find(|(one, _)| *one == octets).map_or(0, |(_, count)| *count);
         let is_witnessed = arrived(self.passes) > self.came_before || report.sizes.iter().any(|one| one.too_large);
+        self.learn_late(heard);
         for one in &report.sizes {
-            if one.octets > self.passes && arrived(one.octets) > 0 {
-                self.passes = one.octets;
-            } else if is_witnessed && one.octets > self.passes && (one.sent > 0 || one.too_large) {
+            if is_witnessed && one.octets > self.passes && (one.sent > 0 || one.too_large) {
                 self.fails = self.fails.min(one.octets);
             }
             self.told = self.told.or(one.told_mtu.map(|told| (told.octets, told.by)));
@@ -79,6 +78,17 @@ impl Search {
             }
             _ => Vec::new(),
         };
+    }
+
+    /// What has come passes, though it may be of an earlier round: a slow way is late with it.
+    pub(super) fn learn_late(&mut self, heard: &WitnessReport) {
+        let sizes = heard.datagrams.iter().filter(|(octets, count)| *count > 0 && *octets <= self.full);
+        self.passes = sizes.map(|(octets, _)| *octets).fold(self.passes, u32::max);
+    }
+
+    /// Whether all passes that the link carries.
+    pub(super) fn is_full(&self) -> bool {
+        self.passes >= self.full
     }
 
     /// Whether it came to an end: more of what is known to pass was lost than tells anything.
@@ -107,7 +117,7 @@ impl Search {
         drops: &[LossLine],
         interfaces: &PerEnd<Option<String>>,
     ) -> StepResult {
-        if self.passes >= self.full {
+        if self.is_full() {
             return StepResult::Passed(Passed::Size { octets: self.full, told_by: None });
         }
         if let Some((told, Some(by))) = self.told
@@ -175,6 +185,24 @@ mod tests {
         }
         assert_eq!(search(1500, |_, _| true).1, 1);
         assert_eq!(search(9000, |_, octets| octets <= 4_096).0.passes, 4_096);
+    }
+
+    #[test]
+    fn what_comes_a_round_late_passes() {
+        let mut search = Search::new(68, 1500);
+        let report = |sizes: &[u32]| {
+            let tried = |octets: &u32| SizeTried { octets: *octets, sent: 2, too_large: false, told_mtu: None };
+            ProbeReport { sizes: sizes.iter().map(tried).collect(), ..ProbeReport::default() }
+        };
+        let heard = |datagrams: &[(u32, u32)]| WitnessReport { datagrams: datagrams.to_vec(), ..Default::default() };
+        search.learn(&report(&[68, 1500]), &heard(&[(68, 2)]));
+        assert!(!search.is_full());
+        search.learn(&report(&[68, 576, 1480]), &heard(&[(68, 4), (576, 1), (1500, 2)]));
+        assert!(search.is_full() && search.round().is_none());
+        let mut search = Search::new(68, 1500);
+        search.learn(&report(&[68, 1500]), &heard(&[(68, 2)]));
+        search.learn_late(&heard(&[(68, 2), (1500, 1)]));
+        assert!(search.is_full());
     }
 
     #[test]

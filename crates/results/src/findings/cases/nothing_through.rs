@@ -7,7 +7,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::spec::Workload;
 
-use super::{FaultCase, between_links, case, lose, nic, udp, with_middle};
+use super::{FaultCase, between_links, case, lose, nic, rr, udp, with_middle};
 use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
 use crate::record::Record;
 
@@ -29,6 +29,25 @@ pub(super) fn cases() -> Vec<FaultCase> {
         }),
         case("an output filter", "nothing-comes-through", &[], udp(Tx, 300, 0.0), move |r| {
             examined(r, End::Target, Place::Refused { refusal: Refusal::NotPermitted });
+        }),
+        case("a filter that takes FINs", "nothing-comes-through", &[], rr(0.02), move |r| {
+            r.workload = Workload::TcpCrr;
+            let probe = Probe::Closing { asker: End::Host };
+            let carried = Passed::Connected { handshake_s: Some(0.000_3), retransmitted: None };
+            let transport = Probe::Transport { transport: Protocol::Tcp, asker: End::Host };
+            let steps = vec![
+                Step { probe: transport, came: StepResult::Passed(carried) },
+                Step { probe, came: StepResult::Failed(Failed::NotClosed) },
+            ];
+            (r.result, r.error) = (None, Some("the host: no test traffic passed for 5 s".to_owned()));
+            r.examination = Some(Examination { seconds: 1.6, steps, cause: Some(1) });
+        }),
+        case("an agent without descriptors", "nothing-comes-through", &[], udp(Rx, 10, 0.0), move |r| {
+            let came = Failed::Connections { open: 51, refusal: Some(Refusal::NoDescriptors) };
+            let probe = Probe::Connections { asker: End::Host, connections: 100 };
+            let steps = vec![Step { probe, came: StepResult::Failed(came) }];
+            (r.result, r.error) = (None, Some("the host did not connect: EMFILE".to_owned()));
+            r.examination = Some(Examination { seconds: 0.7, steps, cause: Some(0) });
         }),
         case(
             "MTU 1400 at the receiver, and probes of 1500",
