@@ -728,34 +728,45 @@ impl Examiner<'_> {
                 search.learn(&reports[from], &heard[from.other()]);
                 Some(search)
             });
+            // More would queue behind what is still on its way.
+            if rtt >= SLOW / 5 {
+                self.settle(&mut searches, &mut heard)?;
+            }
         }
-        // A slow way may be late with what was sent last.
-        let (mut passed, mut last) = (requests(&heard), Instant::now());
-        let is_full = |searches: &PerEnd<Option<Search>>| {
-            End::BOTH.into_iter().all(|from| searches[from].as_ref().is_none_or(Search::is_full))
-        };
-        let late_began = Instant::now();
-        while !is_full(&searches)
+        self.settle(&mut searches, &mut heard)?;
+        let drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
+        for from in [End::Host, End::Target] {
+            let Some(search) = &searches[from] else { continue };
+            let came = search.came(from, &heard, mtus, &drops, interfaces);
+            self.say(Probe::Size { from, octets: search.full }, came);
+        }
+        Ok(())
+    }
+
+    /// Waits for what a slow way is late with, where not all has passed.
+    fn settle(
+        &self,
+        searches: &mut PerEnd<Option<Search>>,
+        heard: &mut PerEnd<WitnessReport>,
+    ) -> Result<(), TrialError> {
+        let (mut passed, began) = (requests(heard), Instant::now());
+        let mut last = began;
+        let is_full = |search: &Option<Search>| search.as_ref().is_none_or(Search::is_full);
+        while !(is_full(&searches.target) && is_full(&searches.host))
             && last.elapsed() < LATE_TIME[0] / 3
-            && late_began.elapsed() < LATE_TIME[1]
+            && began.elapsed() < LATE_TIME[1]
             && !interrupt::requested()
         {
             std::thread::sleep(LOOK_AGAIN);
-            heard = self.heard()?;
-            if requests(&heard) != passed {
-                (passed, last) = (requests(&heard), Instant::now());
+            *heard = self.heard()?;
+            if requests(heard) != passed {
+                (passed, last) = (requests(heard), Instant::now());
             }
             for (from, search) in [(End::Target, &mut searches.target), (End::Host, &mut searches.host)] {
                 if let Some(search) = search {
                     search.learn_late(&heard[from.other()]);
                 }
             }
-        }
-        let drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
-        for from in [End::Host, End::Target] {
-            let Some(search) = &searches[from] else { continue };
-            let came = search.came(from, &heard, mtus, &drops, interfaces);
-            self.say(Probe::Size { from, octets: search.full }, came);
         }
         Ok(())
     }

@@ -84,6 +84,9 @@ impl Search {
     pub(super) fn learn_late(&mut self, heard: &WitnessReport) {
         let sizes = heard.datagrams.iter().filter(|(octets, count)| *count > 0 && *octets <= self.full);
         self.passes = sizes.map(|(octets, _)| *octets).fold(self.passes, u32::max);
+        if self.is_full() {
+            self.sizes.clear();
+        }
     }
 
     /// Whether all passes that the link carries.
