@@ -161,7 +161,14 @@ const HOLE: &str = "
     ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400
     on $M nft 'add table inet f; add chain inet f c { type filter hook output priority 0; }; add rule inet f c meta l4proto icmp drop'";
 
-const FILTERS: [Case; 20] = [
+const FILTERS: [Case; 21] = [
+    case(
+        "input drops FINs",
+        Kind::Direct,
+        nft!("H", "input", "tcp flags & fin == fin drop"),
+        "TCP closes, host asks",
+        &["opens and carries what is sent over it, and the target's end of it (FIN) does not arrive"],
+    ),
     case(
         "input drops all",
         Kind::Direct,
@@ -502,7 +509,7 @@ const HEALTHY: [Case; 11] = [
         Kind::Routed,
         "on $T sysctl -qw net.ipv4.tcp_ecn=1; on $H sysctl -qw net.ipv4.tcp_ecn=1",
         "",
-        &["ok ECN, host asks 3 requests answered", "and full segments pass All of it passes; linerate run tcp"],
+        &["ok ECN, host asks 3 requests answered", "and full segments pass", "All of it passes; linerate run tcp"],
     ),
     case(
         "both versions",
