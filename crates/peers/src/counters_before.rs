@@ -49,7 +49,8 @@ impl RecentCounters {
     /// a moment ago.
     pub fn before(&mut self, peer: SocketAddr) -> Option<CountersBefore> {
         if self.0.as_ref().is_none_or(|(read, _)| read.elapsed() > RECENT) {
-            self.0 = Some((Instant::now(), CountersBefore::towards(peer)));
+            let counters = CountersBefore::towards(peer);
+            self.0 = Some((Instant::now(), counters));
         }
         self.0.as_ref().and_then(|(_, counters)| counters.clone())
     }

@@ -254,8 +254,8 @@ impl Store {
         if !self.has_gaps.replace(false) {
             return Ok(());
         }
-        let counts = "SELECT (SELECT count(*) FROM records) > (SELECT count(*) FROM figures)";
-        if self.rows(counts, Vec::new(), |row| row.get::<bool>(0))?.first() != Some(&true) {
+        let counts = "SELECT (SELECT count(*) FROM records) - (SELECT count(*) FROM figures)";
+        if self.rows(counts, Vec::new(), |row| row.get::<i64>(0))?.first().is_none_or(|gone| *gone <= 0) {
             return Ok(());
         }
         let sql = "SELECT id FROM records WHERE NOT EXISTS (SELECT 1 FROM figures WHERE figures.record = records.id) ORDER BY id";
