@@ -7,6 +7,7 @@ use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
 use linerate_machine::setting::discipline::keeps_to_a_rate;
+use linerate_machine::units::OfferedLoad;
 use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
@@ -32,6 +33,8 @@ pub(super) const FEW: u64 = 10;
 const HELD: f64 = 0.5;
 /// So few losses may be why a congestion window is small.
 const FEW_THAT_HOLD: u64 = 3;
+/// What the threads do between transactions takes less, all of it together, but on a busy machine.
+const LEAST_REST_S: f64 = 0.4;
 /// Of those that each wait for the one before, a few are many.
 const MANY: f64 = 0.02;
 /// Each request that is lost costs a time-out.
@@ -467,7 +470,9 @@ impl<'a> Case<'a> {
             }
             // Each that is lost keeps the next waiting.
             (None, None) if self.waited_for_timer().is_none() => None,
-            (None, None) if self.is(Workload::TcpRr) => of_segments().filter(|lost| *lost > 0),
+            (None, None) if self.is(Workload::TcpRr) && !self.record.losses.is_empty() => {
+                of_segments().filter(|lost| *lost > 0)
+            }
             (None, None) => Some(self.retransmitted_by_any()).filter(|again| *again > 0),
         }
     }
@@ -736,8 +741,19 @@ impl<'a> Case<'a> {
         // Where the way alone takes long, the timer does too (RFC 6298). Where each waited, the quickest did.
         let least = if each { LEAST_TIMER_S } else { (latency.min_s? * 3.0).max(LEAST_TIMER_S) };
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
-        let slow = slow.map(|(_, count)| count).total();
-        (slow > 0).then_some((slow, latency.count))
+        let left = self.left_waiting(latency);
+        let slow = slow.map(|(_, count)| count).total().saturating_add(left);
+        (slow > 0).then_some((slow, latency.count.saturating_add(left)))
+    }
+
+    /// 1 where the last transaction still waited for something that was sent again when the trial ended: of one after the other the rest
+    /// of the time.
+    fn left_waiting(&self, latency: &Latency) -> u64 {
+        let asked = self.asked.as_ref().filter(|asked| asked.streams <= 1 && asked.outstanding <= 1);
+        let is_endless = asked.is_some_and(|asked| asked.rate == OfferedLoad::Unlimited);
+        let answered_s = latency.mean_s.unwrap_or(0.0) * latency.count as f64;
+        let rest_s = self.span_s().map_or(0.0, |span_s| span_s - answered_s);
+        u64::from(is_endless && rest_s >= LEAST_REST_S && self.retransmitted_by_any() > 0)
     }
 
     /// Whether about the same came through all the time, but for the first slice: a window grows in it. `None`: too few slices.
@@ -882,9 +898,13 @@ impl<'a> Side<'a> {
     /// Of what its root discipline sent, how often it held a packet back to keep to a rate: the discipline, and the share.
     pub(super) fn held_at_egress(self) -> Option<(&'a str, f64)> {
         let kind = self.rate_keeper()?;
-        let of = |field: &str| self.sum(Stage::Qdisc, |name| is_of_root(name, field));
-        let (held, sent) = (of("overlimits")?, of("packets")?);
+        let (held, sent) = (self.at_root("overlimits")?, self.at_root("packets")?);
         (held >= FEW).then_some((kind, held as f64 / sent.max(1) as f64))
+    }
+
+    /// What its root discipline counted, which takes a buffer of several segments for so many packets.
+    pub(super) fn at_root(self, field: &str) -> Option<u64> {
+        self.sum(Stage::Qdisc, |name| is_of_root(name, field))
     }
 
     /// The sum of the counters at this stage that `is` takes; absent where there is none of them.

@@ -124,6 +124,11 @@ impl<'a> Side<'a> {
         })
     }
 
+    /// Whether other programs of its machine had half a CPU or more.
+    pub(super) fn others_have_cpus(self, case: &Case<'a>) -> bool {
+        self.others(case).is_some_and(|others| others.cpus >= HALF_A_CPU)
+    }
+
     /// Whether its threads waited for CPUs that other programs had, and not for one another's or the other end's.
     pub(super) fn starved(self, case: &Case<'a>) -> Option<Starved<'a>> {
         let (worked, waited) = self.thread_shares(case)?;

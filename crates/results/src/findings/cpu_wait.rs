@@ -13,6 +13,8 @@ const LEAST_S: f64 = 20e-6;
 /// Ends that share a machine wait for each other, and for what carries their packets from one to the other: for some wakings of a
 /// few hundred microseconds. Another program has a CPU for a millisecond and more before the scheduler takes it.
 const LEAST_SHARED_S: f64 = 500e-6;
+/// From this share on it is no matter of wakings, where other programs have half a CPU and more.
+const MUCH: f64 = 0.6;
 /// A few long waits among many transactions are accidents, unless they take so much of the trial: every transaction waits, or
 /// the CPU is gone for a good part of the time.
 const LEAST_OF_TRIAL: f64 = 0.05;
@@ -62,12 +64,14 @@ fn starved(case: &Case<'_>) -> Option<Finding> {
 /// The transactions themselves took longer.
 fn waiting(case: &Case<'_>) -> Option<Finding> {
     let latency = case.latency().filter(|_| !case.record.workload.is_stream())?;
-    let least_s = if case.shares_machine() { LEAST_SHARED_S } else { LEAST_S };
+    // Beside other programs that take so much it is these.
+    let others_have = |share: f64| share >= MUCH && case.sides().into_iter().any(|side| side.others_have_cpus(case));
+    let is_shared = case.shares_machine();
     let waits = |line: &&_| -> bool {
         let line: &crate::time_budget::TimeLine = line;
         matches!(line.limit, Limit::RequesterWaits | Limit::ResponderWaits)
             && line.share >= SHARE
-            && line.seconds >= least_s
+            && line.seconds >= if is_shared && !others_have(line.share) { LEAST_SHARED_S } else { LEAST_S }
     };
     let line = case.time().find(waits)?;
     let is_typical = latency.percentiles.get("p50").is_some_and(|median| *median >= line.seconds);

@@ -1,7 +1,9 @@
 //! The other end's address got another hardware address, and nothing passed from then on.
 //! Knows events; a table of neighbours that has no room is another rule.
 
+use linerate_trial::doubt::DoubtKind;
 use linerate_trial::event::{Event, Happening};
+use linerate_trial::spec::Workload;
 
 use super::case::{Case, tidy};
 use super::{Finding, Rule, Sureness};
@@ -10,7 +12,8 @@ pub(super) const RULE: Rule = Rule {
     name: "neighbour-changed",
     says: "The other end's address got another hardware address in mid-trial, and nothing passed from then on, or until it changed \
            back: a duplicate address, a forged answer, or an entry that somebody made.",
-    rests_on: "The event neighbour-changed, and the event stall or flow-died that begins with it, to 0.15 s and a slice.",
+    rests_on: "The event neighbour-changed, and the event stall or flow-died that begins with it, to 0.15 s and a slice. Or, of datagrams, \
+               a change so late that neither is seen, and half to twice as many lost as were sent from then on, with the marks of the end.",
     source: "RFC 826 (the last answer is believed); RFC 4861, section 7.2.5; RFC 5227 (duplicate addresses).",
     suggests: &[],
     find,
@@ -18,9 +21,23 @@ pub(super) const RULE: Rule = Rule {
 
 /// What began together is told apart by so much at most, beside the length of a slice, seconds.
 const TOGETHER_S: f64 = 0.15;
+/// So many times what was sent from then on, as far as a slice tells.
+const LEAST_OF_REST: f64 = 0.5;
+const MOST_OF_REST: f64 = 2.0;
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     case.events().find_map(|event| of_change(case, event))
+}
+
+/// A change so late that no silence behind it is long enough to be one: as much was lost as was sent from then on.
+fn lost_to_the_end(case: &Case<'_>, event: &Event) -> Option<String> {
+    let (span_s, loss) = (case.span_s()?, case.loss()?);
+    let left = 1.0 - event.at_s / span_s;
+    let is_rest = event.end == Some(case.sender.end) && left > 0.0 && case.is(Workload::UdpStream);
+    // Whoever has the address at the end has the marks of it, too.
+    let is_rest = is_rest && case.doubts(DoubtKind::EndMarkLost);
+    (is_rest && (LEAST_OF_REST..=MOST_OF_REST).contains(&(loss.ratio / left)))
+        .then(|| format!("{} datagrams were lost, about as many as were sent from then on", loss.packets))
 }
 
 fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
@@ -35,7 +52,8 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
     let silent = case.events().find(|other| {
         let is_silent = matches!(other.what, Happening::Stall { .. } | Happening::FlowDied { .. });
         is_silent && (other.at_s - event.at_s).abs() <= slack_s
-    })?;
+    });
+    let ended = silent.is_none().then(|| lost_to_the_end(case, event)).flatten();
     let other = end.other();
     let own = case.sides().into_iter().find(|side| side.end == other)?.nic().and_then(|nic| nic.mac.as_deref());
     // One that is put right stops nothing.
@@ -46,9 +64,12 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
         "From {} s on the {end} sent to another hardware address, and nothing passed: {address} changed from {from} to {to}.",
         tidy(event.at_s)
     );
-    let silence = match silent.for_s {
-        Some(seconds) => format!("nothing arrived for {} s, from {} s on", tidy(seconds), tidy(silent.at_s)),
-        None => format!("nothing arrived any more from {} s on", tidy(silent.at_s)),
+    let silence = match (silent.map(|silent| (silent.at_s, silent.for_s)), ended) {
+        (Some((at_s, Some(seconds))), _) => {
+            format!("nothing arrived for {} s, from {} s on", tidy(seconds), tidy(at_s))
+        }
+        (Some((at_s, None)), _) => format!("nothing arrived any more from {} s on", tidy(at_s)),
+        (None, ended) => ended?,
     };
     Some(
         RULE.finds(case, Some(end), Sureness::Likely, 0.95, sentence)

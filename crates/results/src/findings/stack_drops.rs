@@ -44,7 +44,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             "a packet filter took it on its way out, for all that shows"
         }
         () if at.any(is_filtered) => "a packet filter took it, for all that shows",
-        () if counted("InAddrErrors") => "it came from, or was for, an address that cannot be",
+        () if counted("InAddrErrors") => {
+            "it was for an address that the machine does not have (ip addr), or came from one that cannot be"
+        }
         () if counted("NoRoutes") => "there was no route",
         () if counted("ReversePathFilter") => "the reverse path filter did not believe the sender's address",
         () if counted("InTruncatedPkts") => "packets had been cut short on their way",

@@ -89,7 +89,8 @@ impl Missing {
             out = out.map(|out| sent.map_or(out, |sent| out.min(sent.saturating_add(besides))));
         }
         let share = |from: Option<u64>, to: Option<u64>| Some(from?.saturating_sub(to?) as f64 / packets as f64);
-        let before = share(before_the_link(case, out, came), out);
+        let before = share(before_the_link(case, out, came), out).filter(|before| *before >= 0.5);
+        let before = before.or_else(|| Some(segments_before(case)? as f64 / packets as f64));
         let known = |count: Option<u64>| count.map_or("unknown".to_owned(), |count| count.to_string());
         let (sender, receiver) = (case.sender.end, case.receiver.end);
         let mut links = "between the two ends".to_owned();
@@ -512,6 +513,20 @@ impl Others {
         let received = self.received.unwrap_or(0);
         format!(", {received} of which were others or copies (Ip InDelivers)")
     }
+}
+
+/// Segments that TCP sent and that came to the sender's root discipline no more, which counts segments; or as many as the buffers
+/// held that its IP handed on and its link never saw.
+fn segments_before(case: &Case<'_>) -> Option<u64> {
+    let losses = case.losses().filter(|losses| losses.of == Counted::Segments)?;
+    let side = case.sender;
+    let known = case.dropped_between(Stage::SenderStack, Stage::DriverTxRing);
+    if let Some(seen) = side.at_root("packets").filter(|seen| *seen >= losses.arrived) {
+        return Some(losses.sent.saturating_sub(seen).saturating_sub(known));
+    }
+    let handed: u64 = ["Ip OutTransmits", "Ip6 OutTransmits"].into_iter().filter_map(|name| side.counter(name)).total();
+    let gone = handed.checked_sub(side.link_sent()?).filter(|gone| *gone > 0)?;
+    Some((gone as f64 * losses.sent as f64 / handed as f64) as u64)
 }
 
 /// What the sender's socket took less what its stack is known to have dropped: so many packets should leave by its link.

@@ -448,6 +448,36 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 ports.target.counters.add(Stage::DriverTxRing, "link tx_packets", 238);
             },
         ),
+        case("a transaction that still waits at the end", "retransmission-timeout", &[], rr(300e-6), |r| {
+            over_tcp(r, 0);
+            r.workload = Workload::TcpCrr;
+            let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
+            (latency.count, latency.mean_s, r.duration_s) = (3, Some(300e-6), Some(1.0));
+            r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 1);
+            r.host.counters.add(Stage::SenderStack, "TcpExt TCPSynRetrans", 1);
+        }),
+        case(
+            "damaged answers over TCP, of which some are on their way at the end",
+            "stack-drops",
+            &["retransmission-timeout"],
+            rr(300e-6),
+            |r| {
+                over_tcp(r, 7);
+                r.losses.clear();
+                r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 25);
+                for name in ["Tcp InErrs", "Tcp InCsumErrors"] {
+                    r.target.counters.add(Stage::ReceiverStack, name, 15);
+                }
+            },
+        ),
+        case("TCP's buffers that a filter at the sender's egress takes", "unaccounted", &[], tcp(Rx, 900.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (90, Some(41_000), Some(1_250_000));
+            r.losses = vec![Losses { sent: 1_250_000, arrived: 1_209_000, ..of_segments(Rx, 0, 41_000) }];
+            r.host.counters.add(Stage::SenderStack, "Ip OutTransmits", 28_000);
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 27_090);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 27_090);
+        }),
         case("more requests than a far way lets happen", "far-path", &[], rr(0.6), |r| {
             drop(r.asked.insert("rate".to_owned(), "20pps".to_owned()));
             let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
