@@ -471,7 +471,8 @@ impl<'a> Case<'a> {
             // Each that is lost keeps the next waiting.
             (None, None) if self.waited_for_timer().is_none() => None,
             (None, None) if self.is(Workload::TcpRr) && !self.record.losses.is_empty() => {
-                of_segments().filter(|lost| *lost > 0)
+                // A damaged segment has come, as tcp_info has it, and is lost all the same.
+                of_segments().filter(|lost| *lost > 0).or_else(|| Some(self.drops_seen()).filter(|drops| *drops > 0))
             }
             (None, None) => Some(self.retransmitted_by_any()).filter(|again| *again > 0),
         }
@@ -513,7 +514,8 @@ impl<'a> Case<'a> {
         let packets: u64 = lines.iter().map(|line| line.packets).total();
         let all = self.missing()?;
         let part = packets as f64 / all.max(1) as f64;
-        if packets < FEW.min(all) || part < PART {
+        let few = if self.record.workload.is_stream() { FEW } else { FEW_REQUESTS };
+        if packets < few.min(all) || part < PART {
             return None;
         }
         Some(LostAt { packets, part: part.min(1.0), lines })
@@ -748,7 +750,7 @@ impl<'a> Case<'a> {
 
     /// 1 where the last transaction still waited for something that was sent again when the trial ended: of one after the other the rest
     /// of the time.
-    fn left_waiting(&self, latency: &Latency) -> u64 {
+    pub(super) fn left_waiting(&self, latency: &Latency) -> u64 {
         let asked = self.asked.as_ref().filter(|asked| asked.streams <= 1 && asked.outstanding <= 1);
         let is_endless = asked.is_some_and(|asked| asked.rate == OfferedLoad::Unlimited);
         let answered_s = latency.mean_s.unwrap_or(0.0) * latency.count as f64;

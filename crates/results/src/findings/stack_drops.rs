@@ -29,7 +29,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let is_damaged_tcp = |line: &LossLine| {
         line.cause == Some(DropCause::TcpErrors)
-            && side.counter("Tcp InCsumErrors").is_some_and(|errors| errors * 2 >= line.packets)
+            && side.counter("Tcp InCsumErrors").is_some_and(|errors| errors >= line.packets / 2)
     };
     let why = match () {
         () if counted("InCsumErrors") || at.any(is_damaged_tcp) => "its checksums were wrong",

@@ -53,7 +53,9 @@ fn wrong(record: &Record) -> Option<String> {
             clauses.push(format!("{way}{late} {what}, {} of the {}", percent(share), case.noun()));
         }
         if let Some((slow, all)) = case.waited_for_timer() {
-            clauses.push(format!("{slow} of {all} answers took 0.2 s or more"));
+            let is_left = case.latency().is_some_and(|latency| case.left_waiting(latency) > 0);
+            let last = if is_left { ", the last of which was not there at the end" } else { "" };
+            clauses.push(format!("{slow} of {all} answers took 0.2 s or more{last}"));
         }
         if let Some(share) = case.retransmitted() {
             clauses.push(format!("{way}{} of the segments were retransmitted", percent(share)));

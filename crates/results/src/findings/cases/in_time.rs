@@ -457,13 +457,13 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.host.counters.add(Stage::SenderStack, "TcpExt TCPSynRetrans", 1);
         }),
         case(
-            "damaged answers over TCP, of which some are on their way at the end",
+            "damaged requests over TCP, which tcp_info has as arrived",
             "stack-drops",
             &["retransmission-timeout"],
             rr(300e-6),
             |r| {
                 over_tcp(r, 7);
-                r.losses.clear();
+                r.losses = vec![of_segments(Rx, 0, 0), of_segments(Tx, 0, 0)];
                 r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 25);
                 for name in ["Tcp InErrs", "Tcp InCsumErrors"] {
                     r.target.counters.add(Stage::ReceiverStack, name, 15);
