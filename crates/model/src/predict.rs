@@ -99,6 +99,8 @@ pub enum Refusal {
     UnknownBefore(String),
     /// Everything that was offered in the rows arrived: no row says where the machine's limit is.
     NoLimitMet,
+    /// The rows are of higher loads, and whether what they lost is what was too much, or a share of any load, they do not tell.
+    LimitOrShare,
 }
 
 impl Refusal {
@@ -111,6 +113,7 @@ impl Refusal {
             Refusal::StreamLoses(_) => "stream-loses",
             Refusal::UnknownBefore(_) => "unknown-before",
             Refusal::NoLimitMet => "no-limit-met",
+            Refusal::LimitOrShare => "limit-or-share",
         }
     }
 }
@@ -137,7 +140,9 @@ fn one(
 ) -> Prediction {
     let sets = &ensemble.sets;
     let each: Vec<Modelled> = sets.iter().map(|set| modelled(machine, set, row, effort.frames)).collect();
-    let figures: Vec<f64> = each.iter().map(|one| one.mbps).collect();
+    let floor = floor(measured, row);
+    let least = floor.filter(|floor| floor.is_sure).map_or(0.0, |floor| floor.mbps);
+    let figures: Vec<f64> = each.iter().map(|one| one.mbps.max(least)).collect();
     let mut random = SplitMix(effort.seed ^ 0xe44);
     // No more arrives than is offered, however wrong the fit.
     let most = row.load.offered_mbps.unwrap_or(f64::INFINITY);
@@ -146,7 +151,7 @@ fn one(
     let mut widened: Vec<f64> = figures.iter().flat_map(|&mbps| [mbps; DRAWS]).map(&mut widen).collect();
     widened.sort_by(f64::total_cmp);
     let at = |share: f64| widened[((widened.len() - 1) as f64 * share).round() as usize];
-    let (median, interval) = (middle(&figures), (at(0.1), at(0.9)));
+    let (median, mut interval) = (middle(&figures), (at(0.1), at(0.9)));
     let null = null(machine, sets, measured, row, effort);
     let losing = each.iter().filter(|one| one.outcome.delivered < one.outcome.sent).count() as f64 / each.len() as f64;
     let half = (interval.1 - interval.0) / 2.0 / median.max(f64::MIN_POSITIVE);
@@ -159,6 +164,8 @@ fn one(
         Some(Refusal::FewSets(sets.len()))
     } else if row.load.workload.is_stream() && losing > MANY {
         Some(Refusal::StreamLoses(losing))
+    } else if floor.is_some_and(|floor| quantile(&figures, 0.1) < floor.mbps * (1.0 - floor.noise)) {
+        Some(Refusal::LimitOrShare)
     } else if half > WIDE {
         Some(Refusal::Wide(half))
     } else if is_beyond(measured, row) && !is_known(machine, most_often(&each)) {
@@ -166,6 +173,10 @@ fn one(
     } else {
         None
     };
+    // Whichever of the two it is: a limit lets so much through.
+    if let (Some(Refusal::LimitOrShare), Some(floor)) = (&refusal, floor) {
+        interval.1 = interval.1.max(most.min(floor.mbps * (1.0 + floor.noise)));
+    }
     let goes_with = |other: &[f64]| spearman(other, &figures).powi(2);
     let parameters = machine
         .unknown()
@@ -179,6 +190,30 @@ fn one(
     let widest = parameters.fold(None, most).filter(|(_, share)| *share >= WORTH_NAMING);
     let trial = trials.best(goes_with).filter(|(_, share)| *share >= WORTH_NAMING);
     Prediction { row: row.clone(), median, interval, null, limit: most_often(&each), widest, trial, refusal }
+}
+
+/// What arrives of a load at least, by rows of as much or more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Floor {
+    mbps: f64,
+    /// By how much less may be the same, as a share.
+    noise: f64,
+    /// Nothing is lost of some load, so what is lost of more is what was too much, and no share of any load.
+    is_sure: bool,
+}
+
+/// Where so much of a load arrives, as much of a lower one does, or all of it. `None` where no row is of as much.
+fn floor(measured: &[(Row, Measured)], row: &Row) -> Option<Floor> {
+    let asked = row.load.offered_mbps?;
+    let alike = |one: &Row| {
+        one.load.workload == row.load.workload && one.load.payload == row.load.payload && one.set == row.set
+    };
+    let alike: Vec<&(Row, Measured)> = measured.iter().filter(|(one, _)| alike(one)).collect();
+    let offered = |one: &Row| one.load.offered_mbps.unwrap_or(f64::INFINITY);
+    let higher = alike.iter().filter(|(one, _)| offered(one) >= asked);
+    let (_, best) = higher.max_by(|(_, a), (_, b)| a.mbps.total_cmp(&b.mbps))?;
+    let is_sure = alike.iter().any(|(one, measured)| measured.mbps >= (1.0 - SAME_LOAD) * offered(one));
+    Some(Floor { mbps: asked.min(best.mbps), noise: (1.0 - ARRIVES).max(WITHIN * best.noise), is_sure })
 }
 
 /// Whether the machine's file says how this is set, or every row does.
@@ -328,9 +363,14 @@ impl Trials {
 }
 
 fn middle(figures: &[f64]) -> f64 {
+    quantile(figures, 0.5)
+}
+
+/// The figure below which so large a share of them is; 0 of none.
+fn quantile(figures: &[f64], share: f64) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    sorted.get((sorted.len() as f64 * share) as usize).copied().unwrap_or(0.0)
 }
 
 /// Spearman's rank correlation; 0 where one side is all the same.

@@ -218,6 +218,27 @@ fn a_sweep_up_to_its_knee_tells_of_loads_beyond_and_one_below_it_does_not() {
 }
 
 #[test]
+fn what_is_lost_of_too_much_is_no_share_of_less() {
+    let machine = Machine::shipped("any").unwrap().knowing(Parameter::CableRate, 10_000.0, "this test");
+    let less = |offered: f64| row(Workload::UdpRx, 1470.0, Some(offered), &[]);
+    // One row of too much does not tell whether less loses the same share.
+    let overloaded = sweep(&[(60.0, 38.6)], None);
+    for offered in [10.0, 25.0, 50.0] {
+        let prediction = swept(&machine, &overloaded, less(offered));
+        let floor = offered.min(38.6);
+        assert!(
+            prediction.refusal == Some(Refusal::LimitOrShare) || prediction.median >= 0.97 * floor,
+            "{prediction:?}"
+        );
+        assert!(prediction.holds(floor), "{prediction:?}");
+    }
+    // A row that lost nothing does.
+    let prediction = swept(&machine, &sweep(&[(10.0, 10.0), (60.0, 38.6)], None), less(25.0));
+    assert_eq!(prediction.refusal, None, "{prediction:?}");
+    assert!((prediction.median - 25.0).abs() < 0.5, "{prediction:?}");
+}
+
+#[test]
 fn a_link_that_is_known_tells_without_a_limit_met() {
     let on_cable = |mbps: f64| row(Workload::UdpRx, 1470.0, None, &[]).load.on_cable(mbps);
     let machine = Machine::shipped("any").unwrap().knowing(Parameter::CableRate, 1000.0, "this test").knowing(

@@ -253,6 +253,10 @@ fn refusal(prediction: &Prediction) -> String {
             format!("not modelled: the stream loses frames in {share} % of the sets")
         }
         Some(Refusal::UnknownBefore(axis)) => format!("not identifiable: nobody said what {axis} was"),
+        Some(Refusal::LimitOrShare) => {
+            "not identifiable from these rows: what was lost may be what was too much, or a share of any load; measure a lower load"
+                .to_owned()
+        }
         Some(Refusal::NoLimitMet) => {
             "not identifiable from these rows: all that was offered arrived; measure a load of which not all does"
                 .to_owned()
