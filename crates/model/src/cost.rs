@@ -202,11 +202,11 @@ pub fn run(values: &Values, settings: &Settings, load: &Load, frames: usize) -> 
     let dma = Dma { rate: values.get(P::DmaRate) * settings.bus_speed, frame_us: values.get(P::DmaFrame) };
     let window =
         load.workload.is_tcp().then(|| ((values.get(P::WindowFrames) as usize).max(1), values.get(P::PartnerRtt)));
-    let link = Link {
-        mbps: values.get(P::LinkRate).min(values.get(P::CableRate)),
-        // A stream has no recovery here, so it meets no queue that is full.
-        queue: if load.workload.is_tcp() { f64::INFINITY } else { values.get(P::LinkQueue) },
-    };
+    let cable = Link::cable(values.get(P::CableRate));
+    let between = Link { mbps: values.get(P::LinkRate), overhead: values.get(P::LinkOverhead), ..cable };
+    let slower = if between.frame_us(octets) > cable.frame_us(octets) { between } else { cable };
+    // A stream has no recovery here, so it meets no queue that is full.
+    let link = Link { queue: if load.workload.is_tcp() { f64::INFINITY } else { values.get(P::LinkQueue) }, ..slower };
     let acks = if load.workload.is_tcp() { ACKS } else { 0.0 };
     let traffic = Traffic {
         frames,

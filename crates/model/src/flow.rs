@@ -22,16 +22,23 @@ pub const FCS: f64 = 4.0;
 /// A cable, or what stands in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Mbit/s, preamble and gap counted.
+    /// Mbit/s, with what is counted beside a frame.
     pub mbps: f64,
+    /// Octets that are counted of a frame beside itself: of a cable FCS, preamble and gap.
+    pub overhead: f64,
     /// Frames that wait before it; those that find it full are lost.
     pub queue: f64,
 }
 
 impl Link {
+    /// A cable of this rate, before which any number of frames waits.
+    pub fn cable(mbps: f64) -> Link {
+        Link { mbps, overhead: FCS + BESIDE_FRAME, queue: f64::INFINITY }
+    }
+
     /// How long a frame of so many octets, FCS left out, is on it, µs.
     pub fn frame_us(&self, octets: f64) -> f64 {
-        (octets + FCS + BESIDE_FRAME) * 8.0 / self.mbps
+        (octets + self.overhead) * 8.0 / self.mbps
     }
 }
 

@@ -31,6 +31,7 @@ macro_rules! parameters {
 parameters! {
     CableRate = "cable.rate", "Mbit/s", "The machine's own cable, preamble and gap counted.";
     LinkRate = "link.rate", "Mbit/s", "What stands in the cable, such as a shaper; the cable's rate where nothing does.";
+    LinkOverhead = "link.overhead", "bytes", "What the link's rate counts of a frame beside its bytes: 24 on a cable (FCS, preamble, gap), 0 in a queueing discipline.";
     LinkQueue = "link.queue", "frames", "What waits before the link: the switch's memory, or the shaper's queue.";
     PartnerRate = "partner.rate", "Mbit/s", "The most that the partner sends, preamble and gap counted.";
     PartnerBurst = "partner.burst", "frames", "Frames that the partner sends at once.";

@@ -239,6 +239,34 @@ fn what_is_lost_of_too_much_is_no_share_of_less() {
 }
 
 #[test]
+fn a_link_counts_what_it_is_said_to_count() {
+    // A shaper of 50 Mbit/s that counts neither FCS nor preamble nor gap.
+    let arrives = |payload: f64| 50.0 * payload / (payload + 42.0);
+    let measured =
+        [(row(Workload::UdpRx, 200.0, Some(60.0), &[]), Measured { mbps: arrives(200.0), noise: 0.01, lost_at: None })];
+    let machine = Machine::shipped("any").unwrap().knowing(Parameter::CableRate, 10_000.0, "this test");
+    let machine = machine.knowing(Parameter::LinkRate, 50.0, "this test");
+    for (overhead, factor) in [(0.0, 1.0), (24.0, (1470.0 + 42.0) / (1470.0 + 66.0))] {
+        let machine = machine.clone().knowing(Parameter::LinkOverhead, overhead, "this test");
+        let large = row(Workload::UdpRx, 1470.0, Some(60.0), &[]);
+        let set = vec![0.5; machine.unknown().len()];
+        let modelled = modelled(&machine, &set, &large, 3000).outcome;
+        let busy = modelled.duration_us / modelled.delivered as f64;
+        assert!(
+            (busy / (1470.0 * 8.0 / (arrives(1470.0) * factor)) - 1.0).abs() < 0.02,
+            "{overhead}: {busy} us a frame"
+        );
+    }
+    let machine = machine.knowing(Parameter::LinkOverhead, 0.0, "this test");
+    let prediction = swept(&machine, &measured, row(Workload::UdpRx, 1470.0, Some(60.0), &[]));
+    assert_eq!(prediction.refusal, None, "{prediction:?}");
+    assert!(
+        prediction.holds(arrives(1470.0)) && (prediction.median / arrives(1470.0) - 1.0).abs() < 0.01,
+        "{prediction:?}"
+    );
+}
+
+#[test]
 fn a_link_that_is_known_tells_without_a_limit_met() {
     let on_cable = |mbps: f64| row(Workload::UdpRx, 1470.0, None, &[]).load.on_cable(mbps);
     let machine = Machine::shipped("any").unwrap().knowing(Parameter::CableRate, 1000.0, "this test").knowing(

@@ -30,7 +30,7 @@ fn fifo(octets: f64) -> Fifo {
 /// Nothing is in the way but a gigabit link.
 fn receiver() -> Receiver {
     Receiver {
-        link: Link { mbps: 1000.0, queue: f64::INFINITY },
+        link: Link::cable(1000.0),
         fifo: fifo(f64::INFINITY),
         dma: Dma { rate: 1e9, frame_us: 0.0 },
         ring: 256,
@@ -57,7 +57,7 @@ fn nothing_in_the_way_is_line_rate_at_every_size() {
         let frames = traffic(size - 4.0, f64::INFINITY);
         check_frames_per_second(&receive(&receiver(), frames), expected);
         let dma = Dma { rate: 1e9, frame_us: 0.0 };
-        let link = Link { mbps: 1000.0, queue: f64::INFINITY };
+        let link = Link::cable(1000.0);
         let sender = Sender { frame_us: 0.0, copied: 0.0, ring: 64, dma, other_way_us: 0.0, cable_mbps: 1000.0, link };
         let sent = send(&sender, frames);
         check_frames_per_second(&sent, expected);
@@ -143,8 +143,7 @@ fn a_cpu_that_costs_nothing_leaves_the_link_to_limit() {
 fn frames_by_chance_wait_as_in_an_m_d_1_queue() {
     let service_us = 10.0;
     for load in [0.3, 0.6, 0.8] {
-        let machine =
-            Receiver { link: Link { mbps: 1e9, queue: f64::INFINITY }, ring: 4096, cpu: cpu(service_us), ..receiver() };
+        let machine = Receiver { link: Link::cable(1e9), ring: 4096, cpu: cpu(service_us), ..receiver() };
         let spacing = Spacing::Poisson { seed: 1 };
         let frames = Traffic { frames: 400_000, spacing, ..traffic(60.0, load / service_us) };
         let expected = load * service_us / (2.0 * (1.0 - load));
@@ -204,7 +203,7 @@ proptest! {
         let is = |bit: u8| flags & 1 << bit != 0;
         let pause = is(0).then_some((fifo_octets / 2.0, fifo_octets / 4.0));
         let machine = Receiver {
-            link: Link { mbps: 1000.0, queue: if is(4) { 64.0 } else { f64::INFINITY } },
+            link: Link { queue: if is(4) { 64.0 } else { f64::INFINITY }, ..Link::cable(1000.0) },
             fifo: Fifo { pause, cuts: is(1), handover: if is(0) { 128.0 } else { 0.0 }, ..fifo(fifo_octets) },
             dma: Dma { rate: dma_rate, frame_us: 0.5 },
             ring,

@@ -1,7 +1,6 @@
 //! Records as a model takes them: each configuration a row that was measured, and what they know of the machine.
 //! Knows neither fits nor commands.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -53,8 +52,6 @@ pub(super) struct Calibration {
     newest: Key,
     /// Records of other options or settings than the newest's, which say nothing of this machine.
     pub(super) left_out: usize,
-    /// What was asked for it.
-    asked: Spec,
     /// The line that it was measured on.
     line: Line,
     /// What the newest record knows of the machine.
@@ -65,6 +62,8 @@ pub(super) struct Calibration {
 pub(super) struct Configuration {
     pub(super) key: Key,
     pub(super) row: Row,
+    /// What was asked for it.
+    asked: Spec,
     pub(super) measured: Measured,
     /// A datagram is one frame.
     pub(super) fits: Result<(), BadSet>,
@@ -92,7 +91,6 @@ impl Calibration {
         Some(Calibration {
             configurations: configurations(&used),
             newest: Key::of(newest)?,
-            asked: newest.asked_spec()?,
             line: line_of(newest),
             left_out: usable - used.len(),
             known: Known::of(newest, &used),
@@ -115,11 +113,30 @@ impl Calibration {
     /// The newest record's load on its machine, with what is set of either.
     pub(super) fn asked(&self, id: String, sets: Vec<Set>) -> Result<Row> {
         let newest = self.configurations.iter().find(|one| one.key == self.newest);
-        let (of_load, of_machine) = of_load_and_machine(sets);
         let newest = newest.context("the newest record has no throughput")?;
+        Ok(Row { id, ..self.row(newest, &of_load_and_machine(sets))? })
+    }
+
+    /// Each configuration's load on its machine, with what is set of either, once where the load comes to the same.
+    pub(super) fn each(&self, sets: Vec<Set>) -> Result<Vec<Row>> {
+        let sets = of_load_and_machine(sets);
+        let mut rows: Vec<Row> = Vec::new();
+        for one in &self.configurations {
+            let row = self.row(one, &sets)?;
+            if rows.iter().all(|before| before.id != row.id) {
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, of: &Configuration, (of_load, of_machine): &(Vec<Set>, Vec<Set>)) -> Result<Row> {
         // Another MTU is the row's to know.
         let mtu = self.line.mtu.filter(|_| of_machine.iter().all(|set| set.axis != "mtu"));
-        Ok(Row { id, load: self.changed(newest, &of_load, mtu)?, set: of_machine })
+        let load = self.changed(of, of_load, mtu)?;
+        let rate = of_load.iter().find(|set| set.axis == "rate").map_or(&of.key.rate, |set| &set.value);
+        let key = Key { payload: load.payload as u32, rate: rate.clone(), ..of.key.clone() };
+        Ok(Row { id: key.words(), load, set: of_machine.clone() })
     }
 
     /// The load with another rate, or another size.
@@ -128,7 +145,7 @@ impl Calibration {
         if sets.is_empty() {
             return Ok(load);
         }
-        let mut spec = self.asked.clone();
+        let mut spec = of.asked.clone();
         let words = |set: &Set| format!("--set {}={}", set.axis, set.value);
         for set in sets {
             spec.set(&set.axis, &set.value).map_err(|error| anyhow!("{}: {error}", words(set)))?;
@@ -169,17 +186,11 @@ impl Calibration {
             None => machine,
         };
         let machine = known(machine, Parameter::CableRate, self.known.cable_mbps, "the target's link, of the record");
-        known(machine, Parameter::LinkRate, self.link_mbps(), "the sender's token bucket, of the record")
-    }
-
-    /// A token bucket counts frames without preamble, gap and FCS, a link with them: the same only for frames of one size.
-    fn link_mbps(&self) -> Option<f64> {
-        let mut loads = self.configurations.iter().map(|one| one.row.load);
-        let first = loads.next()?;
-        let octets = first.payload + first.workload.headers();
-        let alike = loads.all(|load| load.payload == first.payload && load.workload == first.workload);
-        let on_cable = first.on_cable(first.payload) / octets;
-        self.known.bucket_mbps.filter(|_| alike).map(|mbps| mbps * on_cable)
+        let bucket = self.known.bucket_mbps;
+        let machine = known(machine, Parameter::LinkRate, bucket, "the sender's token bucket, of the record");
+        // A queueing discipline counts what is in the frame's buffer: without FCS, preamble and gap.
+        let overhead = (bucket.is_some() || self.known.at_qdisc).then_some(0.0);
+        known(machine, Parameter::LinkOverhead, overhead, "a queueing discipline limits, of the record")
     }
 }
 
@@ -266,7 +277,7 @@ fn others(record: &Record) -> BTreeMap<String, String> {
     options.chain(settings).chain(endpoints).collect()
 }
 
-/// A row for each configuration: medians, how much its repeats differ, and where it lost.
+/// A row for each configuration, in the plan's order: medians, how much its repeats differ, and where it lost.
 pub(super) fn configurations(records: &[&Record]) -> Vec<Configuration> {
     let mut groups: BTreeMap<Key, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -274,13 +285,11 @@ pub(super) fn configurations(records: &[&Record]) -> Vec<Configuration> {
             groups.entry(key).or_default().push(record);
         }
     }
-    let mut all: Vec<Configuration> =
-        groups.into_iter().filter_map(|(key, group)| configuration(key, &group)).collect();
-    let place = |one: &Configuration| (one.row.load.payload, one.row.load.offered_mbps.unwrap_or(f64::INFINITY));
-    all.sort_by(|a, b| {
-        a.key.workload.cmp(b.key.workload).then(place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal))
-    });
-    all
+    let mut groups: Vec<(Key, Vec<&Record>)> = groups.into_iter().collect();
+    // The order of the trials may be left to chance.
+    let place = |record: &Record| (record.campaign.clone(), record.trial.configuration.unwrap_or(record.trial.index));
+    groups.sort_by_key(|(_, group)| group.first().map(|first| place(first)));
+    groups.into_iter().filter_map(|(key, group)| configuration(key, &group)).collect()
 }
 
 fn configuration(key: Key, group: &[&Record]) -> Option<Configuration> {
@@ -301,7 +310,7 @@ fn configuration(key: Key, group: &[&Record]) -> Option<Configuration> {
         spec::Workload::UdpStream => fits(&asked_at_line(first)?, line_of(first).mtu),
         _ => Ok(()),
     };
-    Some(Configuration { key, row, measured, fits })
+    Some(Configuration { key, row, asked: first.asked_spec()?, measured, fits })
 }
 
 /// The standard deviation of repeats, as a share; of few, which may agree by chance, so much more that what is within 1.28 times it is
@@ -343,11 +352,19 @@ fn modelled(line: &LossLine) -> Option<Stage> {
     }
 }
 
+/// Whether something was lost here, in a queueing discipline; an ifb's too.
+fn is_qdisc(line: &LossLine) -> bool {
+    let is_ifb = line.counters.iter().any(|counter| counter.name.starts_with("ifb"));
+    line.packets > 0 && (line.stage == Stage::Qdisc || line.stage == Stage::DriverRxRing && is_ifb)
+}
+
 /// What a record knows of its target.
 struct Known {
     sets: Vec<Set>,
     cable_mbps: Option<f64>,
     bucket_mbps: Option<f64>,
+    /// All that was lost was lost in a queueing discipline.
+    at_qdisc: bool,
 }
 
 impl Known {
@@ -374,6 +391,8 @@ impl Known {
             let word = if known.contains(&true) { "mac" } else { "software" };
             (!known.is_empty()).then(|| word.to_owned())
         };
+        let lines = || used.iter().filter_map(|record| record.loss_budget.as_ref()).flatten();
+        let at_qdisc = lines().any(is_qdisc) && lines().all(|line| line.packets == 0 || is_qdisc(line));
         let at_ring = used.iter().any(|record| lost_at(&[record]) == Some(Stage::DriverRxRing));
         let told = [
             ("rings.rx", ring("rx")),
@@ -392,6 +411,7 @@ impl Known {
             sets: sets.collect(),
             cable_mbps: nic.and_then(|nic| nic.speed_mbps).map(f64::from),
             bucket_mbps: of_sender.and_then(|(_, machine)| bucket_mbps(machine.environment.nic.as_ref()?)),
+            at_qdisc,
         }
     }
 }
@@ -450,6 +470,54 @@ mod tests {
         assert_eq!(one.configurations[0].measured.mbps, 0.0);
         let why = one.check().unwrap_err().to_string();
         assert!(why.contains("udp-rx of 1470 bytes at 100M: more than half of its trials brought nothing"), "{why}");
+    }
+
+    /// Of sizes and rates that were measured in this order, in which the plan has them the other way round.
+    fn measured_in_chance_order(of: &[(&str, &str)]) -> Calibration {
+        let one = |(at, (size, rate)): (usize, &(&str, &str))| {
+            let mut record = sample::udp(at as u32, Direction::Rx, 100, 90.0);
+            record.trial.configuration = Some((of.len() - at) as u32);
+            record.asked.insert("message_size".to_owned(), (*size).to_owned());
+            record.asked.insert("rate".to_owned(), (*rate).to_owned());
+            record
+        };
+        let records: Vec<Record> = of.iter().enumerate().map(one).collect();
+        Calibration::of(&records, records.last().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_configuration_is_asked_for_by_its_name_in_the_plans_order() {
+        let calibration = measured_in_chance_order(&[("1470", "80M"), ("200", "80M"), ("200", "20M")]);
+        let asked = |set: &[(&str, &str)]| -> Vec<String> {
+            let sets = set.iter().map(|(axis, value)| Set { axis: (*axis).to_owned(), value: (*value).to_owned() });
+            calibration.each(sets.collect()).unwrap().into_iter().map(|row| row.id).collect()
+        };
+        let all = ["udp-rx of 200 bytes at 20M", "udp-rx of 200 bytes at 80M", "udp-rx of 1470 bytes at 80M"];
+        assert_eq!(asked(&[]), all);
+        assert_eq!(asked(&[("cpu.speed", "2")]), all);
+        // Two of them come to the same.
+        assert_eq!(asked(&[("rate", "50M")]), ["udp-rx of 200 bytes at 50M", "udp-rx of 1470 bytes at 50M"]);
+        assert_eq!(asked(&[("message_size", "400")]), ["udp-rx of 400 bytes at 20M", "udp-rx of 400 bytes at 80M"]);
+        let sizes = [("rate", "50M"), ("message_size", "400")];
+        assert_eq!(asked(&sizes), ["udp-rx of 400 bytes at 50M"]);
+    }
+
+    #[test]
+    fn what_a_queueing_discipline_limits_is_counted_as_it_counts() {
+        let overhead = |qdisc: Option<&str>, lost_at: Option<Stage>| {
+            let mut record = sample::udp(0, Direction::Rx, 100, 50.0);
+            record.host.environment.nic.as_mut().unwrap().qdiscs = qdisc.map(str::to_owned).into_iter().collect();
+            let mut lines = record.loss_budget.take().expect("it lost some");
+            lines.iter_mut().zip(lost_at).for_each(|(line, stage)| line.stage = stage);
+            record.loss_budget = lost_at.map(|_| lines);
+            let machine = Calibration::of(std::slice::from_ref(&record), &record).unwrap().any();
+            let bounds = |parameter: Parameter| machine.known[&parameter].bounds;
+            (bounds(Parameter::LinkRate).0, bounds(Parameter::LinkOverhead))
+        };
+        assert_eq!(overhead(Some("tbf rate 50M burst 3200 limit 60000"), None), (50.0, (0.0, 0.0)));
+        assert_eq!(overhead(Some("htb rate 50M"), Some(Stage::Qdisc)), (1.0, (0.0, 0.0)));
+        assert_eq!(overhead(None, Some(Stage::Link)), (1.0, (0.0, 24.0)));
+        assert_eq!(overhead(None, None), (1.0, (0.0, 24.0)));
     }
 
     #[test]

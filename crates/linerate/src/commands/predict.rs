@@ -134,7 +134,7 @@ fn check_sets(machine: &Machine, asked: &[Row]) -> Result<()> {
     asked.iter().try_for_each(|row| row.resolve(&machine.settings).map(drop).map_err(why))
 }
 
-/// Each configuration of the records is a row that was measured; the newest is what changes.
+/// Each configuration of the records is a row that was measured, and changes.
 fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside) -> Result<Table> {
     let store = open_store(shared)?;
     let mut all = Vec::new();
@@ -156,7 +156,7 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
     let machine = with_now(machine, &arguments.now, calibration.said())?;
     let sets = axes("--set", &arguments.set)?;
     let asked = match &arguments.check {
-        None => vec![calibration.asked(arguments.set.join(" "), sets)?],
+        None => calibration.each(sets)?,
         Some(words) => {
             let (of_load, of_machine) = of_load_and_machine(sets);
             let found = records(&store, words, &mut beside.unreadable)?;

@@ -118,7 +118,7 @@ pub fn receive(machine: &Receiver, traffic: Traffic) -> Outcome {
         last: 0.0,
     };
     let on_link = machine.link.frame_us(traffic.octets);
-    let beside = super::BESIDE_FRAME * 8.0 / machine.link.mbps;
+    let beside = (machine.link.overhead - super::FCS).max(0.0) * 8.0 / machine.link.mbps;
     let stored = traffic.octets + super::FCS;
     let (mut link_free, mut link_busy, mut dma_free, mut dma_busy) = (0.0f64, 0.0, 0.0f64, 0.0);
     let mut offered_until = 0.0;

@@ -29,7 +29,7 @@ pub fn send(machine: &Sender, traffic: Traffic) -> Outcome {
     let mut source = Source::new(traffic);
     let mut outcome = Outcome::default();
     let stored = traffic.octets + super::FCS;
-    let on_cable = Link { mbps: machine.cable_mbps, queue: f64::INFINITY }.frame_us(traffic.octets);
+    let on_cable = Link::cable(machine.cable_mbps).frame_us(traffic.octets);
     let on_link = machine.link.frame_us(traffic.octets);
     let of_dma = machine.dma.frame_us(stored) + machine.other_way_us;
     let mut gone = vec![0.0f64; machine.ring.max(1)];
