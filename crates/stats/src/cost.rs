@@ -86,7 +86,7 @@ impl Cost {
             return Err(CostError::NoFigure);
         }
         let groups = groups(trials);
-        if groups.len() < FEWEST_SIZES || trials.len() < FEWEST_SIZES + 1 {
+        if groups.len() < FEWEST_SIZES {
             return Err(CostError::TooFewSizes { sizes: groups.len() });
         }
         let (least, most) = (groups[0].size, groups[groups.len() - 1].size);
@@ -264,10 +264,18 @@ mod tests {
         assert!(said(1).starts_with("there is one size of packets, and"), "{}", said(1));
         assert!(said(2).starts_with("there are 2 sizes of packets, and"), "{}", said(2));
         assert!(matches!(Cost::fit(&measured(&[500.0, 600.0, 700.0], |_| 4.0, 1)), Err(CostError::TooAlike { .. })));
+        assert!(matches!(Cost::fit(&[500.0, 600.0, 700.0].map(|size| (size, 4.0))), Err(CostError::TooAlike { .. })));
         let falling = |size: f64| 10.0 - 0.004 * size;
         assert!(matches!(Cost::fit(&measured(&SIZES, falling, 1)), Err(CostError::Negative { .. })));
         assert_eq!(Cost::fit(&[(64.0, 1.0), (128.0, f64::NAN), (256.0, 1.0), (512.0, 1.0)]), Err(CostError::NoFigure));
         assert!(Cost::fit(&measured(&SIZES, |_| 4.0, 1)).is_ok(), "a byte may cost nothing that can be told");
+    }
+
+    #[test]
+    fn three_sizes_are_enough_with_a_trial_each() {
+        let cost = Cost::fit(&[64.0, 512.0, 1470.0].map(|size| (size, 5.0 + 0.004 * size))).unwrap();
+        assert!((cost.per_packet.value - 5.0).abs() < 1e-9 && (cost.per_byte.value - 0.004).abs() < 1e-12);
+        assert_eq!((cost.trials, cost.sizes), (3, (64.0, 1470.0)));
     }
 
     #[test]
