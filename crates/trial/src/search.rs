@@ -21,8 +21,6 @@ use loads::Loads;
 const COARSER: i32 = 2;
 /// The longest that trials are made where the path holds packets back, seconds (RFC 2544, section 24).
 const LONGEST_S: f64 = 60.0;
-/// What is held back for less than this may be a busy machine's doing, seconds.
-const HELD_S: f64 = 0.02;
 
 /// The trial that a search wants next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -164,11 +162,11 @@ impl Search {
     }
 
     /// A buffer that is not full yet lets through what the path does not carry: trials get longer until it is full, or what it
-    /// took is too little to matter.
+    /// took is less than the width. A busy machine's late end lengthens them too, until it is as little.
     fn look_at_held(&mut self, trial: &Trial) {
         let width = self.goals.iter().map(|goal| goal.width).fold(1.0, f64::min);
         let held_s = trial.held_ratio * trial.intended_s;
-        if trial.loss_ratio > self.most_forgiven() || held_s < HELD_S.max(width * trial.intended_s) {
+        if trial.loss_ratio > self.most_forgiven() || trial.held_ratio < width {
             return;
         }
         self.held_s = Some(self.held_s.map_or(held_s, |longest| longest.max(held_s)));
