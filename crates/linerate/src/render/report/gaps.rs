@@ -9,7 +9,7 @@ use linerate_results::record::{FlowFigures, Record};
 use linerate_trial::histogram::Histogram;
 
 use super::figures::{SERIES, cell, trace, whole};
-use super::groups::Apart;
+use super::groups::{Apart, as_planned};
 use super::material::{Material, flows};
 use crate::render::number::{count, figure};
 
@@ -33,11 +33,11 @@ impl Flows<'_> {
     }
 }
 
-/// UDP streams by the directions of their trial and of their own, then by configuration.
+/// UDP streams by the directions of their trial and of their own, then by configuration, in the plan's order.
 fn streams(records: &[Record]) -> Vec<(Direction, Direction, Vec<Flows<'_>>)> {
     let apart = Apart::of(records);
     let mut kinds: Vec<(Direction, Direction, Vec<Flows<'_>>)> = Vec::new();
-    for record in records {
+    for record in as_planned(records) {
         for (which, (direction, flow)) in flows(record).into_iter().enumerate() {
             let at = kinds.iter().position(|kind| (kind.0, kind.1) == (record.direction, direction));
             let at = at.unwrap_or_else(|| {
@@ -65,13 +65,19 @@ fn way(trial: Direction, direction: Direction) -> String {
     if trial == direction { direction.to_string() } else { format!("{direction} of both at once") }
 }
 
-/// Of more than a picture bears, some from the first to the last, evenly; and a clause that says so.
-fn few<T>(all: Vec<T>) -> (Vec<T>, String) {
+/// Of more than a picture bears, some from the first to the last, evenly, and the one that is `named`; and a clause that says so.
+fn few<T>(all: Vec<T>, named: impl Fn(&T) -> bool) -> (Vec<T>, String) {
     let (number, last) = (all.len(), SERIES - 1);
     if number <= SERIES {
         return (all, String::new());
     }
-    let wanted: Vec<usize> = (0..SERIES).map(|at| at * (number - 1) / last).collect();
+    let mut wanted: Vec<usize> = (0..SERIES).map(|at| at * (number - 1) / last).collect();
+    if let Some(named) = all.iter().position(named).filter(|named| !wanted.contains(named)) {
+        // In the place of the nearest, but for the first and the last.
+        if let Some(nearest) = wanted[1..last].iter_mut().min_by_key(|at| at.abs_diff(named)) {
+            *nearest = named;
+        }
+    }
     let kept = all.into_iter().enumerate().filter(|(at, _)| wanted.contains(at)).map(|(_, one)| one).collect();
     (kept, format!("; {SERIES} of {number} configurations are shown, from the first to the last"))
 }
@@ -109,7 +115,8 @@ pub(super) fn gaps(material: &Material) -> Vec<Chart> {
             .filter_map(|([_, arrivals], one)| Some((arrivals.last()?.0 as f64 / 1e3, one.name.clone())))
             .max_by(|a, b| a.0.total_cmp(&b.0));
         // Only what is shown is put together: a campaign may have ten thousand histograms.
-        let (timed, left_out) = few(timed);
+        let is_named = |one: &Flows<'_>| longest.as_ref().is_some_and(|(_, name)| one.name == *name);
+        let (timed, left_out) = few(timed, is_named);
         let merged = |one: Flows<'_>| {
             let gaps = [0, 1].map(|kind| together(material, &one, kind));
             (one.name, trace(&one.records), gaps)
@@ -201,7 +208,7 @@ pub(super) fn bursts(records: &[Record]) -> Vec<Chart> {
         else {
             continue;
         };
-        let (losing, left_out) = few(losing);
+        let (losing, left_out) = few(losing, |(one, _)| one.name == name);
         let longest_shown =
             losing.iter().filter_map(|(_, runs)| runs.last_key_value()).map(|(length, _)| *length).max();
         let classes: Vec<u32> = (0..=class(longest_shown.unwrap_or(1))).collect();
@@ -241,4 +248,44 @@ pub(super) fn bursts(records: &[Record]) -> Vec<Chart> {
         );
     }
     charts
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_results::sample;
+
+    use super::*;
+
+    /// Rates that were measured in this order, and are planned by rising rate; the longest run of losses is at the third of them.
+    fn measured(rates: &[u32]) -> Vec<Record> {
+        let one = |(at, rate): (usize, &u32)| {
+            let mut record = sample::udp(at as u32, Direction::Rx, *rate, 10.0);
+            record.trial.configuration = Some(*rate);
+            record.trial.factors.insert("rate".to_owned(), format!("{rate}M"));
+            let flow = &mut record.result.as_mut().unwrap().flow;
+            flow.loss_bursts = Some(BTreeMap::from([(if at == 2 { 99 } else { 1 }, 3)]));
+            record
+        };
+        rates.iter().enumerate().map(one).collect()
+    }
+
+    #[test]
+    fn pictures_are_in_the_plans_order_and_have_what_they_name() {
+        for named in [20, 30, 40, 50, 60, 70, 80, 90] {
+            let mut rates = vec![90, 70, 20, 50, 30, 80, 40, 60];
+            rates.retain(|rate| *rate != named);
+            rates.insert(2, named);
+            let charts = bursts(&measured(&rates));
+            let chart = &charts[0];
+            assert!(
+                chart.sentence.contains(&format!("99 were lost in a row, with rate={named}M")),
+                "{}",
+                chart.sentence
+            );
+            let shown: Vec<&str> = chart.panels[0].series.iter().map(|series| series.name.as_str()).collect();
+            assert_eq!(shown.len(), SERIES);
+            assert!(shown.is_sorted() && shown.contains(&format!("rate={named}M").as_str()), "{shown:?}");
+            assert!(shown[0] == "rate=20M" && shown[SERIES - 1] == "rate=90M", "{shown:?}");
+        }
+    }
 }
