@@ -182,6 +182,10 @@ pub struct Tried {
 /// What a trial showed beside its loss. Absent where it was not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
+    /// The part of what should have been sent that was.
+    pub sent_ratio: Option<f64>,
+    /// The part of what was sent that did not arrive.
+    pub loss_of_sent: Option<f64>,
     /// Bits of payload per second.
     pub throughput_bps: Option<f64>,
     /// How much arrivals varied, seconds.
@@ -225,6 +229,7 @@ impl Seen {
             delay: figures.latency.as_ref().or(figures.one_way.as_ref()).map(delay),
             tcp: figures.flow.tcp.clone(),
             recovery_s: figures.flow.recovery_s,
+            ..Seen::default()
         }
     }
 }

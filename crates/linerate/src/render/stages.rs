@@ -44,20 +44,35 @@ fn latency(one: &Searched) -> Vec<Piece> {
     let row = |tried: &Tried| {
         let delay = tried.seen.delay.unwrap_or_default();
         let us = |seconds: Option<f64>| known(seconds.map(|seconds| seconds * 1e6), 3);
-        let part = one.throughput_bps().map(|bps| tried.step.load_bps / bps);
+        let part = one.throughput_bps().map(|bps| sent_bps(tried) / bps);
         vec![
             ratio(part),
-            mbit(tried.step.load_bps),
+            mbit(sent_bps(tried)),
             us(delay.p50_s),
             us(delay.p99_s),
             us(delay.max_s),
-            ratio(tried.loss_ratio),
+            ratio(tried.seen.loss_of_sent),
         ]
     };
     let rows: Vec<Vec<Cell>> = of(one, Purpose::Latency).into_iter().map(row).collect();
     let p50 = if one.asked.is_of_frames { "one way p50\nµs" } else { "round trip p50\nµs" };
     let titles = ["of what was found\n%", "load\nMbit/s", p50, "p99\nµs", "longest\nµs", "lost\n%"];
-    Piece::Table(Table::new(titles, rows)).under("Delay beside the stream")
+    let mut pieces = Piece::Table(Table::new(titles, rows)).under("Delay beside the stream");
+    let unsent = of(one, Purpose::Latency).into_iter().filter(|tried| sent_bps(tried) < tried.step.load_bps);
+    let line = |tried: &Tried| {
+        let [asked, sent] = [tried.step.load_bps, sent_bps(tried)].map(|bps| load(&one.asked, bps));
+        format!("The sender fell behind: of {asked} it sent {sent}, and the delay is that of what was sent.")
+    };
+    let lines: Vec<String> = unsent.map(line).collect();
+    if !lines.is_empty() {
+        pieces.push(Piece::Lines(lines));
+    }
+    pieces
+}
+
+/// What was sent of a load.
+fn sent_bps(tried: &Tried) -> f64 {
+    tried.step.load_bps * tried.seen.sent_ratio.unwrap_or(1.0)
 }
 
 fn loss_rate(one: &Searched) -> Vec<Piece> {
@@ -209,6 +224,8 @@ pub(super) fn json(one: &Searched) -> serde_json::Value {
         serde_json::json!({
             "record": tried.record,
             "load_bps": tried.step.load_bps,
+            "sent_bps": sent_bps(tried),
+            "loss_ratio": tried.seen.loss_of_sent,
             "p50_s": delay.p50_s,
             "p99_s": delay.p99_s,
             "max_s": delay.max_s,

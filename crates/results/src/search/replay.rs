@@ -90,7 +90,11 @@ impl Replay {
             on_busy_machine: [DoubtKind::BusyMachine, DoubtKind::NoisyMachine]
                 .iter()
                 .any(|kind| record.has_doubt(*kind)),
-            seen: Seen::of(record),
+            seen: Seen {
+                sent_ratio: passed.as_ref().map(|passed| passed.sent_ratio),
+                loss_of_sent: passed.as_ref().map(|passed| passed.loss_of_sent),
+                ..Seen::of(record)
+            },
         });
         if record.result.is_none() || (step.purpose == Purpose::Bound && passed.is_none()) {
             self.failed += 1;
@@ -151,6 +155,10 @@ impl Replay {
 struct Passed {
     /// The part of what should have been sent that did not arrive (RFC 9971: what was not sent is lost).
     loss_ratio: f64,
+    /// The part of what should have been sent that was.
+    sent_ratio: f64,
+    /// The part of what was sent that did not arrive.
+    loss_of_sent: f64,
     /// Of what arrived, the part that came after the measured time.
     held_ratio: f64,
     /// Not all was sent.
@@ -164,7 +172,7 @@ fn passed(record: &Record) -> Option<Passed> {
         return None;
     }
     let is_timed = matches!(record.asked_spec()?.extent, Extent::Time(_));
-    let (mut arrived, mut held, mut is_unsent) = (0.0, 0.0, false);
+    let (mut arrived, mut all_sent, mut lost, mut held, mut is_unsent) = (0.0, 0.0, 0.0, 0.0, false);
     for source in &sources {
         let flow = source.flow?;
         let (achieved_bps, arrived_ratio) = (flow.achieved_load_bps?, 1.0 - flow.loss_ratio?);
@@ -174,9 +182,17 @@ fn passed(record: &Record) -> Option<Passed> {
         is_unsent |= is_behind;
         let sent = if is_behind { achieved_bps / offered_bps } else { 1.0 };
         arrived += sent * arrived_ratio;
+        all_sent += sent;
+        lost += 1.0 - arrived_ratio;
         let all_bps = achieved_bps * arrived_ratio;
         held += flow.throughput_bps.filter(|_| all_bps > 0.0).map_or(0.0, |bps| (1.0 - bps / all_bps).max(0.0));
     }
     let each = sources.len() as f64;
-    Some(Passed { loss_ratio: 1.0 - arrived / each, held_ratio: held / each, is_unsent })
+    Some(Passed {
+        loss_ratio: 1.0 - arrived / each,
+        sent_ratio: all_sent / each,
+        loss_of_sent: lost / each,
+        held_ratio: held / each,
+        is_unsent,
+    })
 }

@@ -113,6 +113,19 @@ fn a_search_is_carried_on_where_it_stopped() {
 }
 
 #[test]
+fn what_was_not_sent_is_apart_from_what_was_lost() {
+    let mut replay = Replay::new(asked()).unwrap();
+    let step = stages::step(Purpose::Latency, 0, 40e6, 1.0);
+    for sends_bps in [20e6, f64::INFINITY] {
+        replay.heard(&step, &record(0, &asked(), &step, sends_bps));
+    }
+    let searched = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
+    let told = |tried: &Tried| (tried.loss_ratio, tried.seen.sent_ratio, tried.seen.loss_of_sent);
+    let told: Vec<_> = searched.tried.iter().map(told).collect();
+    assert_eq!(told, [(Some(0.5), Some(0.5), Some(0.0)), (Some(0.0), Some(1.0), Some(0.0))]);
+}
+
+#[test]
 fn what_the_tester_does_not_send_is_its_limit() {
     let (replay, _) = carried_out(asked(), 40e6);
     let found = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
