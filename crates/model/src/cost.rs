@@ -48,7 +48,7 @@ impl Workload {
         matches!(self, Workload::TcpRx | Workload::TcpTx)
     }
 
-    fn is_tcp(self) -> bool {
+    pub(crate) fn is_tcp(self) -> bool {
         !matches!(self, Workload::UdpRx | Workload::UdpTx)
     }
 

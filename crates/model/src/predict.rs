@@ -324,6 +324,9 @@ fn most_often(each: &[Modelled]) -> Resource {
     counts.into_iter().max_by_key(|&(_, count)| count).map_or(Resource::Offered, |(resource, _)| resource)
 }
 
+/// Octets of payload that a segment has on an MTU of 1500, with timestamps.
+const SEGMENT: f64 = 1448.0;
+
 /// Trials of the machine as it is that were not measured, and what each set says of them.
 struct Trials(Vec<(Load, Vec<f64>)>);
 
@@ -339,9 +342,13 @@ impl Trials {
             measured.iter().map(|(row, _)| row).chain(asked).map(|row| row.load.workload).collect();
         workloads.dedup();
         workloads.extend([Workload::UdpRx, Workload::UdpTx]);
+        // A segment is no longer than the MTU leaves it, which those that were measured tell.
+        let streams = measured.iter().filter(|(row, _)| row.load.workload.is_tcp()).map(|(row, _)| row.load.payload);
+        let longest = streams.max_by(f64::total_cmp).unwrap_or(SEGMENT);
         let mut loads: Vec<Load> = Vec::new();
         for workload in workloads {
             for payload in [100.0, 400.0, 1470.0] {
+                let payload = if workload.is_tcp() { longest.min(payload) } else { payload };
                 let load = Load { workload, payload, offered_mbps: None };
                 if !loads.contains(&load) && measured.iter().all(|(row, _)| row.load != load) {
                     loads.push(load);
@@ -478,6 +485,28 @@ mod tests {
         assert_eq!(null(&machine, &sets, &measured, &other, effort), None);
         other.set.push(Set { axis: "cpu.speed".to_owned(), value: "2".to_owned() });
         assert!(null(&machine, &sets, &measured, &other, effort).is_some_and(|null| !null.measured));
+    }
+
+    #[test]
+    fn no_segment_is_asked_for_that_the_mtu_does_not_fit() {
+        let machine = Machine::shipped("any").unwrap();
+        let effort = Effort { sets: 8, generations: 1, frames: 100, seed: 1 };
+        let ensemble = crate::fit::unfitted(&machine, effort);
+        let longest = |measured: &[f64]| {
+            let of = |payload: f64| Row {
+                id: String::new(),
+                load: Load { workload: Workload::TcpRx, payload, offered_mbps: None },
+                set: Vec::new(),
+            };
+            let said = Measured { mbps: 40.0, noise: 0.01, lost_at: None };
+            let rows: Vec<(Row, Measured)> = measured.iter().map(|payload| (of(*payload), said)).collect();
+            let Trials(loads) = Trials::of(&machine, &ensemble, &rows, &[of(1448.0)], effort);
+            let streams = loads.iter().filter(|(load, _)| load.workload.is_tcp()).map(|(load, _)| load.payload);
+            streams.max_by(f64::total_cmp)
+        };
+        assert_eq!(longest(&[]), Some(1448.0));
+        // What was measured is not asked for.
+        assert_eq!(longest(&[548.0]), Some(400.0));
     }
 
     #[test]
