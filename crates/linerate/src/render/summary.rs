@@ -105,6 +105,8 @@ fn offered(record: &Record) -> Option<f64> {
 fn at(record: &Record, group: &[&Record]) -> String {
     let mut text = match offered(record) {
         Some(mbit) => format!("at {} Mbit/s offered", figure(mbit, 4)),
+        // Of a sender that asks for none and reports none, nobody knows the rate.
+        None if flow(record).is_some_and(|flow| flow.achieved_load_bps.is_none()) => "at an unknown rate".to_owned(),
         None => "at an unlimited rate".to_owned(),
     };
     for (name, level) in record.trial.factors.iter().filter(|(name, _)| *name != "rate") {
@@ -404,6 +406,16 @@ mod tests {
         };
         assert_eq!(said(&[trial(0, 100, 99.0), trial(1, 100, 80.0)]), (false, false));
         assert_eq!(said(&[trial(0, 50, 49.9), trial(1, 100, 30.0), trial(2, 100, 40.0)]), (true, true));
+    }
+
+    #[test]
+    fn a_rate_that_nobody_asked_for_and_nobody_told_is_unknown() {
+        let mut record = linerate_results::sample::udp(0, Direction::Rx, 100, 90.0);
+        record.asked.insert("rate".to_owned(), "unlimited".to_owned());
+        assert!(summary(std::slice::from_ref(&record)).contains("at an unlimited rate"));
+        record.result.as_mut().unwrap().flow.achieved_load_bps = None;
+        let text = summary(&[record]);
+        assert!(text.contains("at an unknown rate") && !text.contains("unlimited"), "{text}");
     }
 
     #[test]
