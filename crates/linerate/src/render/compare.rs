@@ -175,7 +175,7 @@ fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {
     ];
     // Of one configuration there is no name.
     let is_bare = comparison.judged.iter().all(|judged| judged.configuration.is_empty());
-    let mut table = Table::new(titles, rows).sparing(&["shift", "could show", "runs"]);
+    let mut table = Table::new(titles, rows).sparing(&["shift", "could show", "runs"]).sparing_for_sentences("p");
     if is_bare {
         table.remove(0);
     }

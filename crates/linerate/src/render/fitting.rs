@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::layout::Layout;
-use super::table_model::{Cell, Heading, Table};
+use super::table_model::{Cell, FOR_SENTENCES, Heading, Table};
 
 /// Which columns of the tables of an answer a terminal shows, and which it has no room for.
 #[derive(Default)]
@@ -59,7 +59,10 @@ impl Table {
                 return layout.drawn();
             }
             let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
-            match turns.min() {
+            let turn = turns
+                .min()
+                .filter(|(turn, _)| *turn != FOR_SENTENCES || !(layout.squeeze(width) && layout.is_readable()));
+            match turn {
                 Some((_, at)) => columns.leave_out(&table.to_mut().remove(at)),
                 // What no wrapping makes narrow enough goes from the right; the first columns say what a row is.
                 None if layout.squeeze(width) || table.headings.len() < 3 => {
@@ -155,6 +158,16 @@ pub(super) fn grid<T: AsRef<str>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_makes_room_for_sentences_only_where_they_need_it() {
+        let row = ["throughput", "898.9", "0.0123", "cannot tell: needs more repeats"].map(Cell::text);
+        let table = Table::new(["metric", "baseline", "p", "verdict"], [row.to_vec()]).sparing_for_sentences("p");
+        for (width, has_p) in [(80, true), (44, true), (36, false)] {
+            let text = table.text(Some(width), &mut Columns::default());
+            assert_eq!(text.contains("0.0123"), has_p, "{width}: {text}");
+        }
+    }
 
     #[test]
     fn a_column_that_one_of_two_tables_has_no_room_for_is_not_said_to_be_left_out_of_both() {

@@ -8,6 +8,9 @@ use linerate_results::figure::{Digits, Figure};
 use super::markdown::{escaped, line};
 use super::number;
 
+/// The turn of a column that is left out last, and only where sentences need its room.
+pub(super) const FOR_SENTENCES: u8 = u8::MAX;
+
 /// What stands in a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Value {
@@ -256,6 +259,12 @@ impl Table {
         for (turn, name) in (1..).zip(names) {
             self.headings.iter_mut().filter(|heading| heading.name == *name).for_each(|h| h.left_out = Some(turn));
         }
+        self
+    }
+
+    /// The column that is left out last, and only where a sentence would stand with a word on each line.
+    pub(super) fn sparing_for_sentences(mut self, name: &str) -> Table {
+        self.headings.iter_mut().filter(|heading| heading.name == name).for_each(|h| h.left_out = Some(FOR_SENTENCES));
         self
     }
 
