@@ -351,7 +351,8 @@ pub struct Prepare {
     /// Registers to read before and after the traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<Wanted>,
-    /// The interface that `local` is meant at, where it is link-local: several interfaces may have it.
+    /// The interface that `local` is meant at, where it is link-local: several interfaces may have it. Where its own is no link, the one
+    /// that packets leave by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// The part of the datagrams, 0 to 1, that may be lost: with more the trial is decided, and a receiver says so.

@@ -501,7 +501,7 @@ const WAYS: [Case; 9] = [
     ),
 ];
 
-const HEALTHY: [Case; 11] = [
+const HEALTHY: [Case; 12] = [
     case("direct", Kind::Direct, "", "", &["no router between"]),
     case("IPv6 only", Kind::Six, "", "", &["2001:db8::2 is at"]),
     case(
@@ -547,6 +547,14 @@ const HEALTHY: [Case; 11] = [
         "ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400",
         "",
         &["the path's MTU is 1400, which 10.1.0.254 says by ICMP"],
+    ),
+    case(
+        "an address at the loopback",
+        Kind::Routed,
+        "ip -n $H addr del 10.1.0.1/24 dev eth0; ip -n $H addr add 10.1.0.9/24 dev eth0; ip -n $H addr add 10.1.0.1/32 dev lo
+         ip -n $H route replace default via 10.1.0.254",
+        "",
+        &["ok link of the host eth0 (veth) is up", "nobody else answers for 10.1.0.1", "UDP, 1500 bytes to target passes whole"],
     ),
     case(
         "a slow link",

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Way {
-    /// The interface that has this machine's address.
+    /// The interface that has this machine's address; or, where that is no link, the one that packets leave by.
     pub interface: Option<InterfaceState>,
-    /// This machine has the address at that interface.
+    /// This machine has the address at that interface, or at one that is no link.
     pub has_address: Option<bool>,
     /// The Ethernet addresses of all its interfaces.
     pub hardware_addresses: Vec<String>,

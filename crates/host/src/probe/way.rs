@@ -29,6 +29,8 @@ const NUD_WITHOUT_ANSWER: u16 = 0x21;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
+/// LOOPBACK_IFINDEX of include/net/flow.h.
+const LOOPBACK: u32 = 1;
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_TENTATIVE: u32 = 0x40;
 
@@ -269,7 +271,7 @@ pub(super) fn neighbour(address: IpAddr, interface: &str, links: &[Link]) -> Opt
     asked.ok().map(|()| found)
 }
 
-/// The flags of an address at an interface, if it is there. `None`: the kernel does not say.
+/// The flags of an address at an interface, or at any where it is of no link, if it is there. `None`: the kernel does not say.
 fn address_flags(local: IpAddr, interface: u32) -> Option<Option<u32>> {
     let mut request = vec![0; 8];
     request[0] = family(local);
@@ -282,7 +284,9 @@ fn address_flags(local: IpAddr, interface: u32) -> Option<Option<u32>> {
             let index = u32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
             let is_address =
                 |(kind, content): (u16, &[u8])| (kind == IFA_LOCAL || kind == IFA_ADDRESS) && content == wanted;
-            if index == interface && attributes(rest).any(is_address) {
+            // A router's own address is at its loopback, or is alone in its subnet.
+            let is_of_no_link = || header[1] as usize == wanted.len() * 8 || index == LOOPBACK;
+            if attributes(rest).any(is_address) && (index == interface || is_of_no_link()) {
                 let wide = attributes(rest).find(|(kind, _)| *kind == IFA_FLAGS);
                 let wide = wide.and_then(|(_, content)| content.first_chunk().map(|flags| u32::from_ne_bytes(*flags)));
                 found = Some(wide.unwrap_or(header[2].into()));

@@ -29,11 +29,11 @@ pub(crate) fn down(pair: &Pair, route: Route) -> Vec<Down> {
     let mut found = Vec::new();
     for end in End::BOTH {
         let Some(interface) = pair.interface(end, route) else { continue };
-        let request = Request::Describe { interface: Some(interface.to_owned()), modules: Vec::new() };
+        let request = Request::Describe { interface: Some(interface.clone()), modules: Vec::new() };
         if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
             && environment.nic.and_then(|nic| nic.link_detected) == Some(false)
         {
-            found.push(Down { end, interface: interface.to_owned() });
+            found.push(Down { end, interface });
         }
     }
     found

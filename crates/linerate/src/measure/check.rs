@@ -196,7 +196,7 @@ impl Checker<'_> {
 
     fn counters(&self, route: Route) -> PerEnd<Counters> {
         let asked = End::BOTH.map(|end| {
-            let interface = self.pair.interface(end, route).unwrap_or_default().to_owned();
+            let interface = self.pair.interface(end, route).unwrap_or_default();
             self.pair.client(end).send(Request::Counters { interface })
         });
         let [target, host] = asked.map(|pending| match pending.wait(ANSWER_TIME) {

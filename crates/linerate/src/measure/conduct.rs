@@ -116,7 +116,7 @@ fn run(
         while pair.client(end).events().try_recv().is_ok() {}
     }
     let describe = |end| {
-        let interface = pair.interface(end, route).map(str::to_owned);
+        let interface = pair.interface(end, route);
         let modules = pair.modules[end].clone();
         pair.client(end).send(Request::Describe { interface, modules })
     };
@@ -146,6 +146,7 @@ fn run(
         // The stand-in needs not know who asks.
         let foreign = foreign.clone().filter(|_| end == End::Host);
         let interface = pair.link_local_interface(end, local).map(str::to_owned);
+        let interface = interface.or_else(|| pair.routed_interface(end, route));
         let stop_at_loss = beside.stop_at_loss;
         let silent_s = beside.reset.and_then(|_| Some(conducted.spec.expected_time()?.as_secs_f64()));
         let prepare =

@@ -231,7 +231,7 @@ impl Examiner<'_> {
 
     fn run(&mut self, route: Route) -> Result<(), TrialError> {
         let able = PerEnd::of(|end| is_able(self.pair, end));
-        let interfaces = PerEnd::of(|end| self.pair.interface(end, route).map(str::to_owned));
+        let interfaces = PerEnd::of(|end| self.pair.interface(end, route));
         let described =
             self.ask(|end| Some(Request::Describe { interface: interfaces[end].clone(), modules: Vec::new() }));
         let looked = self.ask(|end| able[end].then(|| self.look(route, end, interfaces[end].clone())));

@@ -230,7 +230,7 @@ type FoundPorts = Result<PerEnd<String>, PerEnd<Option<String>>>;
 
 fn towards(pair: &Pair, end: End, route: Route) -> Result<Towards, TrialError> {
     let address = route[end];
-    let interface = pair.interface(end, route).map(str::to_owned);
+    let interface = pair.interface(end, route);
     let described = pair.client(end).request(Request::Describe { interface, modules: Vec::new() }, ANSWER_TIME);
     let mac = match described.map_err(of_control)? {
         Reply::Environment(environment) => environment.nic.and_then(|nic| nic.mac),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{Address, HOLDER, Holder, Reply, Request};
+use linerate_control::message::{Address, HOLDER, Holder, PROBE, Reply, Request};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Place, SILENCE, hold_places};
 use linerate_machine::end::{End, PerEnd};
 use linerate_results::join::Route;
@@ -29,6 +29,8 @@ pub(crate) struct Pair {
     pub(crate) middle: Option<Middle>,
     holder: Holder,
     reach: PerEnd<Reach>,
+    /// The interfaces that routes take where the address's own does not say it, as far as they were asked for.
+    left_by: Mutex<Vec<(End, Route, String)>>,
     /// How the agents are reached, as the user wrote it; for records and sentences.
     pub(crate) names: PerEnd<String>,
     /// Kernel modules of each machine whose builds its records tell, beside that of the interface's driver.
@@ -99,6 +101,7 @@ impl Pair {
             middle: None,
             holder,
             reach,
+            left_by: Mutex::default(),
             names: PerEnd { target: target.to_string(), host: host.to_string() },
             modules: PerEnd::default(),
             foreign,
@@ -145,6 +148,7 @@ impl Pair {
     /// Asks a machine which addresses it has now.
     pub(crate) fn look_up_addresses(&mut self, end: End) -> Result<(), ControlError> {
         let reply = self.client(end).request(Request::Addresses, ANSWER_TIME)?;
+        self.left_by.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let known = &mut self.reach[end];
         *known = reach(reply, &self.endpoints[end], known.given.clone(), known.is_one);
         Ok(())
@@ -207,23 +211,52 @@ impl Pair {
     }
 
     /// The interface of an end that packets of this route leave by.
-    pub(crate) fn interface(&self, end: End, route: Route) -> Option<&str> {
+    pub(crate) fn interface(&self, end: End, route: Route) -> Option<String> {
         let address = route[end];
         let (addresses, both) = (&self.reach[end].addresses, [route.target, route.host]);
         let has_both =
             |end: End| both.iter().all(|wanted| self.reach[end].addresses.iter().any(|one| one.address == *wanted));
         // What is for an address of its own, a machine takes the shortest way.
         if End::BOTH.into_iter().all(has_both) {
-            return addresses.iter().find(|one| one.address.is_loopback()).map(|one| one.interface.as_str());
+            return addresses.iter().find(|one| one.address.is_loopback()).map(|one| one.interface.clone());
         }
         // Several interfaces may have the same link-local address.
         if let Some(interface) = self.link_local_interface(end, address) {
+            return Some(interface.to_owned());
+        }
+        if let Some(interface) = self.routed_interface(end, route) {
             return Some(interface);
         }
         let at = self.foreign.as_ref().and_then(|foreign| foreign.interface.as_deref()).filter(|_| end == End::Host);
         let has_it = |one: &&Address| one.address == address && at.is_none_or(|at| one.interface == at);
-        addresses.iter().find(has_it).map(|one| one.interface.as_str())
+        addresses.iter().find(has_it).map(|one| one.interface.clone())
     }
+
+    /// The interface by which packets leave to the other end, where the address is of no link: a router's at its loopback, or one
+    /// that is alone in its subnet. `None`: the address is at a link, or the agent does not say.
+    pub(crate) fn routed_interface(&self, end: End, route: Route) -> Option<String> {
+        let local = route[end];
+        if !self.reach[end].addresses.iter().any(|one| one.address == local && is_of_no_link(one)) {
+            return None;
+        }
+        let mut known = self.left_by.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((.., interface)) = known.iter().find(|(of, there, _)| (*of, *there) == (end, route)) {
+            return Some(interface.clone());
+        }
+        let client = self.client(end);
+        client.hello().capabilities.iter().find(|one| *one == PROBE)?;
+        let request = Request::Way { local, peer: route[end.other()], interface: None };
+        let Reply::Way(way) = client.request(request, ANSWER_TIME).ok()? else { return None };
+        let interface = way.routes.first().filter(|route| route.kind.leads_somewhere())?.interface.clone()?;
+        known.push((end, route, interface.clone()));
+        Some(interface)
+    }
+}
+
+/// Whether no link is known by this address.
+fn is_of_no_link(one: &Address) -> bool {
+    let bits = if one.address.is_ipv4() { 32 } else { 128 };
+    !one.address.is_loopback() && (one.loopback || one.prefix_len == bits)
 }
 
 /// Leases are taken in the order of this, whichever end a machine is: of two controllers that begin at once, the one that
@@ -313,5 +346,16 @@ mod tests {
         let other = place_in_order(&reply(&["192.0.2.2", "172.17.0.1", "127.0.0.1"]));
         assert!(one < other);
         assert_eq!(one, place_in_order(&reply(&["192.0.2.1", "127.0.0.1", "172.17.0.1"])));
+    }
+
+    #[test]
+    fn a_router_s_own_address_is_of_no_link() {
+        let of = |text: &str, prefix_len, loopback| {
+            let (interface, address) = ("any".to_owned(), text.parse().unwrap());
+            is_of_no_link(&Address { interface, address, prefix_len, up: true, loopback })
+        };
+        assert!(of("192.0.2.1", 32, true) && of("192.0.2.1", 24, true) && of("192.0.2.1", 32, false));
+        assert!(of("2001:db8::1", 128, false) && !of("2001:db8::1", 64, false));
+        assert!(!of("192.0.2.1", 24, false) && !of("127.0.0.1", 8, true) && !of("::1", 128, true));
     }
 }

@@ -144,7 +144,7 @@ impl Settings {
         route: Route,
         wanted: &[WantedSetting],
     ) -> Result<Vec<(Seat, Option<String>)>, TrialError> {
-        let interface = |end| (Seat::of(end), pair.interface(end, route).map(str::to_owned));
+        let interface = |end| (Seat::of(end), pair.interface(end, route));
         let mut seats = End::BOTH.map(interface).to_vec();
         let of_middle = [Seat::MiddleTowardsTarget, Seat::MiddleTowardsHost];
         let is_touched = wanted.iter().any(|one| one.end == Party::Middle)
@@ -316,7 +316,7 @@ fn request_of(name: &str) -> Option<DriverRequest> {
 /// Why these cannot be set where both ends are one machine and use one interface: they set the same thing twice.
 fn set_by_both(pair: &Pair, route: Route, wanted: &[WantedSetting]) -> Option<String> {
     let interface = pair.interface(End::Target, route)?;
-    if !pair.is_one() || pair.interface(End::Host, route) != Some(interface) {
+    if !pair.is_one() || pair.interface(End::Host, route).as_ref() != Some(&interface) {
         return None;
     }
     let of = |end: End| wanted.iter().filter(move |one| one.end == end).map(|one| one.change.name.as_str());
@@ -395,7 +395,7 @@ pub(crate) fn foreseen(pair: &Pair, trials: &[PlannedTrial]) -> Result<Vec<(u32,
 /// is one sentence.
 pub(crate) fn at(pair: &Pair, party: Party, route: Route) -> Result<(&Client, Option<String>), String> {
     match (party.end(), &pair.middle) {
-        (Some(end), _) => Ok((pair.client(end), pair.interface(end, route).map(str::to_owned))),
+        (Some(end), _) => Ok((pair.client(end), pair.interface(end, route))),
         (None, Some(middle)) => {
             let ports = middle.ports(pair, route).map_err(|error| error.to_string())?;
             Ok((&middle.client, Some(ports.target)))
@@ -502,7 +502,7 @@ fn can(client: &Client) -> bool {
 pub(super) fn wait_for_link(pair: &Pair, route: Route) -> Result<(), TrialError> {
     let deadline = Instant::now() + LINK_TIME;
     for end in End::BOTH {
-        let Some(interface) = pair.interface(end, route).map(str::to_owned) else { continue };
+        let Some(interface) = pair.interface(end, route) else { continue };
         loop {
             let client = pair.client(end);
             let request = Request::Describe { interface: Some(interface.clone()), modules: Vec::new() };

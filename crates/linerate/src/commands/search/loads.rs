@@ -90,7 +90,7 @@ fn family(pair: &Pair, ip: Option<Ip>) -> Result<Ip> {
 fn slower_link_bps(pair: &Pair, ip: Option<Ip>) -> Option<f64> {
     let route = pair.route(ip).ok()?;
     let speed = |end| {
-        let interface = pair.interface(end, route).map(str::to_owned);
+        let interface = pair.interface(end, route);
         let described =
             pair.client(end).request(Request::Describe { interface, modules: Vec::new() }, ANSWER_TIME).ok()?;
         let Reply::Environment(environment) = described else { return None };
