@@ -323,7 +323,7 @@ const FILTERS: [Case; 21] = [
     ),
 ];
 
-const ADDRESSES: [Case; 16] = [
+const ADDRESSES: [Case; 17] = [
     case(
         "one Ethernet address",
         Kind::Bridged,
@@ -373,6 +373,15 @@ const ADDRESSES: [Case; 16] = [
         "ip -n $T route del default",
         "route, target to host",
         &["the target has no route for packets to 10.1.0.1"],
+    ),
+    case(
+        "a router that is not there",
+        Kind::Routed,
+        "ip -n $T route replace default via 10.2.0.253",
+        "neighbour of the target",
+        &[
+            "FAILED ICMP echo, host asks packets from the target to the host wait for 10.2.0.253, for which nobody answers",
+        ],
     ),
     case(
         "missing address",

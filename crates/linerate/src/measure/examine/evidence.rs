@@ -529,13 +529,15 @@ impl Evidence {
         general.is_some_and(|route| !route.kind.leads_somewhere())
     }
 
+    /// The next hop of this end, where nobody answers for it.
+    fn unresolved(&self, end: End) -> Option<IpAddr> {
+        self.reports[end].neighbour.as_ref().filter(|neighbour| neighbour.mac.is_none()).map(|one| one.address)
+    }
+
     /// Where packets of this end were lost, if what comes before explains what was seen of them.
     fn below(&self, from: End, place: &Place) -> Option<Place> {
         let unused = || self.ways[from].as_ref().is_some_and(|way| way.detection.is_some());
-        let unresolved = || {
-            let neighbour = self.reports[from].neighbour.as_ref().filter(|neighbour| neighbour.mac.is_none())?;
-            Some(Place::NoNeighbour { address: neighbour.address })
-        };
+        let unresolved = || self.unresolved(from).map(|address| Place::NoNeighbour { address });
         match place {
             Place::Refused { refusal: Refusal::NoPort } if unused() => {
                 Some(Place::Unused { address: self.route[from] })
@@ -728,6 +730,10 @@ impl Evidence {
             (None, Some(refusal)) => Place::Refused { refusal },
             (None, None) => self.place(asker, |what| what == Packet::EchoRequest),
         };
+        // Kernels answer, and an answer that waits for its neighbour is seen nowhere.
+        if matches!(place, Place::NotUp { .. }) && self.unresolved(answerer).is_some() {
+            return (answerer, true, Place::NotOut { interface: self.interface(answerer) });
+        }
         (asker, false, place)
     }
 
