@@ -181,6 +181,17 @@ fn every_column_of_every_workload_is_there() {
 }
 
 #[test]
+fn what_moves_at_once_is_of_the_first_slice() {
+    let Some(pair) = Pair::make("at-once", LINK_UP) else { return };
+    let mut spec = spec(Workload::TcpStream, Direction::Rx, 1000);
+    spec.extent = Extent::Octets(200_000);
+    for outcome in both(&pair, &spec) {
+        let moved: u64 = outcome.timeline.flows[0].columns.0[&FlowColumn::Octets].iter().sum();
+        assert_eq!(moved, outcome.flows[0].octets_total, "{}", outcome.end);
+    }
+}
+
+#[test]
 fn a_timeline_of_ten_seconds_is_short() {
     let Some(pair) = Pair::make("size", LINK_UP) else { return };
     for (streams, most) in [(1, 25_000), (8, 65_000)] {

@@ -226,7 +226,7 @@ impl Sampler {
                 && now >= window.start_ns
             {
                 self.catch_up(now);
-                // What moved before this thread saw it is of the first slice.
+                // What moved before this thread saw it is of the first slice, the timeline's too.
                 let slice_start_ns = if self.spec.warmup.is_zero() {
                     window.start_ns
                 } else {
@@ -242,7 +242,7 @@ impl Sampler {
                 let slice = if self.soak.is_some() { SliceMeter::Soak(mark()) } else { SliceMeter::Stat(stat()) };
                 let (soak, whole) = (mark(), stat());
                 span = Some(Span { window, slice_start_ns, soak, whole, profile, slice, over: false });
-                cutter.begin(window, now, self.watched.iter().map(|watched| &watched.reader));
+                cutter.begin(window, now, self.watched.iter().map(|watched| &watched.sliced));
             }
             if now >= cutter.due_ns() {
                 self.catch_up(now);
