@@ -7,6 +7,8 @@ use crate::time_budget::Limit;
 
 /// From this share of the busy time on.
 const SHARE: f64 = 0.2;
+/// Where nothing passed for this part of the time and the window was never closed, it is full of what was lost.
+const STOOD: f64 = 0.5;
 /// A round trip that is so much longer than the shortest has a queue in it: then what empties the queue is the limit, and
 /// a wider window would only fill it more.
 pub(super) const QUEUED: f64 = 4.0;
@@ -22,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
     says: "TCP waits for the receiver's window: the receiver reads late, or its buffer may not grow.",
     rests_on: "tcp_info: sending was held up by the receive window for at least 20 % of its busy time, in a trial that came \
                short; likely where the round trip is at most 4 times the shortest one (no queue stands on the path), or the \
-               receiver announced a window of zero.",
+               receiver announced a window of zero. Not where nothing at all passed for half of the time and the window was never closed.",
     source: "Linux tcp_info tcpi_rwnd_limited (4.10); RFC 9293, section 3.8.6 (window management).",
     suggests: &["sysctl.net.ipv4.tcp_rmem"],
     find,
@@ -35,6 +37,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let share = Some(told.max(case.share_of(&[Limit::ReceiveWindow]))).filter(|share| *share >= SHARE)?;
     let side = case.receiver;
     let zero = side.counter("TcpExt TCPToZeroWindowAdv").unwrap_or(0);
+    if zero == 0 && case.share_of(&[Limit::Outage]) >= STOOD {
+        return None;
+    }
     let stands = tcp.min_rtt_s.filter(|least| *least > 0.0).and_then(|least| Some(tcp.rtt_s? / least));
     let sure =
         if stands.is_some_and(|ratio| ratio <= QUEUED) || zero >= 10 { Sureness::Likely } else { Sureness::Possible };

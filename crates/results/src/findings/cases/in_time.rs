@@ -119,6 +119,11 @@ pub(super) fn cases() -> Vec<FaultCase> {
             tcp.limited_by_receive_window = Some(0.98);
             limited(r, Limit::ReceiveWindow, Some(End::Target), 0.98);
         }),
+        clean("a stream that stands still, with a window full of what was lost", tcp(Tx, 0.1), |r| {
+            let tcp = tcp_of(r);
+            (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(1.0), Some(22e-6), Some(6e-6));
+            limited(r, Limit::Outage, None, 0.8);
+        }),
         case("a slower link on the way", "bottleneck", &[], tcp(Tx, 95.0), |r| {
             tcp_of(r).rtt_s = Some(24e-3);
             limited(r, Limit::Path, None, 0.9);
