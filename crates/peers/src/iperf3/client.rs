@@ -86,7 +86,7 @@ impl<'a> Test<'a> {
     fn run(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
         let Client { spec, .. } = *self.client;
         let opening = self.client.lost("streams were opened");
-        let streams = self.streams().map_err(&opening)?;
+        let streams = self.streams()?;
         // Open until the server has closed them: to a server that still sends, a stream that is gone is a failed test.
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
         // Datagrams go to the address that holds the control connection.
@@ -192,12 +192,28 @@ impl<'a> Test<'a> {
     }
 
     /// The streams, each opened before the next: the server numbers them as they come.
-    fn streams(&self) -> io::Result<Vec<(Flow, Socket)>> {
-        let open = |flow| Ok((flow, self.open()?));
+    fn streams(&self) -> Result<Vec<(Flow, Socket)>, Error> {
+        let open = |flow| Ok((flow, self.open().map_err(|error| self.not_opened(error))?));
         let mut streams =
-            in_order_of_opening(self.client.spec).into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
+            in_order_of_opening(self.client.spec).into_iter().map(open).collect::<Result<Vec<_>, Error>>()?;
         streams.sort_by_key(|(flow, _)| flow.id);
         Ok(streams)
+    }
+
+    /// Why a stream was not opened. The control connection is there.
+    fn not_opened(&self, error: io::Error) -> Error {
+        let why = match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                format!("nothing answered the first datagram within {} s", REPLY_TIME.as_secs()).into()
+            }
+            ErrorKind::ConnectionRefused => "the first datagram was refused (ICMP)".into(),
+            ErrorKind::PermissionDenied => "this machine does not let it leave (EPERM)".into(),
+            _ => return self.client.lost("streams were opened")(error),
+        };
+        match self.client.spec.workload.is_udp() {
+            true => Error::TcpAlone { server: self.client.server(), why },
+            false => self.client.lost("streams were opened")(error),
+        }
     }
 
     fn open(&self) -> io::Result<Socket> {
