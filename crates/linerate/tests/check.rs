@@ -106,3 +106,31 @@ fn tcp_that_goes_nowhere() {
         &["UDP, 1500 bytes to host", "Look at what fails first: route, target to host"],
     );
 }
+
+#[test]
+fn a_server_of_another_tool_without_udp() {
+    let Some(bench) = bench("check-iperf3") else { return };
+    let netns = bench.lab().target_netns();
+    let mut serve = Command::new("nsenter");
+    serve.arg(format!("--net={}", netns.display())).arg(env!("CARGO_BIN_EXE_linerate")).args(["serve", "iperf3"]);
+    bench.dress(&mut serve);
+    let _serving = Running::start(serve);
+    std::thread::sleep(Duration::from_secs(2));
+    let run = || {
+        let mut command = bench.linerate(&["check", "--target", "iperf3:198.18.0.2", "--host", &bench.host()]);
+        command.env("COLUMNS", "100");
+        Running::start(command).wait(Duration::from_secs(60))
+    };
+    check_failed(&run(), &[], &["ok UDP stream, host sends", "bytes arrive", "All of it passes"]);
+    let filter = "nft add table ip t; nft 'add chain ip t c { type filter hook input priority 0; }'
+        nft add rule ip t c meta l4proto udp drop";
+    shell(&netns, filter);
+    check_failed(
+        &run(),
+        &["UDP stream, host sends", "UDP stream, target sends"],
+        &[
+            "ok TCP stream, host sends",
+            "takes part over TCP, and UDP does not pass: nothing answered the first datagram",
+        ],
+    );
+}

@@ -120,6 +120,13 @@ pub enum Probe {
     },
     /// All of this over IPv6, where it passes over IPv4.
     Ipv6,
+    /// A stream by the protocol of another tool's server.
+    Stream {
+        /// Over TCP or UDP.
+        workload: Workload,
+        /// Who sends.
+        from: End,
+    },
     /// Requests of the traffic engine, in packets of so many octets each way: where an end cannot send single probes.
     Requests {
         /// Over TCP or UDP.
@@ -193,6 +200,8 @@ pub enum Passed {
     Closed,
     /// So large a packet passes; where it is smaller than what the link allows, by this machine's word.
     Size { octets: u32, told_by: Option<IpAddr> },
+    /// So much of a stream arrived.
+    Carried { octets: u64 },
     /// So many routers.
     Hops { routers: u8 },
     /// Over IPv6 all of it passes too, between these.
@@ -286,7 +295,7 @@ pub enum Failed {
     Ipv6 { step: Box<Step> },
     /// The agent got no socket for the other end's probes, in its words.
     NoSocket { sentence: String },
-    /// Not one request of the engine was answered.
+    /// Not one request of the engine was answered, or nothing of a stream arrived.
     Requests { sentence: Option<String>, largest: Option<u32>, drops: Vec<LossLine> },
 }
 
@@ -426,6 +435,8 @@ pub enum Unknown {
     NotTold,
     /// What had passed before was lost, too.
     Lossy,
+    /// The other tool's server is not to be asked for it, in a sentence.
+    NotSpoken { sentence: String },
     /// Of the machine in the middle not both of these interfaces were found.
     NoPorts { target: Option<String>, host: Option<String> },
 }
@@ -434,6 +445,13 @@ impl Examination {
     /// The step that explains the failure.
     pub fn cause(&self) -> Option<&Step> {
         self.steps.get(self.cause?)
+    }
+
+    /// Whether traffic was tried, and passed or did not.
+    pub fn has_tried_traffic(&self) -> bool {
+        let is_traffic =
+            |probe| matches!(probe, Probe::Transport { .. } | Probe::Requests { .. } | Probe::Stream { .. });
+        self.steps.iter().any(|step| is_traffic(step.probe) && !matches!(step.came, StepResult::Unknown(_)))
     }
 
     /// The cause, in a sentence without a full stop.
@@ -479,6 +497,10 @@ impl Step {
             Probe::Middle => "middle".to_owned(),
             Probe::Ipv6 => "IPv6".to_owned(),
             Probe::Hops { from } => format!("hops, {from} to {}", from.other()),
+            Probe::Stream { workload, from } => {
+                let transport = if workload.is_tcp() { "TCP" } else { "UDP" };
+                format!("{transport} stream, {from} sends")
+            }
             Probe::Requests { workload, asker, there, back } => {
                 let transport = if workload == Workload::TcpRr { "TCP" } else { "UDP" };
                 match there.max(back) {
@@ -505,9 +527,11 @@ impl Probe {
     pub fn end(self) -> Option<End> {
         match self {
             Probe::Link { end } | Probe::Address { end } | Probe::Arrivals { end } | Probe::Room { end } => Some(end),
-            Probe::Route { from } | Probe::Neighbour { from } | Probe::Size { from, .. } | Probe::Hops { from } => {
-                Some(from)
-            }
+            Probe::Route { from }
+            | Probe::Neighbour { from }
+            | Probe::Size { from, .. }
+            | Probe::Stream { from, .. }
+            | Probe::Hops { from } => Some(from),
             Probe::Echo { asker }
             | Probe::Transport { asker, .. }
             | Probe::Flows { asker, .. }

@@ -397,6 +397,7 @@ fn examined_steps() -> Vec<Step> {
         ),
         (Probe::Size { from: target, octets: 1500 }, Passed::Size { octets: 1400, told_by: Some(router) }),
         (Probe::Flows { asker: target, flows: 16 }, Passed::Flows { flows: 16 }),
+        (Probe::Stream { workload: Workload::TcpStream, from: target }, Passed::Carried { octets: 128_000 }),
         (Probe::Connections { asker: target, connections: 8 }, Passed::Connections { open: 8 }),
         (Probe::Closing { asker: target }, Passed::Closed),
         (Probe::Hops { from: target }, Passed::Hops { routers: 1 }),
@@ -493,6 +494,7 @@ fn examined_steps() -> Vec<Step> {
         Unknown::NotAnswered,
         Unknown::NotTried,
         Unknown::NotTold,
+        Unknown::NotSpoken { sentence: "iperf3 has no udp-rr".to_owned() },
     ];
     let passed = passed.into_iter().map(|(probe, passed)| Step { probe, came: StepResult::Passed(passed) });
     let failed = failed.into_iter().map(|(probe, failed)| Step { probe, came: StepResult::Failed(failed) });

@@ -14,7 +14,8 @@ use crate::progress::Progress;
 use crate::render;
 use linerate_results::examination::Step;
 
-/// Tries it from the bottom up, and prints a line each as it goes, or one object at the end. The status is 1 where something failed.
+/// Tries it from the bottom up, and prints a line each as it goes, or one object at the end. The status is 1 where something failed, and 2
+/// where no traffic could be tried.
 pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let options = connect_options(shared)?;
     let ends = machines(&arguments.ends)?;
@@ -38,5 +39,9 @@ pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCo
         true => data!("{}", render::check::json(&ends.target, &ends.host, &examination)),
         false => out!("{}", render::check::conclusion(&examination)),
     }
-    Ok(if examination.cause().is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(match examination.cause() {
+        Some(_) => ExitCode::from(1),
+        None if !examination.has_tried_traffic() => ExitCode::from(2),
+        None => ExitCode::SUCCESS,
+    })
 }

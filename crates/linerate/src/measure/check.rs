@@ -1,13 +1,14 @@
 //! Whether anything comes through between two machines, from the bottom up: what an examination tries and, where an end's
-//! agent sends no probes, requests of the traffic engine. Measures nothing, and keeps no record.
+//! agent sends no probes, requests of the traffic engine, or streams by another tool's protocol. Measures nothing, and keeps no record.
 
 use linerate_control::message::{Reply, Request};
 use linerate_machine::end::{Direction, End, PerEnd};
+use linerate_machine::probe::Protocol;
 use linerate_path::budget::LossLine;
 use linerate_path::stage::Counters;
 use linerate_results::examination::{Examination, Failed, Passed, Probe, Step, StepResult, Unknown};
 use linerate_results::join::Route;
-use linerate_trial::outcome::FlowOutcome;
+use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
 
 use super::conduct::{Beside, conduct};
@@ -21,6 +22,8 @@ const RATE: &str = "500pps";
 const TIME: &str = "100ms";
 /// Octets of payload that pass wherever IP does (RFC 791 demands 68 octets a packet, RFC 8200 1280).
 const SMALL: u32 = 32;
+/// A stream to another tool's server, or from it: these count in whole seconds.
+const STREAM: [(&str, &str); 4] = [("rate", "500k"), ("duration", "1s"), ("warmup", "0s"), ("message_size", "1000")];
 /// The headers of IP and UDP.
 const HEADERS: PerVersion = PerVersion { v4: 28, v6: 48 };
 
@@ -53,6 +56,18 @@ pub(crate) fn check(pair: &Pair, heard: &mut dyn FnMut(&Step)) -> Result<Examina
         examination.cause = examination.steps.iter().position(Step::has_failed);
     }
     Ok(examination)
+}
+
+/// A stream over this transport from an end, by the protocol of another tool's server; and, where datagrams do not pass, one over TCP.
+pub(crate) fn streams(pair: &Pair, route: Route, transport: Protocol, from: End) -> Result<Vec<Step>, TrialError> {
+    let mut checker = Checker { pair, heard: &mut |_| {}, steps: Vec::new(), is_refused: false };
+    if transport == Protocol::Udp {
+        checker.stream(route, Workload::UdpStream, from)?;
+    }
+    if checker.steps.iter().all(Step::has_failed) {
+        checker.stream(route, Workload::TcpStream, from)?;
+    }
+    Ok(checker.steps)
 }
 
 /// Where the ends have addresses of both versions, of which IPv4's were tried: all of it over IPv6, as one step, and how long it took.
@@ -97,13 +112,15 @@ impl Checker<'_> {
     fn all(&mut self, route: Route, mtu: Option<u32>) -> Result<(), TrialError> {
         let headers = if route.target.is_ipv4() { HEADERS.v4 } else { HEADERS.v6 };
         let small = SMALL + headers;
-        let askers = [End::Host, End::Target];
-        for asker in askers {
-            self.requests(route, Workload::TcpRr, asker, small, small, headers)?;
-        }
         let mut small_pass = true;
-        for asker in askers {
-            small_pass &= self.requests(route, Workload::UdpRr, asker, small, small, headers)?;
+        for (requests, stream) in [(Workload::TcpRr, Workload::TcpStream), (Workload::UdpRr, Workload::UdpStream)] {
+            for asker in [End::Host, End::Target] {
+                let passes = self.requests(route, requests, asker, small, small, headers)?;
+                small_pass &= passes || requests == Workload::TcpRr;
+                if self.is_unspoken() {
+                    self.stream(route, stream, asker)?;
+                }
+            }
         }
         if let Some(full) = mtu.filter(|mtu| small_pass && *mtu > small) {
             self.requests(route, Workload::UdpRr, End::Host, full, small, headers)?;
@@ -126,11 +143,8 @@ impl Checker<'_> {
         let before = self.counters(route);
         let tried = self.answered(transport, asker, there - headers, back - headers)?;
         let said = match tried {
-            // Another tool's server that knows no requests: nothing is wrong with the way.
-            Err(_) if self.pair.foreign.is_some() && self.is_refused => {
-                self.tell(probe, StepResult::Unknown(Unknown::NoAgent { end: End::Target }));
-                return Ok(false);
-            }
+            // Nothing is wrong with the way.
+            Err(_) if self.is_unspoken() => return Ok(false),
             Ok((answered, median_s)) if answered > 0 => {
                 self.tell(probe, StepResult::Passed(Passed::Answered { answered, lost: None, median_s }));
                 return Ok(true);
@@ -142,6 +156,39 @@ impl Checker<'_> {
         let largest = if there.max(back) > SMALL + headers { self.largest(asker, there, back, headers)? } else { None };
         self.tell(probe, StepResult::Failed(Failed::Requests { sentence: said, largest, drops }));
         Ok(false)
+    }
+
+    /// The last trial was of a kind that another tool's server does not know.
+    fn is_unspoken(&self) -> bool {
+        self.pair.foreign.is_some() && self.is_refused
+    }
+
+    /// Whether anything of a stream arrives, by the protocol of another tool's server.
+    fn stream(&mut self, route: Route, workload: Workload, from: End) -> Result<(), TrialError> {
+        let mut spec = Spec::new(workload);
+        spec.direction = if from == End::Host { Direction::Rx } else { Direction::Tx };
+        spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
+        for (name, text) in STREAM {
+            spec.set(name, text).map_err(|error| TrialError::Refused(error.to_string()))?;
+        }
+        let before = self.counters(route);
+        let outcomes = conduct(self.pair, &spec, Beside::default(), &mut Settings::default(), &|_| {}).outcomes;
+        let fails = |sentence| {
+            let drops: Vec<LossLine> = examine::drops(&before, &self.counters(route), &PerEnd::default());
+            StepResult::Failed(Failed::Requests { sentence, largest: None, drops })
+        };
+        let came = match outcomes {
+            Ok(outcomes) => {
+                let flows = outcomes.iter().flat_map(|outcome| &outcome.flows);
+                let octets = flows.filter(|flow| flow.role == Role::Receiver).map(|flow| flow.octets_total).sum();
+                if octets > 0 { StepResult::Passed(Passed::Carried { octets }) } else { fails(None) }
+            }
+            Err(TrialError::Refused(sentence)) => StepResult::Unknown(Unknown::NotSpoken { sentence }),
+            Err(TrialError::NotOpened(sentence) | TrialError::Traffic(sentence)) => fails(Some(sentence)),
+            Err(error) => return Err(error),
+        };
+        self.tell(Probe::Stream { workload, from }, came);
+        Ok(())
     }
 
     /// How many requests were answered in a short while, and how soon; or why none could be asked.

@@ -25,6 +25,7 @@ use linerate_trial::spec::{Ip, Spec, Workload};
 use evidence::{Capable, Evidence, Plain, WrongChecksums};
 use sizes::Search;
 
+use super::check;
 use super::error::{TrialError, of_control};
 use super::pair::Pair;
 use crate::interrupt;
@@ -116,8 +117,8 @@ impl Examined {
         if let (Some(why), Some(cause)) = (why, examination.cause()) {
             conducted.outcomes = Err(match why {
                 TrialError::NotOpened(_) => TrialError::NotOpened(cause.sentence()),
-                // What was said when it died says already that a link is down.
-                TrialError::Traffic(sentence) if !matches!(cause.probe, Probe::Link { .. }) => {
+                // What was said when it died says already that a link is down, or what another tool's server said.
+                TrialError::Traffic(sentence) if !matches!(cause.probe, Probe::Link { .. } | Probe::Stream { .. }) => {
                     TrialError::Traffic(format!("{} ({sentence})", cause.sentence()))
                 }
                 why => why,
@@ -151,7 +152,23 @@ impl Examined {
         if let Some((.., known)) = self.known.iter().find(|(other, there, _)| (*other, *there) == (scope, route)) {
             return Some(Ok(known.clone()));
         }
-        let examination = examine(pair, spec.ip, Some(scope), &mut |_| {});
+        let mut examination = examine(pair, spec.ip, Some(scope), &mut |_| {});
+        // Of another tool's server its protocol tells what passes, unless it is one that answers nothing.
+        if pair.foreign.as_ref().is_some_and(|foreign| foreign.unanswered.is_none())
+            && let Some(route) = route
+            && let Ok(found) = &mut examination
+            && found.cause().is_none()
+        {
+            let began = Instant::now();
+            let from = if spec.direction == Direction::Tx { End::Target } else { End::Host };
+            let steps = match check::streams(pair, route, scope.transport, from) {
+                Ok(steps) => steps,
+                Err(error) => return Some(Err(error)),
+            };
+            found.cause = steps.first().filter(|step| step.has_failed()).map(|_| found.steps.len());
+            found.steps.extend(steps);
+            found.seconds = ((found.seconds + began.elapsed().as_secs_f64()) * 1e3).round() / 1e3;
+        }
         if let Ok(examination) = &examination {
             self.known.push((scope, route, examination.clone()));
         }

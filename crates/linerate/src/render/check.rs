@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use linerate_control::Endpoint;
-use linerate_results::examination::{Examination, Passed, Probe, Step, StepResult};
+use linerate_results::examination::{Examination, Passed, Step, StepResult};
 
 use super::{json, sentence, wrapped};
 
@@ -48,11 +48,9 @@ fn has_lost(step: &Step) -> bool {
 
 /// The closing line.
 pub(crate) fn conclusion(examination: &Examination) -> String {
-    let is_traffic = |step: &&Step| matches!(step.probe, Probe::Transport { .. } | Probe::Requests { .. });
-    let passes = examination.steps.iter().filter(is_traffic).any(|step| matches!(step.came, StepResult::Passed(_)));
     match examination.cause() {
-        None if !passes => {
-            "Nothing that could be tried fails; whether traffic passes, a trial tells: linerate run tcp.\n".to_owned()
+        None if !examination.has_tried_traffic() => {
+            "Nothing that could be tried fails, and traffic could not; whether it passes, a trial tells: linerate run tcp.\n".to_owned()
         }
         None if examination.steps.iter().any(has_lost) => {
             "All of it passes, though not always; linerate run udp-stream measures how much is lost.\n".to_owned()
@@ -78,7 +76,7 @@ mod tests {
     use linerate_machine::probe::{IcmpError, IcmpReport, Protocol};
     use linerate_path::budget::LossLine;
     use linerate_path::stage::Stage;
-    use linerate_results::examination::{Failed, PerEndMtu, Place, Unknown};
+    use linerate_results::examination::{Failed, PerEndMtu, Place, Probe, Unknown};
 
     use super::*;
 

@@ -61,6 +61,7 @@ impl Passed {
                 )
             }
             Passed::Ipv6 { target, host } => format!("all of it passes between {target} and {host}, too"),
+            Passed::Carried { octets } => format!("{octets} bytes arrive"),
             Passed::Hops { routers: 0 } => "no router between".to_owned(),
             Passed::Hops { routers: 1 } => "1 router between".to_owned(),
             Passed::Hops { routers } => format!("{routers} routers between"),
@@ -236,7 +237,12 @@ impl Failed {
             Failed::Ipv6 { step } => format!("{}: {}", step.name(), step.sentence()),
             Failed::NoSocket { sentence } => sentence.clone(),
             Failed::Requests { sentence, largest, drops } => {
-                let mut text = sentence.clone().unwrap_or_else(|| "not one request was answered".to_owned());
+                let nothing = if matches!(probe, Probe::Stream { .. }) {
+                    "nothing of it arrives"
+                } else {
+                    "not one request was answered"
+                };
+                let mut text = sentence.clone().unwrap_or_else(|| nothing.to_owned());
                 match (probe, largest) {
                     (Probe::Requests { there, back, .. }, Some(largest)) => {
                         let _ = write!(text, "; {}", smaller_mtu(*largest, there.max(back)));
@@ -640,6 +646,7 @@ impl Unknown {
                     known(host)
                 )
             }
+            Unknown::NotSpoken { sentence } => format!("not tried: {sentence}"),
             Unknown::Lossy => "not known: packets of a size that had passed before were lost, too".to_owned(),
         }
     }

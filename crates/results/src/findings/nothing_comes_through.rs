@@ -30,6 +30,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let StepResult::Failed(failed) = &step.came else { return None };
     let (kind, sure) = kind(failed);
     let machine = match failed {
+        Failed::Requests { .. } if matches!(step.probe, Probe::Stream { .. }) => None,
         Failed::Size { place: Some(Place::Program { .. }), .. } => step.probe.end().map(End::other),
         Failed::Connections { refusal: Some(Refusal::NoDescriptors | Refusal::NoPort), .. } => step.probe.end(),
         Failed::Lost {
