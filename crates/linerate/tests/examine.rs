@@ -161,7 +161,7 @@ const HOLE: &str = "
     ip -n $M route replace 10.2.0.0/24 dev p1 mtu lock 1400
     on $M nft 'add table inet f; add chain inet f c { type filter hook output priority 0; }; add rule inet f c meta l4proto icmp drop'";
 
-const FILTERS: [Case; 21] = [
+const FILTERS: [Case; 22] = [
     case(
         "input drops FINs",
         Kind::Direct,
@@ -295,6 +295,13 @@ const FILTERS: [Case; 21] = [
         ),
         "ECN, host asks",
         &["none of those that say that they are ECN-capable: a filter, a router or a switch between", "FAILED TCP, host asks"],
+    ),
+    case(
+        "few connections",
+        Kind::Routed,
+        nft!("M", "forward", "meta l4proto tcp ct state new ct count over 3 drop"),
+        "TCP, 8 at once, host asks",
+        &["ok TCP, target asks connects in"],
     ),
     case(
         "a middlebox that resets at full segments",

@@ -45,6 +45,8 @@ const LATE_TIME: [Duration; 2] = [Duration::from_millis(1500), Duration::from_se
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// No answer is waited for longer.
 const MOST_PATIENCE: Duration = Duration::from_secs(4);
+/// Connections of one that is no trial's: as many as people often measure with.
+const AT_ONCE: u16 = 8;
 /// The loopback's packets are larger than any that a trial sends.
 const LARGEST: u32 = 65_000;
 /// What a trial needed: of all that does not pass, what explains its failure.
@@ -426,7 +428,7 @@ impl Examiner<'_> {
                     arp: !self.pair.is_one(),
                     udp: ports.map(|ports| ports.0),
                     tcp: ports.map(|ports| ports.1),
-                    connections: self.scope.filter(|scope| scope.asker == end).map_or(0, |scope| scope.connections),
+                    connections: Some(self.at_once()).filter(|(asker, _)| *asker == end).map_or(0, |(_, many)| many),
                     hops: self.scope.and_then(|scope| scope.hops),
                     dscp: self.scope.map_or(0, |scope| scope.dscp),
                     ..self.order(evidence, end, interfaces, evidence.secret)
@@ -653,9 +655,14 @@ impl Examiner<'_> {
         }
     }
 
+    /// How many connections are to be open at once, and from where: as many as the trial has, or a few.
+    fn at_once(&self) -> (End, u16) {
+        self.scope.map_or((End::Host, AT_ONCE), |scope| (scope.asker, scope.connections))
+    }
+
     /// Whether as many connections pass at once as the trial has.
     fn connections(&mut self, evidence: &Evidence) {
-        let Some(Scope { asker, connections, .. }) = self.scope else { return };
+        let (asker, connections) = self.at_once();
         let open = evidence.reports[asker].tcp.as_ref().and_then(|tcp| tcp.at_once);
         let Some(open) = open.filter(|_| connections > 1) else { return };
         let refusal = evidence.reports[asker].tcp.as_ref().and_then(|tcp| tcp.at_once_refusal.clone());
