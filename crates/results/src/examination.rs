@@ -435,7 +435,7 @@ pub enum Unknown {
     NotTold,
     /// What had passed before was lost, too.
     Lossy,
-    /// The other tool's server is not to be asked for it, in a sentence.
+    /// The other tool's server is not to be asked for it, or was perhaps not started for it, in a sentence.
     NotSpoken { sentence: String },
     /// Of the machine in the middle not both of these interfaces were found.
     NoPorts { target: Option<String>, host: Option<String> },

@@ -10,6 +10,7 @@ use linerate_results::examination::{Examination, Failed, Passed, Probe, Step, St
 use linerate_results::join::Route;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
+use linerate_trial::tool::Tool;
 
 use super::conduct::{Beside, conduct};
 use super::error::TrialError;
@@ -165,6 +166,15 @@ impl Checker<'_> {
 
     /// Whether anything of a stream arrives, by the protocol of another tool's server.
     fn stream(&mut self, route: Route, workload: Workload, from: End) -> Result<(), TrialError> {
+        let probe = Probe::Stream { workload, from };
+        let tool = self.pair.foreign.as_ref().map(|foreign| foreign.tool.row());
+        if tool.is_some_and(|tool| tool.tool == Tool::Ttcp) {
+            let sentence = "a ttcp ends with its first test, which is left for a trial".to_owned();
+            self.tell(probe, StepResult::Unknown(Unknown::NotSpoken { sentence }));
+            return Ok(());
+        }
+        // Some serve TCP or datagrams, whichever they were started for.
+        let may_lack = tool.is_some_and(|tool| !tool.start_udp.is_empty());
         let mut spec = Spec::new(workload);
         spec.direction = if from == End::Host { Direction::Rx } else { Direction::Tx };
         spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
@@ -184,10 +194,13 @@ impl Checker<'_> {
                 if octets > 0 { StepResult::Passed(Passed::Carried { octets }) } else { fails(None) }
             }
             Err(TrialError::Refused(sentence)) => StepResult::Unknown(Unknown::NotSpoken { sentence }),
+            Err(TrialError::NotOpened(sentence) | TrialError::Traffic(sentence)) if may_lack => {
+                StepResult::Unknown(Unknown::NotSpoken { sentence })
+            }
             Err(TrialError::NotOpened(sentence) | TrialError::Traffic(sentence)) => fails(Some(sentence)),
             Err(error) => return Err(error),
         };
-        self.tell(Probe::Stream { workload, from }, came);
+        self.tell(probe, came);
         Ok(())
     }
 

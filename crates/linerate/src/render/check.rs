@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use linerate_control::Endpoint;
-use linerate_results::examination::{Examination, Passed, Step, StepResult};
+use linerate_results::examination::{Examination, Passed, Step, StepResult, Unknown};
 
 use super::{json, sentence, wrapped};
 
@@ -46,6 +46,11 @@ fn has_lost(step: &Step) -> bool {
     )
 }
 
+/// Another tool's server was not to be asked for it.
+fn was_not_asked(step: &Step) -> bool {
+    matches!(step.came, StepResult::Unknown(Unknown::NotSpoken { .. }))
+}
+
 /// The closing line.
 pub(crate) fn conclusion(examination: &Examination) -> String {
     match examination.cause() {
@@ -54,6 +59,9 @@ pub(crate) fn conclusion(examination: &Examination) -> String {
         }
         None if examination.steps.iter().any(has_lost) => {
             "All of it passes, though not always; linerate run udp-stream measures how much is lost.\n".to_owned()
+        }
+        None if examination.steps.iter().any(was_not_asked) => {
+            "All that could be tried passes; linerate run tcp measures how fast.\n".to_owned()
         }
         None => "All of it passes; linerate run tcp measures how fast.\n".to_owned(),
         Some(step) => format!("Look at what fails first: {}.\n", step.name()),
@@ -76,7 +84,7 @@ mod tests {
     use linerate_machine::probe::{IcmpError, IcmpReport, Protocol};
     use linerate_path::budget::LossLine;
     use linerate_path::stage::Stage;
-    use linerate_results::examination::{Failed, PerEndMtu, Place, Probe, Unknown};
+    use linerate_results::examination::{Failed, PerEndMtu, Place, Probe};
 
     use super::*;
 

@@ -646,7 +646,7 @@ impl Unknown {
                     known(host)
                 )
             }
-            Unknown::NotSpoken { sentence } => format!("not tried: {sentence}"),
+            Unknown::NotSpoken { sentence } => format!("not known: {sentence}"),
             Unknown::Lossy => "not known: packets of a size that had passed before were lost, too".to_owned(),
         }
     }
