@@ -7,6 +7,7 @@
 
 mod abort_policy;
 pub(crate) mod agenda;
+mod attempts;
 pub(crate) mod boot;
 pub(crate) mod campaign;
 pub(crate) mod carrier;

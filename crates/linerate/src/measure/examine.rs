@@ -12,7 +12,6 @@ use linerate_control::{ControlError, Pending};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
 use linerate_machine::probe::{FLOWS, ProbeReport, Protocol, Way, WitnessReport};
-use linerate_path::budget::{Chain, LossLine, Seen as SeenDrops, drops_of_any};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{
     Examination, Failed, MiddleFault, Passed, PerEndMtu, Probe, Step, StepResult, Unknown,
@@ -25,7 +24,7 @@ use linerate_trial::spec::{Ip, Spec, Workload};
 use evidence::{Capable, Evidence, Plain, WrongChecksums};
 use sizes::Search;
 
-use super::check;
+use super::attempts::{self, drops};
 use super::error::{TrialError, of_control};
 use super::pair::Pair;
 use crate::interrupt;
@@ -163,7 +162,7 @@ impl Examined {
         {
             let began = Instant::now();
             let from = if spec.direction == Direction::Tx { End::Target } else { End::Host };
-            let steps = match check::streams(pair, route, scope.transport, from) {
+            let steps = match attempts::streams(pair, route, scope.transport, from) {
                 Ok(steps) => steps,
                 Err(error) => return Some(Err(error)),
             };
@@ -856,19 +855,4 @@ fn report_of(reply: Option<Reply>) -> ProbeReport {
         Some(Reply::Probed(report)) => *report,
         _ => ProbeReport::default(),
     }
-}
-
-/// What both ends saw dropped in between, whichever way it went.
-pub(crate) fn drops(
-    before: &PerEnd<Counters>,
-    after: &PerEnd<Counters>,
-    drivers: &PerEnd<Option<String>>,
-) -> Vec<LossLine> {
-    let grown = PerEnd::of(|end| after[end].since(&before[end]));
-    let seen = |end: End| SeenDrops::new(end, &grown[end], drivers[end].as_deref());
-    let (target, host) = (seen(End::Target), seen(End::Host));
-    let mut lines = drops_of_any(Chain::direct(&host, &target));
-    lines.extend(drops_of_any(Chain::direct(&target, &host)));
-    lines.dedup();
-    lines
 }
