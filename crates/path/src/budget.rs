@@ -152,10 +152,11 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
     }
     // The trial's own port is open: what comes to closed ones in such numbers is others'. Nor can what was lost between the links
     // have come to one: late answers of the other direction may.
-    let between = lost_between_links(chain).filter(|between| *between > 0);
+    // A few packets of another kind leave by the one link and not by the other.
+    let between = lost_between_links(chain).map(i128::from).filter(|between| between * 2 >= most && *between > 0);
     let no_port = found.get_mut(DropCause::NoPort);
     if let Some(between) = between {
-        no_port.net = no_port.net.min((most - i128::from(between)).max(0) as u64);
+        no_port.net = no_port.net.min((most - between).max(0) as u64);
     }
     if i128::from(no_port.net) > 2 * most + MANY_STRAY {
         no_port.net = 0;
