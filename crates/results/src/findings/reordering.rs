@@ -27,6 +27,8 @@ const BUSY: f64 = 0.9;
 /// without.
 const FEW: f64 = 0.01;
 const LITTLE_TIME: f64 = 0.1;
+/// Of a stream that it took no more of the time either, a segment or two of a thousand are nothing, whatever limits it.
+const NEXT_TO_NOTHING: f64 = 0.002;
 
 /// CPUs had the stream's time, or were all busy, and what was retransmitted was a small part and took little time.
 fn costs_nothing(case: &Case<'_>, retransmitted: f64) -> bool {
@@ -34,7 +36,7 @@ fn costs_nothing(case: &Case<'_>, retransmitted: f64) -> bool {
     let all_busy = || case.sender.cpu().is_some_and(|cpu| cpu.machine.busy >= BUSY);
     retransmitted < FEW
         && case.share_of(&[Limit::Reordering]) < LITTLE_TIME
-        && (case.share_of(&of_cpu) >= MOSTLY || all_busy())
+        && (retransmitted < NEXT_TO_NOTHING || case.share_of(&of_cpu) >= MOSTLY || all_busy())
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
