@@ -150,14 +150,14 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
         budget.benign_drops.extend(found.tell_benign_apart(on, most));
         found.limit_to_lost(on, DropCause::Neighbours, most);
     }
-    // The trial's own port is open: what comes to closed ones in such numbers is others'. Nor can what was lost between the links
-    // have come to one: late answers of the other direction may.
-    // A few packets of another kind leave by the one link and not by the other.
+    // What was lost between the links came to no port: late answers of the other direction may have. A few packets of another kind leave
+    // by the one link and not by the other.
     let between = lost_between_links(chain).map(i128::from).filter(|between| between * 2 >= most && *between > 0);
     let no_port = found.get_mut(DropCause::NoPort);
     if let Some(between) = between {
         no_port.net = no_port.net.min((most - between).max(0) as u64);
     }
+    // The trial's own port is open: what comes to closed ones in such numbers is others'.
     if i128::from(no_port.net) > 2 * most + MANY_STRAY {
         no_port.net = 0;
     }
@@ -175,22 +175,19 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
     let claimed = found.claimed();
     budget.lines = found.into_lines();
     let explained = |budget: &LossBudget| budget.lines.iter().map(|line| i128::from(line.packets)).sum::<i128>();
+    let take_off = |budget: &mut LossBudget, most: u64, adjustment: fn(u64) -> Adjustment| {
+        let packets = (explained(budget) - i128::from(lost)).clamp(0, i128::from(most)) as u64;
+        if let Some(line) = budget.lines.iter_mut().max_by_key(|line| line.packets)
+            && (1..=line.packets).contains(&packets)
+        {
+            line.packets -= packets;
+            line.adjustments.push(adjustment(packets));
+        }
+    };
     // A mark is sent right behind the last datagram: what dropped most of those dropped it too.
-    let marks = (explained(&budget) - i128::from(lost)).clamp(0, i128::from(datagrams.marks_lost)) as u64;
-    if let Some(line) = budget.lines.iter_mut().max_by_key(|line| line.packets)
-        && (1..=line.packets).contains(&marks)
-    {
-        line.packets -= marks;
-        line.adjustments.push(Adjustment::EndMarks { packets: marks });
-    }
+    take_off(&mut budget, datagrams.marks_lost, |packets| Adjustment::EndMarks { packets });
     // What was under way at the end may have been dropped as well.
-    let beyond = (explained(&budget) - i128::from(lost)).clamp(0, i128::from(datagrams.under_way)) as u64;
-    if let Some(line) = budget.lines.iter_mut().max_by_key(|line| line.packets)
-        && (1..=line.packets).contains(&beyond)
-    {
-        line.packets -= beyond;
-        line.adjustments.push(Adjustment::NotOfTheTrial { packets: beyond });
-    }
+    take_off(&mut budget, datagrams.under_way, |packets| Adjustment::NotOfTheTrial { packets });
     budget.lines.retain(|line| line.packets > 0);
     let rest = i128::from(lost) - explained(&budget);
     if rest > 0 && datagrams.fragments <= 1 {

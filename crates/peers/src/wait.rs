@@ -28,35 +28,35 @@ const SILENCE: Duration = Duration::from_secs(4);
 
 /// Waits until this end's flows have ended; those that take longer than `most` are ended.
 pub fn await_end(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Error> {
-    let began = Instant::now();
-    while !trial.ends_within(LOOK_AGAIN) {
-        if stopped() {
-            return Err(Error::Stopped);
-        }
-        if began.elapsed() > most {
-            trial.stopper().finish();
-        }
-    }
-    Ok(())
+    await_while(trial, most, stopped, || Ok(()))
 }
 
 /// The same of a client that has no control connection to close: it has left when nothing moves any more.
 pub fn await_client(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Error> {
+    let (mut odometer, mut octets, mut moved) = (trial.odometer(), 0, Instant::now());
+    await_while(trial, most, stopped, || {
+        let (now, so_far) = (Instant::now(), odometer.read().octets);
+        if so_far != octets {
+            (octets, moved) = (so_far, now);
+        }
+        let is_silent = octets > 0 && now - moved > SILENCE;
+        if is_silent { Err(Error::ClientLeft("fell silent in mid-test")) } else { Ok(()) }
+    })
+}
+
+fn await_while(
+    trial: &Trial,
+    most: Duration,
+    stopped: &dyn Fn() -> bool,
+    mut look: impl FnMut() -> Result<(), Error>,
+) -> Result<(), Error> {
     let began = Instant::now();
-    let (mut odometer, mut octets, mut moved) = (trial.odometer(), 0, began);
     while !trial.ends_within(LOOK_AGAIN) {
         if stopped() {
             return Err(Error::Stopped);
         }
-        let now = Instant::now();
-        let so_far = odometer.read().octets;
-        if so_far != octets {
-            (octets, moved) = (so_far, now);
-        }
-        if octets > 0 && now - moved > SILENCE {
-            return Err(Error::ClientLeft("fell silent in mid-test"));
-        }
-        if now - began > most {
+        look()?;
+        if began.elapsed() > most {
             trial.stopper().finish();
         }
     }

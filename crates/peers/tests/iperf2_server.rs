@@ -19,6 +19,8 @@ use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
+mod killed;
+
 /// What clients were refused for, where limits are not the usual ones.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -326,14 +328,7 @@ fn a_killed_client_leaves_what_was_measured() {
             return println!("SKIPPED: iperf cannot be run here; apt-get install iperf");
         }
         assert_eq!(served.len(), 1, "{mode}: {said:?}");
-        let ended = served[0].ended.as_ref().map(|outcomes| outcomes.as_ref());
-        let Ok([ours, _]) = ended else { panic!("{mode}: {ended:?}") };
-        let [octets, ns] = [
-            ours.flows.iter().map(|flow| flow.octets).sum::<u64>(),
-            ours.flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0),
-        ];
-        assert!(ours.ended_early && octets > 100_000, "{mode}: {octets}");
-        assert!((0.8..2.5).contains(&(ns as f64 / 1e9)), "{mode}: {ns}");
+        killed::check(mode, &served[0]);
     }
 }
 

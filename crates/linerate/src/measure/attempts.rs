@@ -11,6 +11,7 @@ use linerate_results::join::Route;
 use linerate_trial::outcome::{FlowOutcome, Role};
 use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::tool::Tool;
+use linerate_trial::wire::IpVersion;
 
 use super::conduct::{Beside, conduct};
 use super::error::TrialError;
@@ -24,14 +25,6 @@ const TIME: &str = "100ms";
 const SMALL: u32 = 32;
 /// A stream to another tool's server, or from it: these count in whole seconds.
 const STREAM: [(&str, &str); 4] = [("rate", "500k"), ("duration", "1s"), ("warmup", "0s"), ("message_size", "1000")];
-/// The headers of IP and UDP.
-const HEADERS: PerVersion = PerVersion { v4: 28, v6: 48 };
-
-struct PerVersion {
-    v4: u32,
-    v6: u32,
-}
-
 /// A stream over this transport from an end, by the protocol of another tool's server; and, where datagrams do not pass, one over TCP.
 pub(crate) fn streams(pair: &Pair, route: Route, transport: Protocol, from: End) -> Result<Vec<Step>, TrialError> {
     let heard: &mut dyn FnMut(&Step) = &mut |_| {};
@@ -68,7 +61,8 @@ impl<'a> Attempts<'a> {
 
     /// Requests over both transports, each end asking, and of the sizes that full packets have; streams where requests are not spoken.
     pub(super) fn all(&mut self, route: Route, mtu: Option<u32>) -> Result<(), TrialError> {
-        let headers = if route.target.is_ipv4() { HEADERS.v4 } else { HEADERS.v6 };
+        let version = if route.target.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+        let headers = version.udp_headers();
         let small = SMALL + headers;
         let mut small_pass = true;
         for (requests, stream) in [(Workload::TcpRr, Workload::TcpStream), (Workload::UdpRr, Workload::UdpStream)] {
@@ -110,7 +104,7 @@ impl<'a> Attempts<'a> {
             Ok(_) => None,
             Err(sentence) => Some(sentence),
         };
-        let drops: Vec<LossLine> = drops(&before, &self.counters(route), &PerEnd::default());
+        let drops = self.drops_since(&before, route);
         let largest = if there.max(back) > SMALL + headers { self.largest(asker, there, back, headers)? } else { None };
         self.tell(probe, StepResult::Failed(Failed::Requests { sentence: said, largest, drops }));
         Ok(false)
@@ -132,16 +126,12 @@ impl<'a> Attempts<'a> {
         }
         // Some serve TCP or datagrams, whichever they were started for.
         let may_lack = tool.is_some_and(|tool| !tool.start_udp.is_empty());
-        let mut spec = Spec::new(workload);
-        spec.direction = if from == End::Host { Direction::Rx } else { Direction::Tx };
+        let mut spec = spec_of(workload, from, &STREAM)?;
         spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
-        for (name, text) in STREAM {
-            spec.set(name, text).map_err(|error| TrialError::Refused(error.to_string()))?;
-        }
         let before = self.counters(route);
         let outcomes = conduct(self.pair, &spec, Beside::default(), &mut Settings::default(), &|_| {}).outcomes;
         let fails = |sentence| {
-            let drops: Vec<LossLine> = drops(&before, &self.counters(route), &PerEnd::default());
+            let drops = self.drops_since(&before, route);
             StepResult::Failed(Failed::Requests { sentence, largest: None, drops })
         };
         let came = match outcomes {
@@ -169,14 +159,10 @@ impl<'a> Attempts<'a> {
         there: u32,
         back: u32,
     ) -> Result<Result<(u64, Option<f64>), String>, TrialError> {
-        let mut spec = Spec::new(transport);
-        spec.direction = if asker == End::Host { Direction::Rx } else { Direction::Tx };
         let (there, back) = (there.to_string(), back.to_string());
         let options =
             [("rate", RATE), ("duration", TIME), ("warmup", "0s"), ("request_size", &there), ("response_size", &back)];
-        for (name, text) in options {
-            spec.set(name, text).map_err(|error| TrialError::Refused(error.to_string()))?;
-        }
+        let spec = spec_of(transport, asker, &options)?;
         let outcomes = conduct(self.pair, &spec, Beside::default(), &mut Settings::default(), &|_| {}).outcomes;
         self.is_refused = matches!(outcomes, Err(TrialError::Refused(_)));
         match outcomes {
@@ -211,6 +197,10 @@ impl<'a> Attempts<'a> {
         Ok((passes > SMALL + headers).then_some(passes))
     }
 
+    fn drops_since(&self, before: &PerEnd<Counters>, route: Route) -> Vec<LossLine> {
+        drops(before, &self.counters(route), &PerEnd::default())
+    }
+
     fn counters(&self, route: Route) -> PerEnd<Counters> {
         let asked = End::BOTH.map(|end| {
             let interface = self.pair.interface(end, route).unwrap_or_default();
@@ -222,6 +212,16 @@ impl<'a> Attempts<'a> {
         });
         PerEnd { target, host }
     }
+}
+
+/// A trial that this end sends, or asks, with these options.
+fn spec_of(workload: Workload, from: End, options: &[(&str, &str)]) -> Result<Spec, TrialError> {
+    let mut spec = Spec::new(workload);
+    spec.direction = if from == End::Host { Direction::Rx } else { Direction::Tx };
+    for (name, text) in options {
+        spec.set(name, text).map_err(|error| TrialError::Refused(error.to_string()))?;
+    }
+    Ok(spec)
 }
 
 /// What both ends saw dropped in between, whichever way it went.

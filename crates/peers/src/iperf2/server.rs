@@ -104,7 +104,14 @@ impl Server {
     }
 
     /// A connection joins the test that waits for it, or begins one. `size`: of a stream's first datagram.
-    fn join(&self, service: Service<'_>, permit: ConnectionPermit<'_>, request: Request, size: u32, member: Member) {
+    fn join(
+        &self,
+        service: Service<'_>,
+        permit: ConnectionPermit<'_>,
+        request: Request,
+        size: u32,
+        mut member: Member,
+    ) {
         let (client, is_udp) = (member.peer.ip(), member.early.is_some());
         let workload = if is_udp { Workload::UdpStream } else { Workload::TcpStream };
         let spec = spec_of_request(&request, workload, if is_udp { size } else { 128 << 10 }, service.limits());
@@ -130,7 +137,6 @@ impl Server {
         }
         drop(gathering);
         permit.set_busy();
-        let mut member = member;
         if wanted > 0 && member.before.is_none() {
             // Data may come while the others are awaited.
             let local = member.socket.local_addr().ok().and_then(|local| local.as_socket());

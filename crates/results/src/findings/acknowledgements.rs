@@ -61,8 +61,11 @@ impl LostBack {
     /// `None`: TCP bears it, or it is not counted.
     pub(super) fn of(case: &Case<'_>) -> Option<LostBack> {
         let sent = case.receiver.link_sent()?;
-        let mut dropped =
-            drops_seen(case.shares_machine(), Some(sent), Chain::direct(&case.receiver.seen(), &case.sender.seen()));
+        let mut dropped = drops_seen(
+            case.shares_machine(),
+            Some(sent),
+            Chain::direct(&case.seen(case.receiver), &case.seen(case.sender)),
+        );
         // The kernel counts for all namespaces together whom it waits for an address of.
         dropped.lines.retain(|line| !(case.shares_machine() && line.cause == Some(DropCause::Neighbours)));
         let arrived = case.sender.link_received()?;

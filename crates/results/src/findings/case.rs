@@ -9,7 +9,7 @@ use linerate_machine::environment::Nic;
 use linerate_machine::setting::discipline::keeps_to_a_rate;
 use linerate_machine::units::OfferedLoad;
 use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops_seen};
-use linerate_path::stage::Stage;
+use linerate_path::stage::{Counters, Stage};
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
@@ -18,8 +18,8 @@ use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
 use crate::figure::Source;
-use crate::join::packets::of_trial;
-use crate::middle::{Middle, OnWay, sender_of};
+use crate::join::packets::seen_by;
+use crate::middle::{Middle, OnWay, Port, sender_of};
 use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
 use crate::total::Total;
@@ -113,6 +113,26 @@ pub(super) struct LossFrom {
     pub(super) bps: f64,
 }
 
+/// Transactions that waited for TCP's timer.
+pub(super) struct Waited {
+    /// Of those that were answered, how many took as long as the timer at least.
+    pub(super) timed: u64,
+    /// And the last still waited when the trial ended.
+    pub(super) is_left: bool,
+    answered: u64,
+}
+
+impl Waited {
+    pub(super) fn all(&self) -> u64 {
+        self.timed.saturating_add(self.is_left.into())
+    }
+
+    /// Of how many.
+    pub(super) fn of(&self) -> u64 {
+        self.answered.saturating_add(self.is_left.into())
+    }
+}
+
 impl LossFrom {
     /// A clause that says so.
     pub(super) fn clause(&self) -> String {
@@ -196,13 +216,14 @@ impl<'a> Case<'a> {
         // Acknowledgements, which nobody retransmits, are as many as what they are of.
         let most = self.is(Workload::TcpCrr).then(|| self.retransmitted_by_any().saturating_mul(2));
         let on_way = self.middle_on_path().map(|middle| middle.on_way(self.way, self.record.environments()));
-        let seen = |side: Side<'_>| match &self.asked {
-            Some(spec) => of_trial(side.end, &side.machine.counters, side.nic(), spec),
-            None => side.seen(),
-        };
-        let (sender, receiver) = (seen(self.sender), seen(self.receiver));
+        let (sender, receiver) = (self.seen(self.sender), self.seen(self.receiver));
         let chain = Chain { sender: &sender, receiver: &receiver, middle: on_way.as_ref().map(OnWay::between) };
         drops_seen(self.shares_machine(), most, chain).lines
+    }
+
+    /// What an end's counters say of the trial's packets.
+    pub(super) fn seen(&self, side: Side<'_>) -> Seen<'static> {
+        seen_by(side.end, &side.machine.counters, side.nic(), self.asked.as_ref())
     }
 
     /// This direction's figures; absent where the trial failed.
@@ -227,22 +248,17 @@ impl<'a> Case<'a> {
     /// how often.
     pub(super) fn held_in_middle(&self) -> Option<(&'a str, &'a str, u64)> {
         let port = &self.middle_on_path()?.ports[sender_of(self.way).other()];
-        let counters = port.counters.0.get(&Stage::Qdisc)?;
-        let is_held = |(name, held): &(&String, &u64)| **held >= FEW && is_of_root(name, "overlimits");
-        let (name, held) = counters.iter().find(is_held)?;
-        let kind = name.split_whitespace().nth(1).filter(|kind| keeps_to_a_rate(kind))?;
-        Some((&port.interface, kind, *held))
+        let (kind, held) = held_at(port)?;
+        Some((&port.interface, kind, held))
     }
 
     /// What keeps to a rate where the middle sends back towards the sender: the interface, the discipline, and how often it held a packet
     /// back for each that it sent.
     pub(super) fn held_back_in_middle(&self) -> Option<(&'a str, &'a str, f64)> {
         let port = &self.middle_on_path()?.ports[sender_of(self.way)];
-        let counters = port.counters.0.get(&Stage::Qdisc)?;
-        let (name, held) = counters.iter().find(|(name, held)| **held >= FEW && is_of_root(name, "overlimits"))?;
-        let kind = name.split_whitespace().nth(1).filter(|kind| keeps_to_a_rate(kind))?;
-        let sent = counters.iter().find(|(name, _)| is_of_root(name, "packets")).map_or(0, |(_, sent)| *sent);
-        Some((&port.interface, kind, *held as f64 / sent.max(1) as f64))
+        let (kind, held) = held_at(port)?;
+        let sent = sum_at(&port.counters, Stage::Qdisc, |name| is_of_root(name, "packets")).unwrap_or(0);
+        Some((&port.interface, kind, held as f64 / sent.max(1) as f64))
     }
 
     /// The machine in the middle, where it runs on none of the ends' machines, so that its CPU figures are its own.
@@ -736,26 +752,25 @@ impl<'a> Case<'a> {
         latency.min_s.is_some_and(|least| least >= LEAST_SYN_S) && again >= latency.count.max(2) && latency.count > 0
     }
 
-    /// Round trips over TCP in which something was sent again: how many took as long as that takes at least, and of how many.
-    pub(super) fn waited_for_timer(&self) -> Option<(u64, u64)> {
+    /// Round trips over TCP in which something was sent again.
+    pub(super) fn waited_for_timer(&self) -> Option<Waited> {
         let latency = self.latency().filter(|_| matches!(self.record.workload, Workload::TcpRr | Workload::TcpCrr))?;
         let each = self.waits_for_each_syn() || self.retransmitted_by_any() >= latency.count.max(2);
         // Where the way alone takes long, the timer does too (RFC 6298). Where each waited, the quickest did.
         let least = if each { LEAST_TIMER_S } else { (latency.min_s? * 3.0).max(LEAST_TIMER_S) };
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
-        let left = self.left_waiting(latency);
-        let slow = slow.map(|(_, count)| count).total().saturating_add(left);
-        (slow > 0).then_some((slow, latency.count.saturating_add(left)))
+        let (timed, is_left) = (slow.map(|(_, count)| count).total(), self.is_left_waiting(latency));
+        (timed > 0 || is_left).then_some(Waited { timed, is_left, answered: latency.count })
     }
 
-    /// 1 where the last transaction still waited for something that was sent again when the trial ended: of one after the other the rest
+    /// Whether the last transaction still waited for something that was sent again when the trial ended: of one after the other the rest
     /// of the time.
-    pub(super) fn left_waiting(&self, latency: &Latency) -> u64 {
+    fn is_left_waiting(&self, latency: &Latency) -> bool {
         let asked = self.asked.as_ref().filter(|asked| asked.streams <= 1 && asked.outstanding <= 1);
         let is_endless = asked.is_some_and(|asked| asked.rate == OfferedLoad::Unlimited);
         let answered_s = latency.mean_s.unwrap_or(0.0) * latency.count as f64;
         let rest_s = self.span_s().map_or(0.0, |span_s| span_s - answered_s);
-        u64::from(is_endless && rest_s >= LEAST_REST_S && self.retransmitted_by_any() > 0)
+        is_endless && rest_s >= LEAST_REST_S && self.retransmitted_by_any() > 0
     }
 
     /// Whether about the same came through all the time, but for the first slice: a window grows in it. `None`: too few slices.
@@ -838,15 +853,9 @@ impl<'a> Case<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// Its counters, as its driver means them.
-    pub(super) fn seen(self) -> Seen<'static> {
-        let driver = self.nic().and_then(|nic| nic.driver.as_deref());
-        Seen::new(self.end, &self.machine.counters, driver).with_nic(self.nic().map(|nic| nic.name.as_str()))
-    }
-
     /// Its pause frames; absent where no counter tells of any.
     pub(super) fn pause(self) -> Option<PauseFrames> {
-        self.seen().pause()
+        seen_by(self.end, &self.machine.counters, self.nic(), None).pause()
     }
 
     pub(super) fn nic(self) -> Option<&'a Nic> {
@@ -911,10 +920,7 @@ impl<'a> Side<'a> {
 
     /// The sum of the counters at this stage that `is` takes; absent where there is none of them.
     pub(super) fn sum(self, stage: Stage, is: impl Fn(&str) -> bool) -> Option<u64> {
-        let counters: &BTreeMap<String, u64> = self.machine.counters.0.get(&stage)?;
-        let mut matching = counters.iter().filter(|(name, _)| is(name)).map(|(_, value)| *value).peekable();
-        matching.peek()?;
-        Some(matching.total())
+        sum_at(&self.machine.counters, stage, is)
     }
 
     /// A counter wherever its table places it.
@@ -931,6 +937,22 @@ impl<'a> Side<'a> {
     pub(super) fn offload(self, name: &str) -> Option<bool> {
         self.nic()?.offloads.get(name).copied()
     }
+}
+
+/// The sum of the counters at a stage that `is` takes; absent where there is none of them.
+fn sum_at(counters: &Counters, stage: Stage, is: impl Fn(&str) -> bool) -> Option<u64> {
+    let counters: &BTreeMap<String, u64> = counters.0.get(&stage)?;
+    let mut matching = counters.iter().filter(|(name, _)| is(name)).map(|(_, value)| *value).peekable();
+    matching.peek()?;
+    Some(matching.total())
+}
+
+/// The root discipline of an interface of the middle that keeps to a rate and held packets back, and how often.
+fn held_at(port: &Port) -> Option<(&str, u64)> {
+    let counters = port.counters.0.get(&Stage::Qdisc)?;
+    let (name, held) = counters.iter().find(|(name, held)| **held >= FEW && is_of_root(name, "overlimits"))?;
+    let kind = name.split_whitespace().nth(1).filter(|kind| keeps_to_a_rate(kind))?;
+    Some((kind, *held))
 }
 
 /// Whether a counter is this field of a root discipline: `eth0 tbf overlimits`. Those below it have their handle in their names.

@@ -20,8 +20,8 @@ const BETWEEN: f64 = 0.5;
 const STOPS_S: f64 = 0.02;
 /// From this share of the time on BBR went as fast as it takes the way for.
 const PACED: f64 = 0.3;
-/// BBR's model takes out of what is lost a smaller part than this for no sign of congestion (draft-ietf-ccwg-bbr, BBRLossThresh is for its
-/// second version; Linux' first one looks at policers from 20 % on: lt_bw).
+/// BBR does not slow down for a smaller share of losses: Linux' takes 20 % and more for a policer's (net/ipv4/tcp_bbr.c,
+/// bbr_lt_loss_thresh).
 const BORNE_BY_BBR: f64 = 0.15;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
 pub(super) const ABOUT: f64 = 3.0;

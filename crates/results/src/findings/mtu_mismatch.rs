@@ -3,13 +3,11 @@
 
 use linerate_trial::spec::Workload;
 use linerate_trial::wire::EthernetOverhead;
+use linerate_trial::wire::frame::TAG_LEN;
 
 use super::case::{Case, percent};
 use super::refused::Refused;
 use super::{Finding, Rule, Sureness};
-
-/// Octets of a VLAN tag.
-const TAG: u64 = 4;
 
 pub(super) const RULE: Rule = Rule {
     name: "mtu-mismatch",
@@ -25,13 +23,14 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let mtu = |side: super::case::Side<'_>| side.nic()?.mtu;
     let (sends, takes) = (mtu(case.sender)?, mtu(case.receiver)?);
-    let of_ip = |payload: u64| (payload + 28).min(sends.into());
+    let headers = u64::from(case.ip_version().udp_headers());
+    let of_ip = |payload: u64| payload.saturating_add(headers).min(sends.into());
     let largest = match case.record.workload {
         Workload::UdpStream => of_ip(case.message_size()?),
         Workload::UdpRr => of_ip(case.asked.as_ref()?.request_size.into()),
         Workload::Frames => {
             let asked = case.asked.as_ref()?;
-            let tags = asked.vlan.0.count() as u64 * TAG;
+            let tags = (asked.vlan.0.count() * TAG_LEN) as u64;
             let around = EthernetOverhead::HEADER + EthernetOverhead::FCS + tags;
             u64::from(asked.frame_sizes().largest()).saturating_sub(around)
         }
@@ -70,7 +69,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 true => format!("It is wrong if as few arrive with frame_size={takes}."),
                 false => format!(
                     "It is wrong if as many are lost with message_size={}.",
-                    u64::from(takes).saturating_sub(28)
+                    u64::from(takes).saturating_sub(headers)
                 ),
             })
             .explains(&[

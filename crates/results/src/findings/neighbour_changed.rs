@@ -33,10 +33,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 fn lost_to_the_end(case: &Case<'_>, event: &Event) -> Option<String> {
     let (span_s, loss) = (case.span_s()?, case.loss()?);
     let left = 1.0 - event.at_s / span_s;
-    let is_rest = event.end == Some(case.sender.end) && left > 0.0 && case.is(Workload::UdpStream);
     // Whoever has the address at the end has the marks of it, too.
-    let is_rest = is_rest && case.doubts(DoubtKind::EndMarkLost);
-    (is_rest && (LEAST_OF_REST..=MOST_OF_REST).contains(&(loss.ratio / left)))
+    let is_lost = case.is(Workload::UdpStream) && case.doubts(DoubtKind::EndMarkLost);
+    let is_late = event.end == Some(case.sender.end) && left > 0.0;
+    (is_lost && is_late && (LEAST_OF_REST..=MOST_OF_REST).contains(&(loss.ratio / left)))
         .then(|| format!("{} datagrams were lost, about as many as were sent from then on", loss.packets))
 }
 
@@ -53,7 +53,6 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
         let is_silent = matches!(other.what, Happening::Stall { .. } | Happening::FlowDied { .. });
         is_silent && (other.at_s - event.at_s).abs() <= slack_s
     });
-    let ended = silent.is_none().then(|| lost_to_the_end(case, event)).flatten();
     let other = end.other();
     let own = case.sides().into_iter().find(|side| side.end == other)?.nic().and_then(|nic| nic.mac.as_deref());
     // One that is put right stops nothing.
@@ -64,12 +63,12 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
         "From {} s on the {end} sent to another hardware address, and nothing passed: {address} changed from {from} to {to}.",
         tidy(event.at_s)
     );
-    let silence = match (silent.map(|silent| (silent.at_s, silent.for_s)), ended) {
-        (Some((at_s, Some(seconds))), _) => {
-            format!("nothing arrived for {} s, from {} s on", tidy(seconds), tidy(at_s))
+    let silence = match silent {
+        Some(Event { at_s, for_s: Some(seconds), .. }) => {
+            format!("nothing arrived for {} s, from {} s on", tidy(*seconds), tidy(*at_s))
         }
-        (Some((at_s, None)), _) => format!("nothing arrived any more from {} s on", tidy(at_s)),
-        (None, ended) => ended?,
+        Some(Event { at_s, for_s: None, .. }) => format!("nothing arrived any more from {} s on", tidy(*at_s)),
+        None => lost_to_the_end(case, event)?,
     };
     Some(
         RULE.finds(case, Some(end), Sureness::Likely, 0.95, sentence)

@@ -128,7 +128,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         None => {
             times > 1
                 || case.retransmitted().is_some_and(|share| share >= MUCH)
-                || case.waited_for_timer().is_some_and(|(slow, _)| slow > 2)
+                || case.waited_for_timer().is_some_and(|waited| waited.all() > 2)
         }
     };
     let sentence = match times {

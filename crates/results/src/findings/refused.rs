@@ -22,9 +22,8 @@ pub(super) struct Refused {
 impl Refused {
     pub(super) fn of(case: &Case<'_>) -> Option<Refused> {
         let sent = case.flow().filter(|_| case.is(Workload::Frames))?.packets_sent?;
-        let count = |stage, is: fn(&str) -> bool| case.sender.sum(stage, is).unwrap_or(0);
-        let by_qdisc = count(Stage::Qdisc, |name| name.ends_with(" drops") && !name.contains('@'));
-        let by_link = count(Stage::DriverTxRing, |name| name == "link tx_dropped");
+        let by_qdisc = case.sender.at_root("drops").unwrap_or(0);
+        let by_link = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_dropped").unwrap_or(0);
         let refused = Refused { by_qdisc, by_link, sent };
         (refused.all() >= FEW && refused.all() as f64 >= PART * sent as f64).then_some(refused)
     }

@@ -28,9 +28,9 @@ fn is_between(case: &Case<'_>) -> bool {
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let (slow, all) = case.waited_for_timer()?;
-    let left = case.latency().map_or(0, |latency| case.left_waiting(latency));
-    let (timed, again) = (slow.saturating_sub(left), case.retransmitted_by_any());
+    let waited = case.waited_for_timer()?;
+    let (slow, all, timed) = (waited.all(), waited.of(), waited.timed);
+    let again = case.retransmitted_by_any();
     let syn: u64 = case.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).total();
     let lost: u64 = case.record.losses.iter().map(|losses| losses.lost()).total();
     let sure = if again.max(lost) > 0 { Sureness::Likely } else { Sureness::Possible };
@@ -70,7 +70,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because_of((timed > 0).then(|| {
                 format!("{timed} round trips took 0.2 s or more, {} of them", percent(timed as f64 / all.max(1) as f64))
             }))
-            .because_of((left > 0).then(|| "the last one still waited when the trial ended".to_owned()))
+            .because_of(waited.is_left.then(|| "the last one still waited when the trial ended".to_owned()))
             .because_of(ways)
             .because(format!("{again} segments were retransmitted, {syn} SYNs among them"))
             .because_of(

@@ -52,10 +52,9 @@ fn wrong(record: &Record) -> Option<String> {
             let what = if case.is(Workload::TcpStream) { "arrived out of order" } else { "were overtaken" };
             clauses.push(format!("{way}{late} {what}, {} of the {}", percent(share), case.noun()));
         }
-        if let Some((slow, all)) = case.waited_for_timer() {
-            let is_left = case.latency().is_some_and(|latency| case.left_waiting(latency) > 0);
-            let last = if is_left { ", the last of which was not there at the end" } else { "" };
-            clauses.push(format!("{slow} of {all} answers took 0.2 s or more{last}"));
+        if let Some(waited) = case.waited_for_timer() {
+            let last = if waited.is_left { ", the last of which was not there at the end" } else { "" };
+            clauses.push(format!("{} of {} answers took 0.2 s or more{last}", waited.all(), waited.of()));
         }
         if let Some(share) = case.retransmitted() {
             clauses.push(format!("{way}{} of the segments were retransmitted", percent(share)));

@@ -40,11 +40,11 @@ impl Joined<'_> {
         if main.is_empty() {
             record.duration_s = self.one_sided().map(|flow| flow.elapsed_ns).max().map(|ns| ns as f64 / 1e9);
             let unknown = FlowOutcome::new(0, Role::Sender);
-            let sent = self.sent_only_pairs(&unknown);
+            let sent = self.told_by(Role::Sender, &unknown);
             doubts.extend(self.doubt_load(&sent, [&record.target.environment, &record.host.environment]));
             record.doubts = doubts;
-            let received = self.received_only(&unknown);
-            let flow = if received.is_empty() { self.sent_only() } else { received_figures(&received) };
+            let received = self.told_by(Role::Receiver, &unknown);
+            let flow = if received.is_empty() { self.sent_figures(&sent) } else { received_figures(&received) };
             let service_demand = self.service_demand(&received);
             record.intervals = self.intervals(&received);
             record.result = Some(Figures { flow, service_demand, ..Figures::default() });
@@ -100,7 +100,7 @@ impl Joined<'_> {
     pub(super) fn fill_partial(&self, record: &mut Record) {
         let main: Vec<Pair<'_>> = self.pairs.iter().copied().filter(|pair| !pair.flow.probe).collect();
         let unknown = FlowOutcome::new(0, Role::Sender);
-        let pairs = if main.is_empty() { self.received_only(&unknown) } else { main };
+        let pairs = if main.is_empty() { self.told_by(Role::Receiver, &unknown) } else { main };
         record.intervals = self.intervals(&pairs);
         self.follow_time(&pairs, record);
     }
@@ -111,10 +111,8 @@ impl Joined<'_> {
     }
 
     /// What is known of streams whose receivers told nothing: no throughput, and no loss.
-    fn sent_only(&self) -> FlowFigures {
-        let ends = [self.target, self.host].map(|outcome| outcome.flows.iter().map(|flow| (outcome.end, flow)));
-        let of_ends = ends.into_iter().flatten().filter(|(_, flow)| flow.role == Role::Sender);
-        let senders: Vec<&FlowOutcome> = of_ends.clone().map(|(_, flow)| flow).collect();
+    fn sent_figures(&self, pairs: &[Pair<'_>]) -> FlowFigures {
+        let senders: Vec<&FlowOutcome> = pairs.iter().map(|pair| pair.source).collect();
         let mut figures = FlowFigures::default();
         if senders.is_empty() {
             return figures;
@@ -126,7 +124,7 @@ impl Joined<'_> {
         figures.pacing = senders.iter().find_map(|flow| flow.pacing);
         figures.departure_gaps =
             merged(&senders.iter().filter_map(|flow| flow.departure_gaps.as_ref()).collect::<Vec<_>>());
-        figures.achieved_load_bps = Some(8.0 * total_rate(of_ends.map(|(end, flow)| (end, flow.octets, flow))));
+        figures.achieved_load_bps = Some(8.0 * total_rate(pairs.iter().map(Pair::sent)));
         figures.octets_sent = Some(senders.iter().map(|flow| flow.octets).total());
         figures.path_mtu = senders.iter().filter_map(|flow| flow.path_mtu).min();
         if self.spec.workload.is_numbered() {
@@ -135,20 +133,12 @@ impl Joined<'_> {
         figures
     }
 
-    /// Streams whose receivers told nothing.
-    fn sent_only_pairs<'p>(&'p self, unknown: &'p FlowOutcome) -> Vec<Pair<'p>> {
+    /// Streams of which the ends with this role alone have told.
+    fn told_by<'p>(&'p self, role: Role, unknown: &'p FlowOutcome) -> Vec<Pair<'p>> {
         let pair = |flow: Flow| {
-            let source = self.one_sided().find(|one| one.id == flow.id && one.role == Role::Sender)?;
-            Some(Pair { flow, source, sink: unknown })
-        };
-        Flow::of(self.spec).into_iter().filter_map(pair).filter(|pair| !pair.flow.probe).collect()
-    }
-
-    /// Streams whose senders told nothing.
-    fn received_only<'p>(&'p self, unknown: &'p FlowOutcome) -> Vec<Pair<'p>> {
-        let pair = |flow: Flow| {
-            let sink = self.one_sided().find(|one| one.id == flow.id && one.role == Role::Receiver)?;
-            Some(Pair { flow, source: unknown, sink })
+            let told = self.one_sided().find(|one| one.id == flow.id && one.role == role)?;
+            let (source, sink) = if role == Role::Sender { (told, unknown) } else { (unknown, told) };
+            Some(Pair { flow, source, sink })
         };
         Flow::of(self.spec).into_iter().filter_map(pair).collect()
     }

@@ -332,14 +332,17 @@ const MIXED: f64 = 2.5;
 
 fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment, spec: &Spec) -> Seen<'a> {
     let reasons = outcome.drop_reasons.as_deref().unwrap_or_default();
-    of_trial(end, &outcome.counters, environment.nic.as_ref(), spec).with_reasons(reasons)
+    seen_by(end, &outcome.counters, environment.nic.as_ref(), Some(spec)).with_reasons(reasons)
 }
 
-/// What counters of an end, with this interface, say of the trial's packets.
-pub(crate) fn of_trial(end: End, counters: &Counters, nic: Option<&Nic>, spec: &Spec) -> Seen<'static> {
+/// What counters of an end, with this interface, say; of a trial's packets, where it is known.
+pub(crate) fn seen_by(end: End, counters: &Counters, nic: Option<&Nic>, spec: Option<&Spec>) -> Seen<'static> {
     let seen = Seen::new(end, counters, nic.and_then(|nic| nic.driver.as_deref()));
     let seen = seen.with_nic(nic.map(|nic| nic.name.as_str()));
     // Frames may be of any protocol, and so may what a tunnel packs them in.
-    let has_other = spec.workload == Workload::Frames || nic.is_some_and(Nic::is_tunnel);
-    if has_other { seen } else { seen.of_ip(spec.ip_version() == IpVersion::V6) }
+    let has_other = |spec: &&Spec| spec.workload == Workload::Frames || nic.is_some_and(Nic::is_tunnel);
+    match spec.filter(|spec| !has_other(spec)) {
+        Some(spec) => seen.of_ip(spec.ip_version() == IpVersion::V6),
+        None => seen,
+    }
 }
