@@ -499,6 +499,8 @@ mod tests {
             ("a sender that other programs", "can send no faster beside other programs"),
             ("a sender whose control group", "waits for a CPU while CPUs are idle"),
             ("a loss on the way beside another", "of which were others or copies"),
+            ("losses that nobody counted to the end", "100 of 3854 segments never arrived"),
+            ("a policer, and BBR", "as a limit of rate with a short queue drops them: about 18.0 Mbit/s"),
         ] {
             let case = all.iter().find(|case| case.name.starts_with(name)).unwrap();
             let first = findings(&case.record).remove(0);
@@ -653,6 +655,23 @@ mod tests {
         check(500, 0.97, Limit::Pacing, 0.4, false);
         check(500, 0.97, Limit::Reordering, 0.2, true);
         check(2_400, 0.97, Limit::Pacing, 0.4, true);
+        // Next to nothing, whatever limits.
+        check(150, 0.5, Limit::Pacing, 0.4, false);
+    }
+
+    #[test]
+    fn what_the_way_doubles_is_no_others_traffic() {
+        let has = |octets_per_s: f64| {
+            let mut record = record_of("others on the link");
+            let what = Happening::OthersTraffic { octets_per_s };
+            record.events = vec![Event { what, ..record.events[0].clone() }];
+            let of = Counted::Segments;
+            let direction = record.direction;
+            record.losses = vec![Losses { direction, of, sent: 80_000, arrived: 160_000, unaccounted: 0 }];
+            found(&findings(&record), "others-traffic").is_some()
+        };
+        // The trial's own 480 Mbit/s, once more; and something beside it.
+        assert_eq!([has(60e6), has(200e6)], [false, true]);
     }
 
     #[test]
@@ -823,18 +842,26 @@ mod tests {
 
     #[test]
     fn ends_of_one_machine_wait_for_each_other() {
-        let check = |seconds: f64, shared: bool, is_one: bool| {
+        let check = |seconds: f64, shared: bool, others: f64, is_one: bool| {
             let mut record = record_of("an answerer without a CPU");
             record.time_budget[0].seconds = seconds;
             if shared {
                 record.doubts.push(Doubted::SharedMachine.into());
             }
-            assert_eq!(found(&findings(&record), "cpu-wait").is_some(), is_one, "{seconds} {shared}");
+            if others > 0.0 {
+                record
+                    .doubts
+                    .push(Doubted::BusyMachine { share: others, real_time: None, most: "compiler".to_owned() }.into());
+            }
+            assert_eq!(found(&findings(&record), "cpu-wait").is_some(), is_one, "{seconds} {shared} {others}");
         };
-        check(100e-6, false, true);
-        check(300e-6, true, false);
-        check(700e-6, true, true);
-        check(10e-6, false, false);
+        check(100e-6, false, 0.0, true);
+        check(300e-6, true, 0.0, false);
+        check(700e-6, true, 0.0, true);
+        check(10e-6, false, 0.0, false);
+        // Other programs have the CPUs.
+        check(300e-6, true, 0.9, true);
+        check(300e-6, true, 0.1, false);
     }
 
     #[test]

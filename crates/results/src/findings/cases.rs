@@ -801,6 +801,13 @@ fn acknowledged(record: &mut Record, [sent, arrived]: [u64; 2]) {
     record.host.counters.add(Stage::DriverRxRing, "link rx_packets", arrived);
 }
 
+/// This limited for so long.
+fn limited(record: &mut Record, limit: Limit, end: Option<End>, share: f64) {
+    let direction = record.direction;
+    let line = |limit, end, share| TimeLine { direction, limit, end, seconds: 2.0 * share, share };
+    record.time_budget = vec![line(limit, end, share), line(Limit::Unaccounted, None, 1.0 - share)];
+}
+
 /// Requests over TCP, of which so many took as long as its timer.
 fn over_tcp(record: &mut Record, slow: u64) {
     record.workload = Workload::TcpRr;

@@ -2,11 +2,18 @@
 //! Measured by nobody.
 
 use linerate_machine::end::Direction::{self, Rx, Tx};
+use linerate_machine::end::End;
 use linerate_path::stage::Stage;
+use linerate_trial::doubt::Doubted;
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::spec::Workload;
 
-use super::{FaultCase, arrivals, between_links, case, cpus, crowded, idle, lose, nic, over_tcp, rr, tcp, tcp_of, udp};
+use super::{
+    FaultCase, acknowledged, arrivals, between_links, case, cpus, crowded, idle, limited, lose, nic, of_segments,
+    over_tcp, rr, tcp, tcp_of, udp,
+};
 use crate::record::{Counted, FlowFigures, Losses, Record, StreamFigures};
+use crate::time_budget::Limit;
 
 /// Every one of them.
 pub(super) fn cases() -> Vec<FaultCase> {
@@ -99,6 +106,71 @@ pub(super) fn cases() -> Vec<FaultCase> {
             }
             r.host.counters.add(Stage::SenderStack, "Ip6 OutTransmits", 1);
         }),
+        case("losses that nobody counted to the end, without SACK", "lossy-path", &[], tcp(Rx, 14.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (900, None, Some(3854));
+            tcp.spurious_retransmissions = None;
+            between_links(r, 3900, 100);
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
+        case("a policer, and BBR", "lossy-path", &[], tcp(Rx, 18.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (300, Some(303), Some(5007));
+            tcp.congestion_control = Some("bbr".to_owned());
+            r.losses = vec![of_segments(Rx, 303, 303)];
+            limited(r, Limit::Pacing, None, 0.66);
+        }),
+        case(
+            "acknowledgements that are lost beside a full queue",
+            "bottleneck",
+            &["acknowledgements"],
+            tcp(Rx, 47.8),
+            |r| {
+                tcp_of(r).rtt_s = Some(12.6e-3);
+                acknowledged(r, [6431, 3267]);
+                limited(r, Limit::Path, None, 0.97);
+            },
+        ),
+        case("acknowledgements that were counted earlier than data", "lossy-path", &[], tcp(Rx, 14.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (130, Some(127), Some(5007));
+            tcp.rtt_s = Some(12e-3);
+            r.losses = vec![of_segments(Rx, 127, 127)];
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 4710);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 6182);
+            acknowledged(r, [6094, 4507]);
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
+        case(
+            "neighbours that others on the machine wait for",
+            "bottleneck",
+            &["acknowledgements"],
+            tcp(Rx, 0.06),
+            |r| {
+                r.doubts.push(Doubted::SharedMachine.into());
+                tcp_of(r).rtt_s = Some(1.5);
+                r.target.counters.add(Stage::SenderStack, "arp_cache unresolved_discards", 26);
+                acknowledged(r, [26, 20]);
+                limited(r, Limit::Path, None, 0.9);
+            },
+        ),
+        case(
+            "an address that another machine took at last",
+            "neighbour-changed",
+            &["lossy-path"],
+            udp(Rx, 100, 85.0),
+            |r| {
+                let lost = lose(r, 2_550);
+                between_links(r, 17_010, lost);
+                let what = Happening::NeighbourChanged {
+                    address: "10.0.0.2".to_owned(),
+                    from: "00:19:b8:00:12:34".to_owned(),
+                    to: "00:19:b8:00:12:77".to_owned(),
+                };
+                r.events = vec![Event { at_s: 1.7, for_s: None, within_s: 0.05, end: Some(End::Host), what }];
+                r.doubts.push(Doubted::EndMarkLost { flow: 0 }.into());
+            },
+        ),
         case("a tunnel over an interface that shapes", "transmit-ring", &[], udp(Tx, 30, 18.0), |r| {
             let lost = lose(r, 1_771);
             nic(&mut r.target).driver = Some("vxlan".to_owned());

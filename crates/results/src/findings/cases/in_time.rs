@@ -11,8 +11,8 @@ use linerate_trial::outcome::TcpSample;
 use linerate_trial::spec::Workload;
 
 use super::{
-    FaultCase, acknowledged, arrivals, between_links, case, clean, crowded, lose, nic, of_segments, over_tcp, rr, slow,
-    socket_drops, tcp, tcp_of, udp, waited, with_middle,
+    FaultCase, acknowledged, arrivals, between_links, case, clean, crowded, limited, lose, nic, of_segments, over_tcp,
+    rr, slow, socket_drops, tcp, tcp_of, udp, waited, with_middle,
 };
 use crate::examination::{Examination, Passed, Probe, Step, StepResult};
 use crate::record::{Counted, FlowFigures, Interval, Losses, Record, StreamFigures};
@@ -20,11 +20,6 @@ use crate::time_budget::{Limit, TimeLine};
 
 /// Every one of them.
 pub(super) fn cases() -> Vec<FaultCase> {
-    let limited = |record: &mut Record, limit: Limit, end: Option<End>, share: f64| {
-        let direction = record.direction;
-        let line = |limit, end, share| TimeLine { direction, limit, end, seconds: 2.0 * share, share };
-        record.time_budget = vec![line(limit, end, share), line(Limit::Unaccounted, None, 1.0 - share)];
-    };
     let event = |at_s: f64, for_s: Option<f64>, end: Option<End>, what: Happening| Event {
         at_s,
         for_s,
