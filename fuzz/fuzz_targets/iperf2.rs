@@ -88,7 +88,8 @@ fn datagrams(data: &[u8]) {
         if let Some(far) = reported(&mut ours, &report, 3) {
             assert!(ours.messages_total <= 13);
             let mut theirs = Outcome::of_flows(End::Target, vec![far]);
-            plausible::limit(&Outcome::of_flows(End::Host, vec![ours.clone()]), &mut theirs, Duration::from_secs(60));
+            let near = Outcome::of_flows(End::Host, vec![ours.clone()]);
+            plausible::limit(&Spec::new(Workload::UdpStream), &near, &mut theirs, Duration::from_secs(60));
             let far = &theirs.flows[0];
             assert!(far.messages_total <= ours.messages_total && far.octets_total <= ours.octets_total);
         }

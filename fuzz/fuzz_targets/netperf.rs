@@ -64,7 +64,7 @@ fn answered(message: &Message, workload: Workload) {
     (near.messages, near.messages_total, near.octets, near.octets_total) = (100, 110, 147_000, 161_700);
     let ours = Outcome::of_flows(End::Host, vec![near]);
     let mut target = outcome_of(&spec, &[(flow, response, results)], &ours);
-    limit(&ours, &mut target, Duration::from_secs(1_000_000));
+    limit(&spec, &ours, &mut target, Duration::from_secs(1_000_000));
     let [far] = target.flows.as_slice() else { panic!("one flow") };
     assert!(far.octets_total <= 161_700 || !workload.is_stream());
     assert!(far.messages_total <= 111 && far.elapsed_ns <= 1_000_000_000_000_000);

@@ -90,7 +90,7 @@ fn report(kind: u8, data: &[u8]) {
     };
     let mut ours = Outcome::of_flows(End::Host, (0..spec.streams).map(flow).collect());
     let Some(mut far) = remote_of(&spec, &mut ours, &told) else { return };
-    plausible::limit(&ours, &mut far, Duration::from_secs(60));
+    plausible::limit(&spec, &ours, &mut far, Duration::from_secs(60));
     assert!(far.flows.len() <= usize::from(spec.streams));
     for (theirs, ours) in far.flows.iter().zip(&ours.flows) {
         if let Some(arrivals) = theirs.arrivals.as_ref().or(ours.arrivals.as_ref()) {
