@@ -182,3 +182,26 @@ pub fn await_closes<E: From<io::Error>>(
         Ok(closings.into_iter().map(|closing| closing.join().unwrap_or(Closing::Open)).collect())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::End;
+    use linerate_trial::outcome::{FlowOutcome, Role};
+    use linerate_trial::spec::Workload;
+
+    use super::*;
+
+    #[test]
+    fn only_a_test_of_a_told_time_is_cut_short() {
+        let limits = Limits { time_s: 60, ..Limits::default() };
+        // Asked for, taken, and whether it was ended before; a protocol without a time has the longest that is allowed.
+        for (asked, took, is_short) in [(10, 10, false), (10, 9, false), (10, 7, true), (60, 7, false)] {
+            let mut spec = Spec::new(Workload::UdpStream);
+            spec.extent = Extent::Time(Duration::from_secs(asked));
+            let flow = FlowOutcome { elapsed_ns: took * 1_000_000_000, ..FlowOutcome::new(0, Role::Receiver) };
+            let mut outcome = Outcome::of_flows(End::Target, vec![flow]);
+            mark_cut_short(&mut outcome, &spec, &limits);
+            assert_eq!(outcome.ended_early, is_short, "{took} of {asked} s");
+        }
+    }
+}

@@ -124,9 +124,10 @@ fn check_fields(what: &str, record: &Record) {
         "packets_reordered",
         "packets_late",
         "loss_ratio",
+        "loss_bursts",
     ];
     let stream = ["throughput_bps", "achieved_load_bps", "octets", "send_calls", "receive_calls"];
-    there(&["streams", "loss_bursts"]);
+    there(&["streams"]);
     // Of time that is too short for a figure there may still be a share of the machine.
     let has_cpu = ["target", "host"].iter().any(|end| !value[end]["cpu"].is_null());
     assert!(result["service_demand"].is_null() || has_cpu, "{what}");

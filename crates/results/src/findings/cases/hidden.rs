@@ -79,6 +79,19 @@ pub(super) fn cases() -> Vec<FaultCase> {
             },
         ),
         case(
+            "segments that an egress filter takes behind a discipline that counts buffers' segments",
+            "unaccounted",
+            &["lossy-path"],
+            tcp(Rx, 9.0),
+            |r| {
+                segments(r, Rx, 1_435, 120);
+                // Both links count buffers, of which the discipline saw every segment that came to it.
+                r.host.counters.add(Stage::Qdisc, "eth0 fq packets", 1_318);
+                r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 330);
+                r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 330);
+            },
+        ),
+        case(
             "segments that a program at the receiver's link takes",
             "unaccounted",
             &["lossy-path"],
