@@ -99,8 +99,10 @@ pub enum Refusal {
     UnknownBefore(String),
     /// Everything that was offered in the rows arrived: no row says where the machine's limit is.
     NoLimitMet,
-    /// The rows are of higher loads, and whether what they lost is what was too much, or a share of any load, they do not tell.
+    /// Whether what the rows lost is what was too much, or a share of any load, they do not tell.
     LimitOrShare,
+    /// No row is so far below its offered load that its repeats' differences are not as large, though some was lost.
+    UnlikeRepeats,
 }
 
 impl Refusal {
@@ -114,6 +116,7 @@ impl Refusal {
             Refusal::UnknownBefore(_) => "unknown-before",
             Refusal::NoLimitMet => "no-limit-met",
             Refusal::LimitOrShare => "limit-or-share",
+            Refusal::UnlikeRepeats => "unlike-repeats",
         }
     }
 }
@@ -164,12 +167,15 @@ fn one(
         Some(Refusal::FewSets(sets.len()))
     } else if row.load.workload.is_stream() && losing > MANY {
         Some(Refusal::StreamLoses(losing))
-    } else if floor.is_some_and(|floor| quantile(&figures, 0.1) < floor.mbps * (1.0 - floor.noise)) {
+    } else if floor.is_some_and(|floor| quantile(&figures, 0.1) < floor.mbps * (1.0 - floor.noise))
+        || limit(measured, row).is_some_and(|limit| quantile(&figures, 0.9) > limit)
+    {
         Some(Refusal::LimitOrShare)
     } else if half > WIDE {
         Some(Refusal::Wide(half))
     } else if is_beyond(measured, row) && !is_known(machine, most_often(&each)) {
-        Some(Refusal::NoLimitMet)
+        let lost = |(one, measured): &(Row, Measured)| measured.mbps < ARRIVES * offered(one);
+        Some(if measured.iter().any(lost) { Refusal::UnlikeRepeats } else { Refusal::NoLimitMet })
     } else {
         None
     };
@@ -205,15 +211,42 @@ struct Floor {
 /// Where so much of a load arrives, as much of a lower one does, or all of it. `None` where no row is of as much.
 fn floor(measured: &[(Row, Measured)], row: &Row) -> Option<Floor> {
     let asked = row.load.offered_mbps?;
-    let alike = |one: &Row| {
-        one.load.workload == row.load.workload && one.load.payload == row.load.payload && one.set == row.set
-    };
-    let alike: Vec<&(Row, Measured)> = measured.iter().filter(|(one, _)| alike(one)).collect();
-    let offered = |one: &Row| one.load.offered_mbps.unwrap_or(f64::INFINITY);
+    let alike = alike(measured, row);
     let higher = alike.iter().filter(|(one, _)| offered(one) >= asked);
     let (_, best) = higher.max_by(|(_, a), (_, b)| a.mbps.total_cmp(&b.mbps))?;
     let is_sure = alike.iter().any(|(one, measured)| measured.mbps >= (1.0 - SAME_LOAD) * offered(one));
-    Some(Floor { mbps: asked.min(best.mbps), noise: (1.0 - ARRIVES).max(WITHIN * best.noise), is_sure })
+    Some(Floor { mbps: asked.min(best.mbps), noise: best.apart(), is_sure })
+}
+
+/// What arrives of a load at most if what its rows lost was too much. `None` where that is known: they are of several loads, or a row
+/// lost nothing; and where no row loses, or less is asked.
+fn limit(measured: &[(Row, Measured)], row: &Row) -> Option<f64> {
+    let alike = alike(measured, row);
+    let (first, best) = alike.iter().max_by(|(_, a), (_, b)| a.mbps.total_cmp(&b.mbps))?;
+    let is_one = alike
+        .iter()
+        .all(|(one, measured)| distance(&one.load, &first.load) < SAME_LOAD && measured.mbps < ARRIVES * offered(one));
+    (is_one && offered(row) > offered(first) * (1.0 + SAME_LOAD)).then(|| best.mbps * (1.0 + best.apart()))
+}
+
+/// The rows that differ from this one in what is offered alone.
+fn alike<'m>(measured: &'m [(Row, Measured)], row: &Row) -> Vec<&'m (Row, Measured)> {
+    let is_alike = |one: &Row| {
+        one.load.workload == row.load.workload && one.load.payload == row.load.payload && one.set == row.set
+    };
+    measured.iter().filter(|(one, _)| is_alike(one)).collect()
+}
+
+/// Mbit/s; of a load without a limit any number.
+fn offered(row: &Row) -> f64 {
+    row.load.offered_mbps.unwrap_or(f64::INFINITY)
+}
+
+impl Measured {
+    /// By how much another figure may differ and be the same, as a share.
+    fn apart(&self) -> f64 {
+        (1.0 - ARRIVES).max(WITHIN * self.noise)
+    }
 }
 
 /// Whether the machine's file says how this is set, or every row does.
@@ -240,10 +273,9 @@ fn is_beyond(measured: &[(Row, Measured)], row: &Row) -> bool {
     let sends = row.load.workload.sends();
     // What was lost says so itself; else, a set without a limit would reproduce what is nearer to its offered load.
     let limited = |(one, measured): &&(Row, Measured)| {
-        let offered = one.load.offered_mbps.unwrap_or(f64::INFINITY);
         let is_bridge = [one.load.workload, row.load.workload].contains(&Workload::Bridge);
         (is_bridge || one.load.workload.sends() == sends)
-            && (measured.lost_at.is_some() || measured.mbps < offered - WITHIN * measured.noise * measured.mbps)
+            && (measured.lost_at.is_some() || measured.mbps < offered(one) - WITHIN * measured.noise * measured.mbps)
     };
     if measured.iter().any(|row| limited(&row)) {
         return false;

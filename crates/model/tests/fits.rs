@@ -232,7 +232,15 @@ fn what_is_lost_of_too_much_is_no_share_of_less() {
         );
         assert!(prediction.holds(floor), "{prediction:?}");
     }
-    // A row that lost nothing does.
+    // Nor whether more does.
+    let prediction = swept(&machine, &overloaded, less(90.0));
+    assert_eq!(prediction.refusal, Some(Refusal::LimitOrShare), "{prediction:?}");
+    assert!(prediction.interval.1 > 57.0 && prediction.interval.0 < 39.0, "{prediction:?}");
+    // A row that lost nothing does, and one of a third load.
+    for rows in [[(10.0, 10.0), (60.0, 38.6)], [(50.0, 38.6), (60.0, 38.6)]] {
+        let prediction = swept(&machine, &sweep(&rows, None), less(90.0));
+        assert!(prediction.refusal.is_none() && prediction.holds(38.6), "{prediction:?}");
+    }
     let prediction = swept(&machine, &sweep(&[(10.0, 10.0), (60.0, 38.6)], None), less(25.0));
     assert_eq!(prediction.refusal, None, "{prediction:?}");
     assert!((prediction.median - 25.0).abs() < 0.5, "{prediction:?}");

@@ -14,6 +14,7 @@ use linerate_model::setting::{BadSet, Set};
 use linerate_model::table::{Measured, Row};
 use linerate_path::budget::LossLine;
 use linerate_path::stage::Stage;
+use linerate_results::findings::findings;
 use linerate_results::record::Record;
 use linerate_stats::median;
 use linerate_trial::line::Line;
@@ -27,6 +28,8 @@ const NOISE_OF_ONE: f64 = 0.03;
 /// From this share of the datagrams on, what was lost tells of the machine; and this share of that at one stage tells where.
 const LOST: f64 = 0.02;
 const AT_ONE_STAGE: f64 = 0.8;
+/// Findings of a loss within an end, that of a filter among them.
+const IN_AN_END: [&str; 2] = ["unaccounted", "stack-drops"];
 /// A stream that sends more of its segments again is held back by that, and recovery from loss is not modelled.
 const RETRANSMITTED: f64 = 0.01;
 /// Options that do not make a configuration another one: the load, and how long and how exactly it was measured.
@@ -67,6 +70,8 @@ pub(super) struct Configuration {
     pub(super) measured: Measured,
     /// A datagram is one frame.
     pub(super) fits: Result<(), BadSet>,
+    /// The record that lost most, where the model has no such stage, or no counter saw it: in full it may say more.
+    pub(super) lost_elsewhere: Option<String>,
 }
 
 /// What makes records repeats of each other.
@@ -310,7 +315,30 @@ fn configuration(key: Key, group: &[&Record]) -> Option<Configuration> {
         spec::Workload::UdpStream => fits(&asked_at_line(first)?, line_of(first).mtu),
         _ => Ok(()),
     };
-    Some(Configuration { key, row, asked: first.asked_spec()?, measured, fits })
+    let most = group.iter().max_by(|a, b| lost(a).total_cmp(&lost(b)));
+    let lost_elsewhere =
+        most.filter(|most| lost(most) >= LOST && lost_at(&[most]).is_none()).map(|most| most.id.clone());
+    Some(Configuration { key, row, asked: first.asked_spec()?, measured, fits, lost_elsewhere })
+}
+
+/// What share of its datagrams a record lost.
+fn lost(record: &Record) -> f64 {
+    record.result.as_ref().and_then(|result| result.flow.loss_ratio).unwrap_or(0.0)
+}
+
+/// Whether what a record of this configuration lost was lost where the model has a limit. What an end's filter or stack takes goes by what
+/// packets are, or by how many they are, and no machine's file says either.
+pub(super) fn check_place(key: &Key, record: &Record) -> Result<()> {
+    let first = findings(record).into_iter().next();
+    match first.filter(|first| IN_AN_END.contains(&first.name)).and_then(|first| first.machine) {
+        Some(machine) => bail!(
+            "{}: most of what was lost was lost within the {machine}, by a filter or the stack, which no model of a machine has; see \
+             linerate explain {}, and measure without it",
+            key.words(),
+            record.id
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The standard deviation of repeats, as a share; of few, which may agree by chance, so much more that what is within 1.28 times it is
@@ -329,13 +357,15 @@ fn noise(values: &[f64]) -> f64 {
 /// Where the datagrams of these were lost, if most of each were lost at one stage and the model has that.
 fn lost_at(group: &[&Record]) -> Option<Stage> {
     let mut stages = group.iter().map(|record| {
-        let lost = record.result.as_ref()?.flow.loss_ratio.filter(|ratio| *ratio >= LOST)?;
+        if lost(record) < LOST {
+            return None;
+        }
         let lines = record.loss_budget.as_ref()?;
         let all = lines.iter().map(|line| line.packets).sum::<u64>() as i64 + record.unaccounted.unwrap_or(0).max(0);
         let mut by_stage = BTreeMap::<Option<Stage>, u64>::new();
         lines.iter().for_each(|line| *by_stage.entry(modelled(line)).or_default() += line.packets);
         let (stage, packets) = by_stage.into_iter().max_by_key(|(_, packets)| *packets)?;
-        stage.filter(|_| lost > 0.0 && packets as f64 >= AT_ONE_STAGE * all as f64)
+        stage.filter(|_| packets as f64 >= AT_ONE_STAGE * all as f64)
     });
     let first = stages.next()??;
     stages.all(|stage| stage == Some(first)).then_some(first)
@@ -470,6 +500,27 @@ mod tests {
         assert_eq!(one.configurations[0].measured.mbps, 0.0);
         let why = one.check().unwrap_err().to_string();
         assert!(why.contains("udp-rx of 1470 bytes at 100M: more than half of its trials brought nothing"), "{why}");
+    }
+
+    #[test]
+    fn what_an_end_s_own_filter_takes_is_not_modelled() {
+        // Datagrams that left, and that came to the receiver's link, of which 200 Mbit/s of 300 arrived.
+        let of = |[left, came]: [u64; 2]| {
+            let mut record = sample::udp(0, Direction::Rx, 300, 200.0);
+            record.host.counters.add(Stage::DriverTxRing, "link tx_packets", left);
+            record.target.counters.add(Stage::DriverRxRing, "link rx_packets", came);
+            let lost = record.result.as_ref().unwrap().flow.packets_lost.unwrap();
+            (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost as i64));
+            let found = configurations(&[&record]);
+            assert!(found[0].lost_elsewhere.as_ref().is_some_and(|id| *id == record.id), "no counter saw it");
+            check_place(&found[0].key, &record)
+        };
+        of([51_030, 34_023]).expect("lost between the two");
+        let why = of([51_030, 51_040]).unwrap_err().to_string();
+        assert!(
+            why.contains("udp-rx of 1470 bytes at 300M: most of what was lost was lost within the target"),
+            "{why}"
+        );
     }
 
     /// Of sizes and rates that were measured in this order, in which the plan has them the other way round.

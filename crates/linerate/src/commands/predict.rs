@@ -12,7 +12,7 @@ use linerate_model::setting::{BadSet, Set};
 use linerate_model::table::{Row, Table};
 use linerate_results::store::StoreError;
 
-use super::calibration::{Calibration, Configuration, configurations, of_load_and_machine};
+use super::calibration::{Calibration, Configuration, check_place, configurations, of_load_and_machine};
 use super::selection::records;
 use super::{open_store, width, without};
 use crate::cli::{PredictArgs, SharedArgs};
@@ -149,6 +149,11 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
         bail!("of these records none is a stream in one direction with a throughput that can be modelled; {next}");
     };
     calibration.check()?;
+    for one in &calibration.configurations {
+        if let Some(id) = &one.lost_elsewhere {
+            check_place(&one.key, &store.record(id)?)?;
+        }
+    }
     let machine = match &arguments.machine {
         Some(name) => machine(name)?,
         None => calibration.any(),

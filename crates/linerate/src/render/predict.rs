@@ -254,7 +254,11 @@ fn refusal(prediction: &Prediction) -> String {
         }
         Some(Refusal::UnknownBefore(axis)) => format!("not identifiable: nobody said what {axis} was"),
         Some(Refusal::LimitOrShare) => {
-            "not identifiable from these rows: what was lost may be what was too much, or a share of any load; measure a lower load"
+            "not identifiable from these rows: what was lost may be what was too much, or a share of any load; measure one of which all arrives"
+                .to_owned()
+        }
+        Some(Refusal::UnlikeRepeats) => {
+            "not identifiable from these rows: repeats differ by as much as was lost; measure more of them, or a higher load"
                 .to_owned()
         }
         Some(Refusal::NoLimitMet) => {
