@@ -500,6 +500,7 @@ mod tests {
             ("a sender whose control group", "waits for a CPU while CPUs are idle"),
             ("a loss on the way beside another", "of which were others or copies"),
             ("losses that nobody counted to the end", "100 of 3854 segments never arrived"),
+            ("segments that an egress filter takes behind", "vanished in the host before its link"),
             ("a policer, and BBR", "as a limit of rate with a short queue drops them: about 18.0 Mbit/s"),
         ] {
             let case = all.iter().find(|case| case.name.starts_with(name)).unwrap();
