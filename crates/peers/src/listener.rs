@@ -75,6 +75,15 @@ impl Listener {
         }
     }
 
+    /// Until somebody comes by TCP or UDP, for so long at most.
+    pub fn wait(&self, time: Duration) -> io::Result<()> {
+        match &self.udp {
+            Some(udp) => wait_for_any([self.tcp.as_fd(), udp.as_fd()], time)?,
+            None => wait_for_any([self.tcp.as_fd()], time)?,
+        };
+        Ok(())
+    }
+
     /// The next who comes by TCP within [`LOOK_FOR_END`].
     pub fn next(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         wait_for_any([self.tcp.as_fd()], LOOK_FOR_END)?;

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::sys::poll::wait_readable;
 use linerate_host::traffic::Trial;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec};
@@ -96,10 +97,15 @@ pub fn mark_cut_short(outcome: &mut Outcome, spec: &Spec, limits: &Limits) {
     outcome.ended_early |= time < limits.time() && (longest_ns as f64) < CUT_SHORT * time.as_nanos() as f64;
 }
 
-/// Whether the peer has closed its control connection, or it broke.
+/// Whether the peer has closed its control connection, or it broke. Asked without a wait: the shortest time-out of a read
+/// takes two ticks of the kernel, up to 20 ms, in which data may come that nobody looks for.
 pub fn has_left(control: &TcpStream) -> bool {
-    let _ = control.set_read_timeout(Some(Duration::from_millis(1)));
-    matches!(control.peek(&mut [0]), Ok(0)) || control.take_error().ok().flatten().is_some()
+    let has_closed = || {
+        let _ = control.set_read_timeout(Some(Duration::from_millis(1)));
+        matches!(control.peek(&mut [0]), Ok(0))
+    };
+    let readable = wait_readable(control, Duration::ZERO).unwrap_or(true);
+    (readable && has_closed()) || control.take_error().ok().flatten().is_some()
 }
 
 /// How a peer closed its side of a connection, if it did.
@@ -185,11 +191,36 @@ pub fn await_closes<E: From<io::Error>>(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
     use linerate_machine::end::End;
     use linerate_trial::outcome::{FlowOutcome, Role};
     use linerate_trial::spec::Workload;
 
     use super::*;
+
+    #[test]
+    fn whether_a_client_has_left_takes_no_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        // On a busy machine once of many is enough: a read with a time-out takes a millisecond each time.
+        let asked = |_| {
+            let began = Instant::now();
+            assert!(!has_left(&near));
+            began.elapsed()
+        };
+        let least = (0..20).map(asked).min().unwrap();
+        assert!(least < Duration::from_micros(500), "{least:?}");
+        far.write_all(b"said").unwrap();
+        thread::sleep(Duration::from_millis(10));
+        assert!(!has_left(&near));
+        assert_eq!((&near).read(&mut [0; 10]).unwrap(), 4);
+        drop(far);
+        thread::sleep(Duration::from_millis(10));
+        assert!(has_left(&near));
+    }
 
     #[test]
     fn only_a_test_of_a_told_time_is_cut_short() {

@@ -4,10 +4,12 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::environment;
+use linerate_host::sys::poll::wait_readable;
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
@@ -39,8 +41,6 @@ const MESSAGE_TIME: Duration = Duration::from_secs(10);
 const IDLE_TIME: Duration = Duration::from_secs(60);
 /// How often something is looked at that may have ended everything.
 const LOOK_FOR_END: Duration = Duration::from_millis(50);
-/// How often something is looked at that wakes nobody.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a client may be late with what ends a series of connections.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -288,7 +288,7 @@ impl Test<'_> {
                     break socket;
                 }
                 Ok(_) => {}
-                Err(error) if is_passing(&error) => self.wait(until)?,
+                Err(error) if is_passing(&error) => self.wait(data, until)?,
                 Err(error) => return Err(error),
             }
         };
@@ -298,26 +298,29 @@ impl Test<'_> {
             return Ok((socket, None));
         }
         let stream: TcpStream = socket.into();
-        stream.set_read_timeout(Some(LOOK_FOR_END))?;
+        stream.set_nonblocking(true)?;
         loop {
             match stream.peek(&mut [0]) {
-                Ok(_) => return Ok((stream.into(), Some(Instant::now()))),
-                Err(error) if is_passing(&error) => self.wait(until)?,
+                Ok(_) => {
+                    let since = Instant::now();
+                    stream.set_nonblocking(false)?;
+                    return Ok((stream.into(), Some(since)));
+                }
+                Err(error) if is_passing(&error) => self.wait(&stream, until)?,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// A moment, unless it is too late.
-    fn wait(&self, until: Instant) -> io::Result<()> {
+    /// Until something comes here, or a moment, unless it is too late. The time of what comes runs from then on.
+    fn wait(&self, socket: &impl AsFd, until: Instant) -> io::Result<()> {
         if self.test.is_over() || has_left(&self.session.control) {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         if Instant::now() > until {
             return Err(ErrorKind::TimedOut.into());
         }
-        thread::sleep(LOOK_AGAIN);
-        Ok(())
+        wait_readable(socket, LOOK_FOR_END).map(drop)
     }
 
     /// Until the client's traffic has ended, or this end's.
