@@ -417,6 +417,25 @@ fn nonsense_and_strangers_leave_the_server_serving() {
     assert_eq!(served.iter().filter(|one| one.ended.is_ok()).count(), 1, "{served:?}");
 }
 
+/// A client that is interrupted ends its stream, and has its results.
+#[test]
+fn a_client_that_ends_before_its_time_is_marked() {
+    let served = with_server(Limits::default(), |at| {
+        for pause_ms in [300, 950] {
+            let mut client = Client::connect(at);
+            let to = client.ask(&[(96, 4), (56, 1)]);
+            let mut data = TcpStream::connect(to).unwrap();
+            data.write_all(&[1; 1000]).unwrap();
+            thread::sleep(Duration::from_millis(pause_ms));
+            data.shutdown(Shutdown::Write).unwrap();
+            client.hear();
+            client.leave();
+        }
+    });
+    let ended_early = served.iter().map(|one| one.ended.as_ref().unwrap()[0].ended_early);
+    assert_eq!(ended_early.collect::<Vec<_>>(), [true, false]);
+}
+
 #[test]
 fn data_of_others_is_left_standing_and_a_client_that_vanishes_holds_nothing() {
     let began = Instant::now();

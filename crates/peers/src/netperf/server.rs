@@ -33,7 +33,7 @@ use crate::listener::is_passing;
 use crate::protocol::Serve;
 use crate::remote_end::remote_end;
 use crate::server::{Connection, ServerTest, Service};
-use crate::wait::{self, await_close, has_left, join};
+use crate::wait::{self, await_close, has_left, join, mark_cut_short};
 
 /// How long a client has for its first message, to open its data connection, and to close it.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -262,7 +262,11 @@ impl Test<'_> {
             let until = Instant::now() + MESSAGE_TIME;
             await_close(&held, || until, &|| self.test.is_over());
         }
-        let outcome = join(trial, watched);
+        let mut outcome = join(trial, watched);
+        // One that is interrupted says so by its data alone.
+        if let Ok(outcome) = &mut outcome {
+            mark_cut_short(outcome, spec, self.test.limits());
+        }
         if spec.workload == Workload::TcpCrr {
             // It was shared with the thread that answered.
             let _ = session.control.set_nonblocking(false);
