@@ -436,6 +436,34 @@ fn a_client_that_ends_before_its_time_is_marked() {
     assert_eq!(ended_early.collect::<Vec<_>>(), [true, false]);
 }
 
+/// What is under way when a client dies still comes: its bytes and its time count, or neither.
+#[test]
+fn bytes_and_time_of_a_client_that_dies_end_at_one_moment() {
+    const PERIOD: Duration = Duration::from_millis(1);
+    let served = with_server(Limits::default(), |at| {
+        let mut client = Client::connect(at);
+        let to = client.ask(&[(96, 4), (56, 30)]);
+        let mut data = TcpStream::connect(to).unwrap();
+        let began = Instant::now();
+        let mut control = Some(client);
+        for number in 0..700 {
+            thread::sleep((PERIOD * number).saturating_sub(began.elapsed()));
+            if data.write_all(&[0; 1000]).is_err() {
+                break;
+            }
+            if number == 300 {
+                control = None;
+            }
+        }
+        drop(control);
+        thread::sleep(Duration::from_millis(300));
+    });
+    let ours = &served[0].ended.as_ref().unwrap()[0];
+    let flow = &ours.flows[0];
+    let per_second = flow.octets as f64 * 1e9 / flow.elapsed_ns as f64;
+    assert!(ours.ended_early && per_second < 1.05e6, "{per_second} bytes/s of a million: {flow:?}");
+}
+
 #[test]
 fn data_of_others_is_left_standing_and_a_client_that_vanishes_holds_nothing() {
     let began = Instant::now();

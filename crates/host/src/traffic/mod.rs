@@ -548,6 +548,11 @@ impl Trial {
         self.clock.stop();
     }
 
+    /// What was asked for.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
     /// Whether every flow has ended; [`Trial::join`] then returns at once.
     pub fn has_ended(&self) -> bool {
         self.running.iter().all(|(_, thread)| thread.is_finished())
