@@ -108,6 +108,11 @@ impl Client<'_> {
         }
     }
 
+    /// Nothing came over UDP to this port of a server that has a control connection, of so many datagrams.
+    pub fn none_arrived(&self, port: u16, sent: u64) -> Error {
+        Error::TcpAlone { server: self.server(), port, why: format!("not one datagram of {sent} arrived").into() }
+    }
+
     /// The server does not do what is asked.
     pub fn refused(&self, what: impl Into<Cow<'static, str>>, action: impl Into<Cow<'static, str>>) -> Error {
         Error::Refused { server: self.server(), code: 0, what: what.into(), action: action.into() }

@@ -64,11 +64,10 @@ pub enum Error {
     Silent(Remote),
     /// Its control connection is there.
     #[error(
-        "{} takes part over TCP, and UDP does not pass: {why}; look for what drops UDP port {} either way, a filter of \
-         either machine (nft list ruleset, iptables-save) or between",
-        .server, .server.at.port()
+        "{server} takes part over TCP, and UDP does not pass: {why}; look for what drops UDP port {port} either way, a filter \
+         of either machine (nft list ruleset, iptables-save) or between"
     )]
-    TcpAlone { server: Remote, why: Cow<'static, str> },
+    TcpAlone { server: Remote, port: u16, why: Cow<'static, str> },
     /// Of a protocol in which nothing ever comes back.
     #[error(
         "a {} answers nothing over UDP, so nothing shows that {} takes part; see that it is the right address and allow it \

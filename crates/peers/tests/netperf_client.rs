@@ -200,6 +200,32 @@ fn a_server_that_goes_before_its_results_is_a_sentence_and_no_figure() {
     }
 }
 
+#[test]
+fn datagrams_of_which_none_arrives_are_a_sentence() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    for workload in [Workload::UdpStream, Workload::UdpRr] {
+        let data = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = data.local_addr().unwrap().port();
+        let sentence = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut control = accept(&listener);
+                control.read_exact(&mut [0; 656]).unwrap();
+                control.write_all(&message(98, 0, &[(44, port.into()), (28, float(100.0)), (32, 1)])).unwrap();
+                thread::sleep(Duration::from_millis(800));
+                control.write_all(&message(98, 0, &[(40, float(0.3))])).unwrap();
+                let _ = control.read(&mut [0]);
+            });
+            run(&spec(workload), at).unwrap_err()
+        });
+        assert!(
+            sentence.contains("takes part over TCP, and UDP does not pass: not one datagram of "),
+            "{workload}: {sentence}"
+        );
+        assert!(sentence.contains(&format!("look for what drops UDP port {port}")), "{workload}: {sentence}");
+    }
+}
+
 /// A server whose response to the first connection comes an octet at a time, and is not over when the trial is stopped.
 #[test]
 fn a_response_without_an_end_does_not_hold_whoever_stops() {

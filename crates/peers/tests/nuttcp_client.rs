@@ -319,6 +319,29 @@ fn a_report_of_nonsense_is_a_sentence() {
 }
 
 #[test]
+fn datagrams_of_which_none_arrives_are_a_sentence() {
+    let control = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
+    let at = control.local_addr().unwrap();
+    let _data = UdpSocket::bind(("127.0.0.1", at.port() + 1)).unwrap();
+    let spec = Spec { extent: Extent::Time(Duration::from_millis(200)), ..Spec::new(Workload::UdpStream) };
+    let spec = Spec { rate: "1M".parse().unwrap(), ..spec };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = control.accept().unwrap();
+            for one in [&b"HELO nuttcp v6.1.2\n"[..], b"OK v6.1.2\n"] {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(one);
+            }
+            thread::sleep(Duration::from_millis(500));
+            let _ = stream.write_all(b"nuttcp-r: 0.0000 MB in 0.20 real seconds = 0.00 KB/sec = 0.0000 Mbps\n");
+        });
+        let sentence = run(&spec, at).map(|_| ()).unwrap_err();
+        assert!(sentence.contains("takes part over TCP, and UDP does not pass: not one datagram of "), "{sentence}");
+        assert!(sentence.contains(&format!("look for what drops UDP port {}", at.port() + 1)), "{sentence}");
+    });
+}
+
+#[test]
 fn datagrams_come_from_the_server_only() {
     let spec = Spec { direction: Direction::Tx, ..Spec::new(Workload::UdpStream) };
     let control = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -211,7 +211,7 @@ impl<'a> Test<'a> {
             _ => return self.client.lost("streams were opened")(error),
         };
         match self.client.spec.workload.is_udp() {
-            true => Error::TcpAlone { server: self.client.server(), why },
+            true => Error::TcpAlone { server: self.client.server(), port: self.client.route.server.port(), why },
             false => self.client.lost("streams were opened")(error),
         }
     }

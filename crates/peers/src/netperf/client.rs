@@ -122,6 +122,7 @@ impl Test<'_> {
             told.push((link.flow, link.response.clone(), self.results(&link.control)?));
         }
         let mut target = outcome_of(self.client.spec, &told, &outcome);
+        self.check_datagrams(&links, &target, &outcome)?;
         for (far, near) in target.flows.iter_mut().zip(&outcome.flows) {
             let Some(link) = links.iter().find(|link| link.flow.id == far.id) else { continue };
             if far.role != Role::Receiver {
@@ -136,6 +137,22 @@ impl Test<'_> {
             far.elapsed_ns = told.saturating_sub(waited).max(least).min(told);
         }
         Ok([target, outcome])
+    }
+
+    /// Whether any datagram got through, where this end sent some.
+    fn check_datagrams(&self, links: &[Link], target: &Outcome, ours: &Outcome) -> Result<(), Error> {
+        let workload = self.client.spec.workload;
+        for near in ours.flows.iter().filter(|near| workload.is_udp() && near.role != Role::Receiver) {
+            let far = target.flows.iter().find(|far| far.id == near.id);
+            let (sent, came) = match near.requests {
+                Some(requests) => (requests, near.messages_total),
+                None => (near.messages_total, far.map_or(0, |far| far.messages_total)),
+            };
+            if let (1.., 0, Some(link)) = (sent, came, links.iter().find(|link| link.flow.id == near.id)) {
+                return Err(self.client.none_arrived(link.at.port(), sent));
+            }
+        }
+        Ok(())
     }
 
     /// Has the server prepare for a flow.

@@ -243,7 +243,13 @@ impl Test<'_> {
         let _ = self.control.shutdown(Shutdown::Write);
         let report = heard.finish(self.client)?;
         forget_jitter(&mut outcome);
+        let sent: u64 = outcome.flows.iter().map(|flow| flow.messages_total).sum();
         match remote_of(self.client.spec, &mut outcome, &report) {
+            Some(remote)
+                if sends && asked.udp && sent > 0 && remote.flows.iter().all(|far| far.messages_total == 0) =>
+            {
+                Err(self.client.none_arrived(asked.port, sent))
+            }
             Some(remote) => Ok([remote, outcome]),
             None if report.errors.is_empty() => {
                 Err(self.client.lost("its report was awaited")(ErrorKind::UnexpectedEof.into()))
