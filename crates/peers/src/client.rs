@@ -21,8 +21,8 @@ use crate::protocol::{self, Notify};
 use crate::remote_end::remote_end;
 use crate::wait::{Closing, await_closes, await_end, join};
 
-/// How long a connection takes at most.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// How long a connection takes at most: less than the controller waits for the trial's end.
+const CONNECT_TIME: Duration = Duration::from_secs(6);
 /// How long a server is asked again that listens no more: between two tests the real ones close their listening socket and
 /// open it anew.
 const REOPEN_TIME: Duration = Duration::from_secs(2);
@@ -106,6 +106,12 @@ impl Client<'_> {
             ErrorKind::InvalidData => Error::WrongServer(server),
             _ => lost(error),
         }
+    }
+
+    /// For `map_err`: the data's connection to this port of a server was not opened that has a control connection.
+    pub fn unopened(&self, port: u16) -> impl Fn(io::Error) -> Error + Copy + use<> {
+        let server = self.server();
+        move |error| Error::ControlAlone { server, port, error }
     }
 
     /// Nothing came over UDP to this port of a server that has a control connection, of so many datagrams.

@@ -68,6 +68,13 @@ pub enum Error {
          of either machine (nft list ruleset, iptables-save) or between"
     )]
     TcpAlone { server: Remote, port: u16, why: Cow<'static, str> },
+    /// Its control connection is there.
+    #[error(
+        "{server} takes part, and no connection passes to its TCP port {port}, for the data: {}; look for what drops TCP port \
+         {port} either way, a filter of either machine (nft list ruleset, iptables-save) or between",
+        Loss(error)
+    )]
+    ControlAlone { server: Remote, port: u16, error: io::Error },
     /// Of a protocol in which nothing ever comes back.
     #[error(
         "a {} answers nothing over UDP, so nothing shows that {} takes part; see that it is the right address and allow it \

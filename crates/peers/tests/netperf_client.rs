@@ -171,7 +171,7 @@ fn a_server_that_is_none_is_a_sentence() {
     // A port on which nobody listens: its own, on no other machine.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let sentence = nonsense(&spec(Workload::TcpStream), &message(98, 0, &[(44, free.into())]), false);
-    assert!(sentence.contains("lost while the data connection was opened"), "{sentence}");
+    assert!(sentence.contains("no connection passes to its TCP port"), "{sentence}");
 }
 
 #[test]
@@ -198,6 +198,22 @@ fn a_server_that_goes_before_its_results_is_a_sentence_and_no_figure() {
         });
         assert!(sentence.contains(contains), "{sentence}");
     }
+}
+
+/// A port whose queue of connections is full answers nothing, as one that a filter drops.
+#[test]
+fn a_port_of_data_that_is_filtered_is_named() {
+    let data = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    data.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    data.listen(0).unwrap();
+    let at = data.local_addr().unwrap().as_socket().unwrap();
+    let _full = TcpStream::connect(at).unwrap();
+    let began = Instant::now();
+    let sentence = nonsense(&spec(Workload::TcpStream), &message(98, 0, &[(44, at.port().into())]), false);
+    assert!(began.elapsed() < Duration::from_secs(8), "before the controller gives up: {:?}", began.elapsed());
+    let named =
+        format!("takes part, and no connection passes to its TCP port {}, for the data: it was silent", at.port());
+    assert!(sentence.contains(&named) && sentence.contains("nft list ruleset"), "{sentence}");
 }
 
 #[test]

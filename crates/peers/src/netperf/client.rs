@@ -96,7 +96,7 @@ impl Test<'_> {
             Flow::of(self.client.spec).into_iter().map(|flow| self.link(flow)).collect::<Result<Vec<_>, _>>()?;
         let mut open = Vec::new();
         for link in &mut links {
-            open.push(self.data_socket(link).map_err(self.lost("the data connection was opened"))?);
+            open.push(self.data_socket(link).map_err(self.client.unopened(link.at.port()))?);
         }
         let held = open.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>()?;
         let open = links.iter().zip(open).map(|(link, (flow, socket))| link.adopted(flow, socket)).collect();

@@ -190,6 +190,9 @@ impl Test<'_> {
         if !told.errors.is_empty() {
             return self.not_taken(&told);
         }
+        if error.kind() != ErrorKind::ConnectionRefused {
+            return self.client.unopened(port)(error);
+        }
         self.client.refused(
             format!("has no port {port} for data: {error}"),
             "open it in the firewall there, and see that nothing else listens on it",
