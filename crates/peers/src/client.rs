@@ -188,8 +188,8 @@ impl Client<'_> {
     }
 }
 
-/// How long a server has to read what it was sent, and close.
-const CLOSING_TIME: Duration = Duration::from_secs(10);
+/// How long a server has to read what it was sent, and close: less than the controller waits for the trial's end.
+const CLOSING_TIME: Duration = Duration::from_secs(6);
 
 impl Client<'_> {
     /// Streams to a server that says nothing of what it received, but closes when it has read all of it: what it received,
@@ -210,14 +210,13 @@ impl Client<'_> {
             match closing {
                 Closing::Closed(_) => {}
                 Closing::Open if self.is_stopped() => return Err(Error::Stopped),
-                Closing::Open => {}
+                Closing::Open => return Err(Error::NotClosed(self.server(), CLOSING_TIME)),
                 Closing::Broke(kind) => return Err(self.lost("it read the rest")((*kind).into())),
                 Closing::Talks => return Err(Error::WrongServer(self.server())),
             }
         }
         let outcome = trial.join()?;
         let mut target = remote_end(self.spec, &outcome);
-        // Of one that has not closed perhaps not all was read.
         let took = |id: u16| Some(closed.get(usize::from(id))?.at()?.duration_since(began));
         target.flows.retain_mut(|flow| {
             let took = took(flow.id);

@@ -75,6 +75,13 @@ pub enum Error {
         Loss(error)
     )]
     ControlAlone { server: Remote, port: u16, error: io::Error },
+    /// Of a tool whose server closes once it has read everything, and has no other word.
+    #[error(
+        "what answers at {} had not closed the connection {} s after the stream's end, as the {} does; check the port, and \
+         that '{}' runs there and does not hang",
+        .0.at, .1.as_secs(), .0.tool.row().server, .0.start()
+    )]
+    NotClosed(Remote, Duration),
     /// Of a protocol in which nothing ever comes back.
     #[error(
         "a {} answers nothing over UDP, so nothing shows that {} takes part; see that it is the right address and allow it \

@@ -275,6 +275,33 @@ fn a_server_that_talks_is_none() {
     }
 }
 
+/// It reads everything or nothing, and does not close: it is named before the controller gives the trial up.
+#[test]
+fn a_server_that_hangs_is_a_sentence() {
+    thread::scope(|scope| {
+        for reads in [true, false] {
+            scope.spawn(move || {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let at = listener.local_addr().unwrap();
+                let mut spec = Spec::new(Workload::TcpStream);
+                spec.extent = Extent::Time(Duration::from_millis(300));
+                let serving = thread::spawn(move || {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let mut octets = vec![0; 65_536];
+                    while reads && matches!(stream.read(&mut octets), Ok(1..)) {}
+                    thread::sleep(Duration::from_secs(8));
+                });
+                let began = Instant::now();
+                let sentence = run(&spec, at).unwrap_err();
+                assert!(began.elapsed() < Duration::from_millis(8500), "{:?}", began.elapsed());
+                assert!(sentence.contains("had not closed the connection 6 s after"), "{sentence}");
+                assert!(sentence.contains("that 'iperf -s' runs there and does not hang"), "{sentence}");
+                serving.join().unwrap();
+            });
+        }
+    });
+}
+
 /// It has read everything, and says so to nobody. It goes by itself before it could hold a test run.
 #[test]
 fn a_server_that_does_not_close_does_not_hold_whoever_stops() {
