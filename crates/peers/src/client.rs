@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::{Beyond, UnprovenLimit, local_towards};
-use linerate_host::traffic::{Adopted, Framing, Progress, Trial};
+use linerate_host::traffic::{Adopted, Framing, Progress, TrafficError, Trial};
 use linerate_machine::end::End;
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::outcome::Outcome;
@@ -76,7 +76,8 @@ pub fn run(
     crate::check(tool, spec)?;
     let client = Client { tool, tokens, spec, route, stopped };
     let began = Instant::now();
-    let [mut theirs, ours] = protocol::of(tool).measure(&client, Box::new(notify))?;
+    let measured = protocol::of(tool).measure(&client, Box::new(notify));
+    let [mut theirs, ours] = measured.map_err(|error| client.name_whoever_ended(error))?;
     plausible::limit(spec, &ours, &mut theirs, began.elapsed());
     Ok([theirs, ours])
 }
@@ -105,6 +106,17 @@ impl Client<'_> {
             ErrorKind::TimedOut => Error::Mute(server, time),
             ErrorKind::InvalidData => Error::WrongServer(server),
             _ => lost(error),
+        }
+    }
+
+    /// A connection that was broken from there: only who runs there can do that, or its kernel when that has ended.
+    fn name_whoever_ended(&self, error: Error) -> Error {
+        let is_ended = |error: &io::Error| matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+        match error {
+            Error::Traffic(TrafficError::Broke(error) | TrafficError::Moving { error, .. }) if is_ended(&error) => {
+                Error::EndedThere { server: self.server(), error }
+            }
+            error => error,
         }
     }
 

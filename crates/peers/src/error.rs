@@ -82,6 +82,13 @@ pub enum Error {
         .0.at, .1.as_secs(), .0.tool.row().server, .0.start()
     )]
     NotClosed(Remote, Duration),
+    /// In mid-test.
+    #[error(
+        "what runs at {} ended the connection in mid-test ({error}), which no cable does; check the port, see what it \
+         printed, and start '{}' there again",
+        .server.at, .server.start()
+    )]
+    EndedThere { server: Remote, error: io::Error },
     /// Of a protocol in which nothing ever comes back.
     #[error(
         "a {} answers nothing over UDP, so nothing shows that {} takes part; see that it is the right address and allow it \

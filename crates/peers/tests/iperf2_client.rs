@@ -245,7 +245,8 @@ fn a_server_that_is_none_is_a_sentence() {
         let sentence = run(&Spec::new(workload), nobody).unwrap_err();
         assert!(sentence.contains("start 'iperf -s' there"), "{sentence}");
         let sentence = nonsense(&Spec::new(workload), b"HTTP/1.1 400 Bad Request\r\n").unwrap_err();
-        assert!(sentence.contains("broke"), "{sentence}");
+        assert!(sentence.contains("ended the connection in mid-test"), "{sentence}");
+        assert!(sentence.contains("check the port"), "{sentence}");
     }
     let sentence = run(&Spec { direction: Direction::Tx, ..Spec::new(Workload::UdpStream) }, nobody).unwrap_err();
     assert!(sentence.contains("start 'iperf -s -u' there"), "{sentence}");
