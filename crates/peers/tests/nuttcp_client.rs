@@ -277,6 +277,8 @@ fn a_server_that_is_none_is_a_sentence() {
     check(&tcp, &[hello, &b"chatter\n".repeat(1000)], "did not take the test");
     // It takes the test, and nobody listens for the data; nothing else is tried.
     check(&tcp, &[hello, b"OK v6.1.2\nnuttcp-r: Error: no more sockets\n"], "no more sockets");
+    let taken = b"OK v6.1.2\nnuttcp-r: v6.1.2: Error: bind: Address already in use\nerrno=98\n";
+    check(&tcp, &[hello, taken], "for the data, which another program there has; stop what has it");
     check(&asks, &[hello, b"OK v6.1.2\n"], "nothing came back");
     let sentence = run(&tcp, SocketAddr::new("127.0.0.1".parse().unwrap(), free_port())).map(|_| ()).unwrap_err();
     assert!(sentence.contains("start 'nuttcp -S' there"), "{sentence}");
@@ -316,6 +318,34 @@ fn a_report_of_nonsense_is_a_sentence() {
     assert!(sentence.contains("out of memory"), "{sentence}");
     let told = report(b"nuttcp-r: 3.0000 MB in 1.00 real seconds = 3072.00 KB/sec = 25.1658 Mbps\n");
     assert_eq!(told, "3145728 octets", "what it says it got, whatever was sent");
+}
+
+/// A server of another tool has the port for the data, and the nuttcp server says so, or goes as one without a fork does.
+#[test]
+fn what_has_the_port_of_the_data_is_sent_nothing() {
+    for (says, contains) in [
+        (&b"nuttcp-r: v6.1.2: Error: bind: Address already in use\nerrno=98\n"[..], "which another program there has"),
+        (b"nuttcp-r: v6.1.2: socket\n", "closed its connection before it had port"),
+    ] {
+        let control = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
+        let at = control.local_addr().unwrap();
+        let other = TcpListener::bind(("127.0.0.1", at.port() + 1)).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = control.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HELO nuttcp v6.1.2\n");
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"OK v6.1.2\n");
+                thread::sleep(Duration::from_millis(5));
+                let _ = stream.write_all(says);
+            });
+            let sentence = run(&Spec::new(Workload::TcpStream), at).map(|_| ()).unwrap_err();
+            assert!(sentence.contains(contains), "{sentence}");
+        });
+        other.set_nonblocking(true).unwrap();
+        assert!(other.accept().is_err(), "nobody came");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::sys::poll::wait_readable;
 use linerate_host::traffic::reachability::{ProvenPeer, Reach};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::Direction;
@@ -33,6 +34,10 @@ const MESSAGE_TIME: Duration = Duration::from_secs(6);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a server has to say why its port for data is closed.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How long it is waited for that before: nuttcp's client waits 10 ms.
+const PORT_TIME: Duration = Duration::from_millis(30);
+/// The number that its server tells of a port that is taken (errno(3)): Linux's, that of Linux on MIPS, and that of BSD and macOS.
+const EADDRINUSE: [i32; 3] = [98, 125, 48];
 /// How late a sender may end, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(10);
 /// The most that a report has.
@@ -72,14 +77,18 @@ impl Test<'_> {
         let asked = request_of(self.client.spec, port);
         self.say(&asked.emit(version)).map_err(self.client.lost("the test was asked for"))?;
         self.expect_taken()?;
+        let mut heard = Heard { control: &self.control, text: Vec::new(), over: false };
         let (flows, early) = match waiting {
             Some((socket, _)) => {
                 let (socket, early) = self.await_datagrams(socket)?;
                 (Flow::of(self.client.spec).into_iter().zip([socket]).collect(), early)
             }
-            None => (self.open(&asked)?, Vec::new()),
+            None => {
+                self.expect_port(port, &mut heard)?;
+                (self.open(&asked)?, Vec::new())
+            }
         };
-        self.conduct(&asked, flows, early, notify)
+        self.conduct(&asked, flows, early, heard, notify)
     }
 
     fn check_version(&self, version: Version) -> Result<(), Error> {
@@ -129,6 +138,37 @@ impl Test<'_> {
             }
         }
         Err(self.not_taken(&told))
+    }
+
+    /// A server that cannot have the port for its data says so at once, or goes: then another program has it, and is sent
+    /// nothing. Adds what else it says to what was heard.
+    fn expect_port(&self, port: u16, heard: &mut Heard<'_>) -> Result<(), Error> {
+        let lost = self.client.lost("its port for data was awaited");
+        self.control.set_nonblocking(true).map_err(lost)?;
+        let until = Instant::now() + PORT_TIME;
+        while !heard.look() && Instant::now() < until {
+            let _ = wait_readable(&self.control, until.saturating_duration_since(Instant::now()));
+        }
+        self.control.set_nonblocking(false).map_err(lost)?;
+        let told = heard.told();
+        match told.errors.is_empty() {
+            false => Err(self.without_port(port, &told)),
+            true if heard.over => Err(self.client.refused(
+                format!("closed its connection before it had port {port} for the data"),
+                "see what it printed: another program there may have that port, as an 'iperf -s' has 5001",
+            )),
+            true => Ok(()),
+        }
+    }
+
+    /// The server has said that something is wrong, before the data's connections were there.
+    fn without_port(&self, port: u16, told: &ServerReport) -> Error {
+        if !told.errno.is_some_and(|errno| EADDRINUSE.contains(&errno)) {
+            return self.not_taken(told);
+        }
+        let action = "stop what has it, an 'iperf -s' perhaps, or start 'nuttcp -S -P PORT' there: its data goes to the \
+                      port after that";
+        self.client.refused(format!("cannot have port {port} for the data, which another program there has"), action)
     }
 
     /// A socket for the server's datagrams, and its port.
@@ -188,7 +228,7 @@ impl Test<'_> {
         let mut told = ServerReport::default();
         String::from_utf8_lossy(&said[..len]).lines().for_each(|line| told.handle_line(line));
         if !told.errors.is_empty() {
-            return self.not_taken(&told);
+            return self.without_port(port, &told);
         }
         if error.kind() != ErrorKind::ConnectionRefused {
             return self.client.unopened(port)(error);
@@ -216,6 +256,7 @@ impl Test<'_> {
         asked: &Request,
         flows: Vec<(Flow, Socket)>,
         early: Vec<Vec<u8>>,
+        mut heard: Heard<'_>,
         notify: Notify,
     ) -> Result<[Outcome; 2], Error> {
         let sends = self.client.spec.direction == Direction::Rx;
@@ -225,7 +266,6 @@ impl Test<'_> {
         let reach = if asked.udp { Reach::Proven(self.server()?) } else { Reach::Connected };
         let flows = flows.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let trial = self.client.adopt(self.client.spec.clone(), framing, flows, notify)?;
-        let mut heard = Heard { control: &self.control, text: Vec::new(), over: false };
         self.control.set_nonblocking(true).map_err(self.client.lost("the test began"))?;
         if let Some(socket) = held.as_ref().filter(|_| sends && asked.udp) {
             begin(socket);
@@ -318,8 +358,13 @@ impl Heard<'_> {
             }
             thread::sleep(LOOK_AGAIN);
         }
+        Ok(self.told())
+    }
+
+    /// What of it is understood so far.
+    fn told(&self) -> ServerReport {
         let mut told = ServerReport::default();
         String::from_utf8_lossy(&self.text).lines().for_each(|line| told.handle_line(line));
-        Ok(told)
+        told
     }
 }

@@ -35,6 +35,8 @@ pub struct ServerReport {
     pub intervals: Vec<Interval>,
     /// What went wrong there.
     pub errors: Vec<String>,
+    /// The number that the system has for it.
+    pub errno: Option<i32>,
     /// The test was not taken.
     pub is_refused: bool,
 }
@@ -68,6 +70,7 @@ impl ServerReport {
         match own {
             Some(own) => self.handle_own(own),
             None if line == super::line::REFUSED => self.is_refused = true,
+            None if line.starts_with("errno=") => self.errno = line["errno=".len()..].parse().ok(),
             None => match interval(line).filter(|_| self.intervals.len() < MOST_INTERVALS) {
                 Some(interval) => self.intervals.push(interval),
                 None => self.handle_error(line),
