@@ -17,6 +17,8 @@ use aws_lc_rs::rsa::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+/// What to do where a server wants to know who asks.
+pub const HOW_TO_SAY: &str = "give --username, --rsa-public-key and the password in IPERF3_PASSWORD";
 /// How far a client's clock may be from the server's: iperf3's own limit.
 pub const SKEW_S: u64 = 10;
 /// The longest token: an RSA key of 8192 bits.

@@ -12,12 +12,12 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec};
 use socket2::Socket;
 
-use super::datagram;
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
 use super::parameters::Parameters;
 use super::reconcile::reconcile;
 use super::results::Results;
+use super::{authentication, datagram};
 use crate::client::{Client, is_reopening};
 use crate::deadline::Timed;
 use crate::error::Error;
@@ -162,9 +162,7 @@ impl<'a> Test<'a> {
                 "",
                 "see that user, password and public key are those that it knows, and that both clocks agree within 10 s",
             ),
-            NOT_AUTHORISED => {
-                (": it wants to know who asks", "give --username, --rsa-public-key and the password in IPERF3_PASSWORD")
-            }
+            NOT_AUTHORISED => (": it wants to know who asks", authentication::HOW_TO_SAY),
             144 => (": no data arrived there", "check the path that UDP takes"),
             _ => ("", "see what it printed"),
         };
