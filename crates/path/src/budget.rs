@@ -407,12 +407,12 @@ impl Findings {
             of: read_all(DROPS.iter(), datagrams, sender, receiver),
             middle: middle.map(of_middle).unwrap_or_default(),
             reassembly_failures: receiver.sum(Stage::ReceiverStack, &["Ip ReasmFails", "Ip6 ReasmFails"]),
-            undelivered: if datagrams.below_ip { None } else { receiver.undelivered() },
+            undelivered: if datagrams.below_ip { None } else { receiver.undelivered(&[sender]) },
             untransmitted: if datagrams.below_ip { None } else { sender.untransmitted() },
             not_forwarded: if datagrams.passes_below_ip() {
                 None
             } else {
-                middle.and_then(|middle| middle.input.undelivered())
+                middle.and_then(|middle| middle.input.undelivered(&[sender, receiver]))
             },
         };
         // A discipline that has no room says so before the driver is asked.

@@ -195,8 +195,9 @@ impl<'a> Seen<'a> {
     }
 
     /// What IP received less what it delivered, forwarded, put together and counted as errors (RFC 4293: the case
-    /// diagram of its section 3.2.3). `None` where the kernel lacks a counter of that sum.
-    pub(super) fn undelivered(&self) -> Option<(u64, Vec<Counted>)> {
+    /// diagram of its section 3.2.3), and without what may have come to all or to groups, from these machines or others.
+    /// `None` where the kernel lacks a counter of that sum.
+    pub(super) fn undelivered(&self, others: &[&Seen<'_>]) -> Option<(u64, Vec<Counted>)> {
         let of = |protocol: &str| -> Option<(i128, [(String, u64); 2])> {
             // What is forwarded is counted on the way in, or out.
             let get = |name: &str| {
@@ -224,9 +225,8 @@ impl<'a> Seen<'a> {
             }
             // Fragments were received, and what was made of them was delivered.
             let whole = i128::from(get("ReasmOKs").unwrap_or(0));
-            // IPv6 receives what its neighbours say to groups that it has not joined, and no trial's datagram is to a group.
-            let of_groups = if protocol == "Ip6" { i128::from(get("InMcastPkts").unwrap_or(0)) } else { 0 };
-            let rest = i128::from(received) + whole - i128::from(delivered) - less - of_groups;
+            let not_of_trials = i128::from(self.to_all_or_groups(protocol, others));
+            let rest = i128::from(received) + whole - i128::from(delivered) - less - not_of_trials;
             let named = |name: &str, value| (format!("{protocol} {name}"), value);
             Some((rest.max(0), [named("InReceives", received), named("InDelivers", delivered)]))
         };
@@ -235,6 +235,32 @@ impl<'a> Seen<'a> {
             (one, other) => one.or(other)?,
         };
         counted(rest, &counters)
+    }
+
+    /// Packets to groups and broadcasts that this version of IP may have received, at most: no trial's datagram is one. IPv4 counts
+    /// those of groups that nobody here joined at nothing but InReceives (net/ipv4/route.c, ip_route_input_rcu), so those count that the
+    /// other machines sent, or the interface received.
+    fn to_all_or_groups(&self, protocol: &str, others: &[&Seen<'_>]) -> u64 {
+        let of = |seen: &Seen<'_>, name: &str| {
+            let is_it = |(_, other, value): (_, &str, u64)| (other == name).then_some(value);
+            seen.counters.iter().find_map(is_it).unwrap_or(0)
+        };
+        if protocol == "Ip6" {
+            return of(self, "Ip6 InMcastPkts");
+        }
+        let sent = others.iter().map(|other| of(other, "IpExt OutMcastPkts")).fold(0, u64::saturating_add);
+        let came = of(self, "IpExt InMcastPkts").max(of(self, "link multicast"));
+        of(self, "IpExt InBcastPkts").saturating_add(sent.max(came))
+    }
+
+    /// Segments that IP received, those in buffers of several each (net/ipv4/ip_input.c, ip_rcv_core); `None` where it does not
+    /// count them.
+    pub fn segments_by_ip(&self) -> Option<u64> {
+        let fields = ["InNoECTPkts", "InECT0Pkts", "InECT1Pkts", "InCEPkts"];
+        let names: Vec<String> =
+            ["IpExt", "Ip6"].iter().flat_map(|of| fields.map(|field| format!("{of} {field}"))).collect();
+        let counts = names.iter().filter_map(|name| self.counters.get(Stage::ReceiverStack, name));
+        counts.reduce(u64::saturating_add)
     }
 
     /// What IP was asked to send or forwarded, less what it transmitted, fragments told apart (net/ipv4/ip_output.c: OutRequests

@@ -187,6 +187,14 @@ fn what_neighbours_say_to_groups_is_no_loss_of_the_trial() {
         (Stage::ReceiverStack, "Ip6 InMcastPkts", 5),
     ];
     check(lost(100, 90), &[], &receiver, &[(Stage::ReceiverStack, 5)], 5);
+    // IPv4 counts what comes to a group that nobody joined where it was sent, and the interface may.
+    let receiver = [(Stage::ReceiverStack, "Ip InReceives", 96), (Stage::ReceiverStack, "Ip InDelivers", 90)];
+    check(lost(100, 90), &[], &receiver, &[(Stage::ReceiverStack, 6)], 4);
+    check(lost(100, 90), &[(Stage::SenderStack, "IpExt OutMcastPkts", 6)], &receiver, &[], 10);
+    let by_link = [&receiver[..], &[(Stage::DriverRxRing, "link multicast", 5)]].concat();
+    check(lost(100, 90), &[], &by_link, &[(Stage::ReceiverStack, 1)], 9);
+    let to_all = [&receiver[..], &[(Stage::ReceiverStack, "IpExt InBcastPkts", 7)]].concat();
+    check(lost(100, 90), &[], &to_all, &[], 10);
 }
 
 #[test]

@@ -531,7 +531,10 @@ impl<'a> Case<'a> {
         let all = self.missing()?;
         let part = packets as f64 / all.max(1) as f64;
         let few = if self.record.workload.is_stream() { FEW } else { FEW_REQUESTS };
-        if packets < few.min(all) || part < PART {
+        // One or two that no counter names are others'.
+        let is_unnamed = lines.iter().all(|line| line.cause == Some(DropCause::Undelivered));
+        let least = if is_unnamed { few.min(all).max(FEW_REQUESTS) } else { few.min(all) };
+        if packets < least || part < PART {
             return None;
         }
         Some(LostAt { packets, part: part.min(1.0), lines })

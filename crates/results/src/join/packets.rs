@@ -4,7 +4,8 @@
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
 use linerate_path::budget::{
-    Adjustment, Chain, Datagrams, LossBudget, Seen, Trial, drops_seen, elsewhere, loss_budget, path,
+    Adjustment, Chain, Datagrams, DropCause, LossBudget, LossLine, Seen, Trial, drops_seen, elsewhere, loss_budget,
+    path,
 };
 use linerate_path::stage::{Counters, Stage};
 use linerate_trial::doubt::Doubt;
@@ -311,8 +312,14 @@ fn segment_budget(
     let per_buffer = buffers.map(|(segments, packets)| segments as f64 / packets as f64);
     let per_buffer = per_buffer.into_iter().filter(|each| each.is_finite()).fold(1.0, f64::max);
     let expected = seen as f64 * per_buffer;
+    // What IP gave to nobody are no segments of the trial's where its sockets got all of them that came as far as IP.
+    let came_to_ip = receiver.segments_by_ip().and_then(|segments| segments.checked_sub(received));
+    let is_of_trial = |line: &LossLine| {
+        line.cause != Some(DropCause::Undelivered) || came_to_ip.map_or(line.packets >= FEW, |gone| gone >= lost / 2)
+    };
     if let [line] = budget.lines.as_mut_slice()
         && lost > seen
+        && is_of_trial(line)
         && per_buffer >= 1.5
         && (expected / MIXED..=expected * MIXED).contains(&(lost as f64))
     {
@@ -327,6 +334,8 @@ fn segment_budget(
 
 /// Of what is missing so few may have been on their way: no total is told of it, only where the drops were.
 const FEW_OF_LOST: f64 = 0.3;
+/// Fewer packets that no counter names may be anybody's.
+const FEW: u64 = 10;
 /// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
 const MIXED: f64 = 2.5;
 

@@ -451,6 +451,28 @@ fn buffers_that_the_senders_stack_drops_are_the_segments_in_them() {
 }
 
 #[test]
+fn a_few_packets_of_others_are_not_all_segments_that_were_lost() {
+    // IP has so many segments of the 1375 that the sockets got, and so many packets that it gave to nobody.
+    let check = |by_ip: Option<u64>, undelivered: u64, dropped: u64| {
+        let mut made = of_segments([1441, 66, 0, 1375]);
+        for (name, value) in [("Ip InReceives", 250 + undelivered), ("Ip InDelivers", 250)] {
+            made.target.counters.add(Stage::ReceiverStack, name, value);
+        }
+        made.target.counters.add(Stage::DriverRxRing, "link rx_packets", 250 + undelivered);
+        if let Some(segments) = by_ip {
+            made.target.counters.add(Stage::ReceiverStack, "IpExt InNoECTPkts", segments);
+        }
+        let lines: Vec<u64> = made.record().loss_budget.iter().flatten().map(|line| line.packets).collect();
+        assert_eq!(lines, [dropped], "{by_ip:?} {undelivered}");
+    };
+    check(Some(1441), 12, 66);
+    check(Some(1380), 12, 12);
+    check(Some(1441), 5, 66);
+    check(None, 12, 66);
+    check(None, 6, 6);
+}
+
+#[test]
 fn what_the_other_version_of_ip_drops_is_others() {
     let lost = |names: [&str; 2], change: fn(&mut Made)| {
         let mut made = made(Workload::UdpStream, 100);

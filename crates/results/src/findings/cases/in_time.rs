@@ -422,6 +422,19 @@ pub(super) fn cases() -> Vec<FaultCase> {
             },
         ),
         case(
+            "requests over TCP that are lost beside packets of others",
+            "retransmission-timeout",
+            &[],
+            rr(300e-6),
+            |r| {
+                over_tcp(r, 2);
+                r.losses = vec![of_segments(Rx, 2, 0), of_segments(Tx, 0, 0)];
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 5_022);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 5_017);
+                r.host.counters.add(Stage::SenderStack, "IpExt OutMcastPkts", 3);
+            },
+        ),
+        case(
             "connections whose SYN a packet filter takes",
             "stack-drops",
             &["retransmission-timeout"],
