@@ -6,6 +6,7 @@ use std::fmt;
 use linerate_machine::end::End;
 use linerate_path::stage::Stage;
 use linerate_trial::spec::{Ip, Workload};
+use linerate_trial::wire::EthernetOverhead;
 
 use super::case::{Case, FEW, Loss, Side, percent, tidy};
 use super::streams::DeadFlows;
@@ -17,6 +18,13 @@ use crate::total::Total;
 const PART: f64 = 0.1;
 /// Of requests and answers, of which few are lost.
 const PART_OF_REQUESTS: f64 = 0.3;
+/// So small a share of what is missing went between the links: it is missing behind them.
+const FEW_BETWEEN: f64 = 0.2;
+/// From so many segments to a packet on, a link counts buffers of several each.
+const BUFFERS: f64 = 1.1;
+/// Octets of a segment's header, and of its timestamps.
+const TCP_HEADER: f64 = 20.0;
+const TIMESTAMPS: f64 = 12.0;
 /// Links that miss so many times what is missing count something else.
 const AGREES: f64 = 1.25;
 
@@ -26,7 +34,7 @@ pub(super) const RULE: Rule = Rule {
            XDP program). Between the two links is lossy-path, or bottleneck.",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
                the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth (and are no count of this traffic where fewer are counted than arrived), and what the sender's socket took against its link \
-               tx_packets; of TCP its segments, where both links count each as a packet. Where other packets or copies hide it, less \
+               tx_packets; of TCP its segments, where both links count each as a packet, else their bytes less headers. Where other packets or copies hide it, less \
                what IP sent and delivered beside the trial's (OutRequests, InDelivers).",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
     suggests: &[],
@@ -113,7 +121,7 @@ impl Missing {
                 known(left)
             );
         }
-        let counted = format!(
+        let mut counted = format!(
             "{sender}: link tx_packets {}{sent_besides}; {through}{receiver}: link rx_packets {}{came_besides}",
             known(case.sender.link_sent()),
             known(case.receiver.link_received())
@@ -127,8 +135,18 @@ impl Missing {
             (Some(losses), Some(out)) => (losses.sent as f64 / out.max(1) as f64).max(1.0),
             _ => 1.0,
         };
-        let between_them = |out, came| share(out, came).filter(|_| comparable).map(|between| between * per_packet);
+        let is_of_buffers = per_packet >= BUFFERS;
+        let octets = lost_octets_between(case).filter(|_| is_of_buffers);
+        let by_octets = octets.map(|segments| segments / packets as f64);
+        let by_packets = |out, came| share(out, came).filter(|_| comparable).map(|between| between * per_packet);
+        let between_them = |out, came| by_octets.or_else(|| by_packets(out, came));
         let between = between_them(out, came);
+        // Buffers that are cut apart, or put together, on the way may be as many at both links by chance.
+        let agree =
+            by_octets.zip(by_packets(out, came)).is_some_and(|(octets, packets)| octets.max(packets) <= FEW_BETWEEN);
+        if let Some(segments) = octets {
+            counted += &format!("; by the bytes of both {segments:.0} segments went between them");
+        }
         // A few packets of another kind are no contradiction, and what counters saw dropped between the links is no part of what
         // is missing. A datagram that travels as fragments is lost with one of them, or with all.
         let per_datagram = out.zip(sent).map_or(1.0, |(out, sent)| out as f64 / sent.max(1) as f64).max(1.0);
@@ -145,7 +163,7 @@ impl Missing {
             links,
             counted,
             of_segments,
-            came: packets >= 20 || all_came,
+            came: (packets >= 20 || all_came) && (!is_of_buffers || agree),
             most,
             elsewhere,
         };
@@ -218,6 +236,23 @@ impl Missing {
             format!("{} {noun} {verb} unaccounted for, {} of what was lost", self.packets, percent(self.part));
         [missing, self.counted.clone()]
     }
+}
+
+/// Full segments of payload that left by the sender's link and did not come by the receiver's: of buffers of any size, what both links
+/// count in octets less the headers of what they count as packets.
+fn lost_octets_between(case: &Case<'_>) -> Option<f64> {
+    let tcp = case.tcp()?;
+    let mss = f64::from(tcp.mss.filter(|mss| *mss > 0)?);
+    if case.passes_elsewhere(case.sender.end) || case.passes_elsewhere(case.receiver.end) {
+        return None;
+    }
+    let below = EthernetOverhead::HEADER + case.ip_version().header_len();
+    let headers = below as f64 + TCP_HEADER + if tcp.timestamps? { TIMESTAMPS } else { 0.0 };
+    let payload = |octets: u64, packets: u64| octets as f64 - headers * packets as f64;
+    let (sender, receiver) = (case.sender, case.receiver);
+    let left = payload(sender.sum(Stage::DriverTxRing, |name| name == "link tx_bytes")?, sender.link_sent()?);
+    let came = payload(receiver.sum(Stage::DriverRxRing, |name| name == "link rx_bytes")?, receiver.link_received()?);
+    Some(((left - came) / mss).max(0.0))
 }
 
 /// Packets that IP counts and that are none of a trial's: to groups (neighbours' questions, reports of membership), of the other
@@ -319,7 +354,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             Some(sender),
             format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
         ),
-        Some(between) if between <= 0.2 && missing.came => (Some(receiver), behind(receiver)),
+        Some(between) if between <= FEW_BETWEEN && missing.came => (Some(receiver), behind(receiver)),
         _ => (None, format!("Packets vanished, and no counter says where{}.", missing.why(case))),
     };
     let sure = if missing.between.is_some() { Sureness::Likely } else { Sureness::Possible };

@@ -92,6 +92,28 @@ pub(super) fn cases() -> Vec<FaultCase> {
             },
         ),
         case(
+            "buffers of segments, of which a policer on the way takes some and a shaper cuts others apart",
+            "lossy-path",
+            &["unaccounted"],
+            tcp(Rx, 9.0),
+            |r| {
+                segments(r, Rx, 1_930, 245);
+                (tcp_of(r).mss, tcp_of(r).timestamps, tcp_of(r).retransmissions) = (Some(1448), Some(true), 245);
+                octets_of_buffers(r, [346, 343], [1_930, 1_685]);
+            },
+        ),
+        case(
+            "buffers of segments that a filter at the receiver's ingress takes",
+            "unaccounted",
+            &["lossy-path"],
+            tcp(Rx, 9.0),
+            |r| {
+                segments(r, Rx, 1_930, 245);
+                (tcp_of(r).mss, tcp_of(r).timestamps) = (Some(1448), Some(true));
+                octets_of_buffers(r, [346, 346], [1_930, 1_930]);
+            },
+        ),
+        case(
             "segments that a program at the receiver's link takes",
             "unaccounted",
             &["lossy-path"],
@@ -238,4 +260,12 @@ pub(super) fn cases() -> Vec<FaultCase> {
             }
         }),
     ]
+}
+
+/// What both links count of so many buffers with so many full segments in them.
+fn octets_of_buffers(record: &mut Record, packets: [u64; 2], segments: [u64; 2]) {
+    between_links(record, packets[0], packets[0] - packets[1]);
+    let [left, came] = [0, 1].map(|at| segments[at] * 1448 + packets[at] * 66);
+    record.host.counters.add(Stage::DriverTxRing, "link tx_bytes", left);
+    record.target.counters.add(Stage::DriverRxRing, "link rx_bytes", came);
 }
