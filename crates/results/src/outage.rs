@@ -39,8 +39,20 @@ pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
         let seconds = stalls.filter_map(|event| event.for_s).reduce(f64::max)?;
         Some(Silence { seconds, at_least: false })
     };
-    let silence = by_gaps().or_else(by_events).or_else(|| longest_without(&record.intervals))?;
+    let silence = by_gaps().or_else(by_events).or_else(|| longest_without(&record.intervals));
+    let silence = silence.or_else(|| without_carrier(record))?;
     (silence.seconds >= least_s).then_some(silence)
+}
+
+/// How long a link of the ends had no carrier in the measured part: nothing can have arrived meanwhile.
+fn without_carrier(record: &Record) -> Option<Silence> {
+    let span_s = record.duration_s?;
+    let lost = record.events.iter().filter(|event| matches!(event.what, Happening::CarrierLost { .. }));
+    let seconds = lost.map(|event| {
+        let end_s = event.for_s.map_or(span_s, |seconds| event.at_s + seconds);
+        end_s.min(span_s) - event.at_s.max(0.0)
+    });
+    seconds.reduce(f64::max).map(|seconds| Silence { seconds, at_least: true })
 }
 
 /// The longest run of slices in which nothing arrived, between slices in which something did.
@@ -72,6 +84,7 @@ pub fn doubt(record: &Record) -> Option<Doubt> {
 mod tests {
     use linerate_machine::end::Direction;
     use linerate_trial::doubt::DoubtKind;
+    use linerate_trial::event::Event;
 
     use super::*;
     use crate::sample;
@@ -124,6 +137,25 @@ mod tests {
             doubt.to_string().starts_with("the host's link went down or came up during the trial (2 changes"),
             "{doubt:?}"
         );
+    }
+
+    #[test]
+    fn while_a_link_has_no_carrier_nothing_arrives() {
+        let check = |at_s: f64, for_s: Option<f64>, want: Option<f64>| {
+            let mut record = sample::rr(0, "64");
+            record.duration_s = Some(2.0);
+            record.host.counters.add(Stage::Link, CARRIER_CHANGES, 2);
+            let what = Happening::CarrierLost { interface: "eth0".to_owned() };
+            record.events = vec![Event { at_s, for_s, within_s: 0.05, end: Some(End::Host), what }];
+            assert_eq!(silent_for(&record), want, "{at_s} {for_s:?}");
+        };
+        check(0.5, Some(0.25), Some(0.25));
+        // It came back behind the end, or never.
+        check(1.75, Some(0.3), Some(0.25));
+        check(1.75, None, Some(0.25));
+        // In the warm-up.
+        check(-0.5, Some(0.25), None);
+        check(-0.5, Some(0.75), Some(0.25));
     }
 
     #[test]

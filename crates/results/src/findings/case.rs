@@ -563,10 +563,11 @@ impl<'a> Case<'a> {
     }
 
     /// How far counters of drops are to be believed: not all the way where they contradict each other, nor where other
-    /// traffic of the machine moves them and they were taken for as much as was missing.
+    /// traffic of the machine moves them and they were taken for as much as was missing, nor one or two of them.
     pub(super) fn sure_of(&self, at: &LostAt<'_>) -> Sureness {
         let surplus = self.unaccounted().map_or(0, |rest| rest.min(0).unsigned_abs());
-        if at.any(LossLine::is_of_the_whole_machine)
+        if at.packets < FEW_REQUESTS
+            || at.any(LossLine::is_of_the_whole_machine)
             || (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64)
         {
             Sureness::Likely
@@ -693,6 +694,13 @@ impl<'a> Case<'a> {
     pub(super) fn missing_share(&self) -> Option<f64> {
         let wanted = self.asked_bps().filter(|bps| bps.is_finite()).or_else(|| self.line_bps())?;
         Some(1.0 - self.throughput_bps()? / wanted).filter(|share| *share > 0.0)
+    }
+
+    /// The same of transactions.
+    pub(super) fn missing_transactions(&self) -> Option<f64> {
+        let wanted = self.wanted_per_s().filter(|wanted| wanted.is_finite())?;
+        let got = self.record.result.as_ref()?.transactions_per_s?;
+        Some(1.0 - got / wanted).filter(|share| *share > 0.0)
     }
 
     /// Datagrams were read more slowly than they were sent, and waited in a buffer meanwhile: the share of them that waited longer

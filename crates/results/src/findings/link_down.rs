@@ -12,7 +12,7 @@ pub(super) const RULE: Rule = Rule {
     name: "link-down",
     says: "The link was down for a part of the trial: a cable, a plug, a port or a device that was set down.",
     rests_on: "Changes of an interface's carrier during the trial, and time in which nothing arrived: the longest gap between \
-               datagrams, or time slices without any. Sure where that time explains half of what was lost or missing.",
+               datagrams, or time slices without any; else as long as the carrier was lost. Sure where that time explains half of what was lost or missing.",
     source: "Linux Documentation/ABI/testing/sysfs-class-net, carrier_changes.",
     suggests: &[],
     find,
@@ -23,7 +23,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let silence = outage::silence(case.record, case.flow()?).filter(|_| !changes.is_empty() && case.is_troubled())?;
     let share = (silence.seconds / case.span_s()?).min(1.0);
     // Of a steady stream as much is lost, or missing, as there was silence.
-    let part = match (case.loss_ratio().filter(|_| case.loss().is_some()), case.missing_share()) {
+    let missing = case.missing_share().or_else(|| case.missing_transactions());
+    let part = match (case.loss_ratio().filter(|_| case.loss().is_some()), missing) {
         (Some(lost), _) => (share / lost).min(1.0),
         (None, Some(missing)) => (share / missing).min(1.0),
         (None, None) => share,

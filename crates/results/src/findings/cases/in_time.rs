@@ -292,6 +292,13 @@ pub(super) fn cases() -> Vec<FaultCase> {
             socket_drops(r, 9_000);
             r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
         }),
+        case("requests while a link is down", "link-down", &[], rr(300e-6), |r| {
+            waited(r, [355, 1], 2.0);
+            r.host.counters.add(Stage::Link, "link carrier_changes", 2);
+            r.host.counters.add(Stage::DriverTxRing, "link tx_dropped", 1);
+            let lost = Happening::CarrierLost { interface: "eth0".to_owned() };
+            r.events = vec![event(1.0, Some(0.3), Some(End::Host), lost)];
+        }),
         case("others on the link", "others-traffic", &["bottleneck"], tcp(Tx, 480.0), |r| {
             let octets_per_s = 55e6;
             r.events = vec![event(0.1, Some(1.9), Some(End::Target), Happening::OthersTraffic { octets_per_s })];
