@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     name: "agent-stopped",
     says: "The program at one end did not run for a while: it was stopped (SIGSTOP, a debugger, a suspended machine), or a \
            real-time thread had its CPU.",
-    rests_on: "The event agent-stopped.",
+    rests_on: "The event agent-stopped; of a stream, with something that went wrong.",
     source: "signal(7), SIGSTOP; sched(7).",
     suggests: &[],
     find,
@@ -24,7 +24,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let first = case.events().find(|event| is_stopped(event))?;
     let end = first.end?;
     let (seconds, times) = case.held(|event| is_stopped(event) && event.end == Some(end));
-    if seconds < LEAST_S {
+    if seconds < LEAST_S || case.is_untroubled_stream() {
         return None;
     }
     let share = seconds / case.span_s()?;

@@ -830,6 +830,11 @@ impl<'a> Case<'a> {
             || self.record.error.is_some()
     }
 
+    /// A stream to which nothing happened that counts: all that was asked came through.
+    pub(super) fn is_untroubled_stream(&self) -> bool {
+        self.record.workload.is_stream() && !self.is_troubled()
+    }
+
     /// A stream went as fast as it could, and that had an end: nothing else went wrong.
     pub(super) fn only_has_an_end(&self) -> bool {
         self.is_unlimited()

@@ -12,7 +12,7 @@ const SHARE: f64 = 0.05;
 pub(super) const RULE: Rule = Rule {
     name: "cpu-quota",
     says: "The control group of one end's agent used up its CPU quota, and had no CPU until the next period.",
-    rests_on: "The event throttled for at least 5 % of the trial.",
+    rests_on: "The event throttled for at least 5 % of the trial; of a stream, with something that went wrong.",
     source: "Linux Documentation/admin-guide/cgroup-v2.rst, cpu.max and cpu.stat (throttled_usec).",
     suggests: &[],
     find,
@@ -22,7 +22,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     case.sides().into_iter().rev().find_map(|side| {
         let (seconds, times) = case.held(|event| event.what == Happening::Throttled && event.end == Some(side.end));
         let share = (seconds / case.span_s()?).min(1.0);
-        if times == 0 || share < SHARE {
+        if times == 0 || share < SHARE || case.is_untroubled_stream() {
             return None;
         }
         let sentence = format!("The {}'s agent may use no more CPU time: its control group has a quota.", side.end);

@@ -292,6 +292,12 @@ pub(super) fn cases() -> Vec<FaultCase> {
             socket_drops(r, 9_000);
             r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
         }),
+        clean("a receiver that was stopped, and nothing lost", udp(Rx, 300, 300.0), |r| {
+            r.events = vec![event(0.5, Some(0.4), Some(End::Target), Happening::AgentStopped)];
+        }),
+        clean("a receiver with a quota, and nothing lost", udp(Rx, 300, 300.0), |r| {
+            r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
+        }),
         case("requests while a link is down", "link-down", &[], rr(300e-6), |r| {
             waited(r, [355, 1], 2.0);
             r.host.counters.add(Stage::Link, "link carrier_changes", 2);
