@@ -152,7 +152,8 @@ impl Missing {
         let per_datagram = out.zip(sent).map_or(1.0, |(out, sent)| out as f64 / sent.max(1) as f64).max(1.0);
         let at_most = |known: u64| AGREES * per_datagram + (known.saturating_add(FEW)) as f64 / packets as f64;
         let most = PerPlace { before: at_most(0), between: at_most(case.dropped_between_links()) };
-        let all_came = packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came) * 3 <= packets);
+        let all_came =
+            packets >= 3 && out.zip(came).is_some_and(|(out, came)| out.abs_diff(came).saturating_mul(3) <= packets);
         let mut missing = Missing {
             loss,
             packets,
@@ -275,13 +276,14 @@ impl Besides {
     }
 
     fn received(case: &Case<'_>) -> Besides {
-        Besides::of(
+        let besides = Besides::of(
             case,
             case.receiver,
             ["Ip InReceives", "Ip6 InReceives"],
             ["IpExt InMcastPkts", "Ip6 InMcastPkts"],
             ["Icmp InDestUnreachs", "Icmp6 InDestUnreachs"],
-        )
+        );
+        Besides { packets: besides.packets.saturating_add(to_groups_of_others(case)), ..besides }
     }
 
     /// By the counters of all packets, of those to groups and of refusals, IPv4's first.
@@ -299,6 +301,17 @@ impl Besides {
     fn less(&self, link: Option<u64>) -> Option<u64> {
         Some(link?.saturating_sub(self.packets))
     }
+}
+
+/// Packets to groups of IPv4 that nobody at the receiver joined: as many as IP gave to nobody, and the sender sent to groups that did not
+/// come to one that is joined.
+fn to_groups_of_others(case: &Case<'_>) -> u64 {
+    if !case.is_ipv4() || case.is(Workload::Frames) {
+        return 0;
+    }
+    let count = |side: Side<'_>, name: &str| side.counter(name).unwrap_or(0);
+    let sent = count(case.sender, "IpExt OutMcastPkts").saturating_sub(count(case.receiver, "IpExt InMcastPkts"));
+    sent.min(count(case.receiver, "Ip InReceives").saturating_sub(count(case.receiver, "Ip InDelivers")))
 }
 
 impl fmt::Display for Besides {

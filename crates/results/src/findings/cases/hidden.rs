@@ -52,6 +52,22 @@ pub(super) fn cases() -> Vec<FaultCase> {
             },
         ),
         case(
+            "a small loss on the way beside as many packets to a group that nobody joined",
+            "lossy-path",
+            &["unaccounted"],
+            udp(Rx, 3, 3.0),
+            |r| {
+                let lost = lose(r, 15);
+                let sent = r.result.as_ref().and_then(|figures| figures.flow.packets_sent).expect("a UDP stream");
+                losses(r, Counted::Datagrams, Rx, sent, lost);
+                r.host.counters.add(Stage::DriverTxRing, "link tx_packets", sent + 15);
+                r.host.counters.add(Stage::SenderStack, "IpExt OutMcastPkts", 15);
+                r.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", sent);
+                r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", sent - lost);
+            },
+        ),
+        case(
             "a loss on the way beside what the sender sends others",
             "lossy-path",
             &["unaccounted"],
