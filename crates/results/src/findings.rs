@@ -499,6 +499,10 @@ mod tests {
             ("a sender that other programs", "can send no faster beside other programs"),
             ("a sender whose control group", "waits for a CPU while CPUs are idle"),
             ("a loss on the way beside another", "of which were others or copies"),
+            (
+                "buffers of segments that a filter at the receiver's ingress takes, behind",
+                "in the target behind its link",
+            ),
             ("losses that nobody counted to the end", "100 of 3854 segments never arrived"),
             ("segments that an egress filter takes behind", "vanished in the host before its link"),
             ("a policer, and BBR", "as a limit of rate with a short queue drops them: about 18.0 Mbit/s"),
