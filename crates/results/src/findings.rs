@@ -82,6 +82,7 @@ mod transmit_ring;
 mod trouble;
 mod unaccounted;
 mod unaligned;
+mod words;
 
 use linerate_machine::end::{Direction, End, Party};
 use serde::Serialize;

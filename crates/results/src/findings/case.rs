@@ -17,6 +17,7 @@ use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
+pub(super) use super::words::{percent, tidy};
 use crate::figure::Source;
 use crate::join::packets::seen_by;
 use crate::middle::{Middle, OnWay, Port, sender_of};
@@ -974,31 +975,4 @@ fn held_at(port: &Port) -> Option<(&str, u64)> {
 /// Whether a counter is this field of a root discipline: `eth0 tbf overlimits`. Those below it have their handle in their names.
 fn is_of_root(name: &str, field: &str) -> bool {
     name.ends_with(field) && name.split_whitespace().count() == 3 && !name.contains('@')
-}
-
-/// A share of a whole in percent.
-pub(super) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    // All but all is not all.
-    let is_whole = percent == 0.0 || (10.0..99.0).contains(&percent) || percent >= 99.95;
-    if is_whole { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
-}
-
-/// Thousands apart, as tables have them.
-fn grouped(digits: &str) -> String {
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
-    let apart = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
-    format!("{sign}{apart}")
-}
-
-/// A figure with three digits or so.
-pub(super) fn tidy(value: f64) -> String {
-    match value.abs() {
-        // No measurement's: its digits would fill lines.
-        absurd if absurd >= 1e15 => format!("{value:.2e}"),
-        // As it is rounded: 99.97 is 100.
-        large if large >= 99.95 => grouped(&format!("{value:.0}")),
-        middle if middle >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
 }

@@ -1,0 +1,29 @@
+//! Figures as sentences of findings have them.
+//! Knows no record.
+
+/// A share of a whole in percent.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    // All but all is not all.
+    let is_whole = percent == 0.0 || (10.0..99.0).contains(&percent) || percent >= 99.95;
+    if is_whole { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// Thousands apart, as tables have them.
+fn grouped(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let apart = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
+    format!("{sign}{apart}")
+}
+
+/// A figure with three digits or so.
+pub(super) fn tidy(value: f64) -> String {
+    match value.abs() {
+        // No measurement's: its digits would fill lines.
+        absurd if absurd >= 1e15 => format!("{value:.2e}"),
+        // As it is rounded: 99.97 is 100.
+        large if large >= 99.95 => grouped(&format!("{value:.0}")),
+        middle if middle >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
