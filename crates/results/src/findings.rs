@@ -618,9 +618,12 @@ mod tests {
     }
 
     #[test]
-    fn checksums_limit_no_requests() {
+    fn checksums_limit_no_requests_and_no_frames() {
         let mut record = record_of("checksums by the CPU");
         assert!(found(&findings(&record), "checksum-offload").is_some());
+        record.workload = Workload::Frames;
+        let of_frames = findings(&record);
+        assert!(found(&of_frames, "checksum-offload").is_none() && found(&of_frames, "sender-cpu").is_some());
         record.workload = Workload::UdpRr;
         record.error = Some("no test traffic passed for 5 s".to_owned());
         assert!(found(&findings(&record), "checksum-offload").is_none());

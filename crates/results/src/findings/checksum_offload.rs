@@ -1,7 +1,7 @@
 //! Checksum offload is off on a machine that ran out of CPU time.
 //! Knows the kernel's feature names.
 
-use linerate_trial::spec::Ip;
+use linerate_trial::spec::{Ip, Workload};
 
 use super::case::Case;
 use super::{Finding, Rule, Sureness};
@@ -9,7 +9,7 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "checksum-offload",
     says: "The CPU computes checksums that the MAC could, and it is out of time.",
-    rests_on: "A stream that came short or lost datagrams, on a machine whose thread or CPU had no time left, with its checksum \
+    rests_on: "A stream over TCP or UDP that came short or lost datagrams, on a machine whose thread or CPU had no time left, with its checksum \
                feature off: tx-checksum-* of the sender, rx-checksum of the receiver.",
     source: "Linux Documentation/networking/checksum-offloads.rst.",
     suggests: &["tx_checksum", "rx_checksum"],
@@ -21,8 +21,8 @@ const OUT: [(&str, Option<Ip>); 3] =
     [("tx-checksum-ip-generic", None), ("tx-checksum-ipv4", Some(Ip::V4)), ("tx-checksum-ipv6", Some(Ip::V6))];
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    // Of requests a busy CPU is no limit: they wait for each other.
-    if !case.is_troubled() || !case.record.workload.is_stream() {
+    // Of requests a busy CPU is no limit: they wait for each other. A frame goes as it was made: no kernel looks at what it carries.
+    if !case.is_troubled() || !matches!(case.record.workload, Workload::TcpStream | Workload::UdpStream) {
         return None;
     }
     let used = case.asked.as_ref().and_then(|asked| asked.ip);
@@ -36,7 +36,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             let (most, clauses) = side.out_of_cpu(case)?;
             let sentence = format!("The {}'s CPU computes checksums that its MAC could.", side.end);
             // Without checksums the kernel turns TSO off too (net/core/dev.c, netdev_fix_features).
-            let without_tso = setting == "tx_checksum" && side.offload("tx-tcp-segmentation") == Some(false);
+            let without_tso = case.is(Workload::TcpStream)
+                && setting == "tx_checksum"
+                && side.offload("tx-tcp-segmentation") == Some(false);
             Some(
                 RULE.finds(case, Some(side.end), Sureness::Likely, 0.8 * most, sentence)
                     .because(format!("{feature} is off at the {} (1 feature that it could have)", side.end))
