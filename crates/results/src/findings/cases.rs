@@ -463,6 +463,18 @@ fn short_streams() -> Vec<FaultCase> {
             (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.98), Some(1.1e-3), Some(1e-3));
             drop(r.asked.insert("socket_buffer".to_owned(), "16K".to_owned()));
         }),
+        case(
+            "tcp_wmem 16 KiB over 20 ms, of which the kernel counts no wait",
+            "small-buffer",
+            &[],
+            tcp(Tx, 17.2),
+            |r| {
+                let tcp = tcp_of(r);
+                (tcp.rtt_s, tcp.min_rtt_s, tcp.limited_by_send_buffer) = (Some(21.4e-3), Some(20.3e-3), Some(0.0));
+                sysctl(&mut r.target, "net.ipv4.tcp_wmem", "4096 8192 16384");
+                limited(r, Limit::SendingApplication, Some(End::Target), 0.03);
+            },
+        ),
         case("a receiver that keeps its first buffer", "small-buffer", &["receive-window"], tcp(Rx, 120.0), |r| {
             let tcp = tcp_of(r);
             (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.77), Some(1.1e-3), Some(1e-3));

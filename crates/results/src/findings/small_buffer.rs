@@ -2,6 +2,7 @@
 //! Knows what was asked, and what the machine gives at most.
 
 use linerate_path::stage::Stage;
+use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
@@ -11,12 +12,21 @@ use crate::time_budget::Limit;
 /// A socket that is asked for less than this is smaller than what Linux gives by itself (212,992 octets since 3.1).
 const USUAL: u64 = 212_992;
 
+/// What Linux has for tcp_wmem.
+const WMEM: &str = "4096 16384 4194304";
+/// From this share of the time on.
+const MOST_OF_TIME: f64 = 0.5;
+/// The largest buffer that one write fills.
+const ONE_WRITE: u64 = 65_536;
+
 pub(super) const RULE: Rule = Rule {
     name: "small-buffer",
     says: "The socket's buffer is smaller than what is on its way: than the bandwidth-delay product (TCP), or a burst (UDP).",
     rests_on: "An explicit socket_buffer, or a largest tcp_rmem or tcp_wmem (the default of tcp_rmem where \
                tcp_moderate_rcvbuf is 0), that is smaller than Linux gives by default; and TCP \
-               that waited for the window or the buffer, or had nothing to send although it should, at least 20 % of the time; or datagrams lost at the socket.",
+               that waited for the window or the buffer, or had nothing to send although it should, at least 20 % of the time, or whose throughput times the \
+               round trip is what the send buffer holds, where no segment was retransmitted, no queue stood and at least half of the time is \
+               unaccounted for; or datagrams lost at the socket.",
     source: "tcp(7), tcp_rmem and tcp_wmem; socket(7), SO_RCVBUF; RFC 7323, section 1.1 (bandwidth-delay product); RFC 4898 \
              (what limits a sender).",
     suggests: &[
@@ -47,7 +57,7 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
     let window = window.max(case.share_of(&[Limit::ReceiveWindow]));
     let buffer = buffer.max(case.share_of(&[Limit::SendBuffer]));
     if window + buffer < 0.2 {
-        return None;
+        return of_tcp_uncounted(case, tcp, short);
     }
     let (side, sysctl, what) = match window >= buffer {
         true => (case.receiver, "net.ipv4.tcp_rmem", "the receiver's window"),
@@ -90,9 +100,48 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
         Some(_) => finding.attempt("socket_buffer", "auto", "throughput"),
         None if stays => finding.attempt(side.setting("sysctl.net.ipv4.tcp_moderate_rcvbuf"), "1", "throughput"),
         None => {
-            let all = if sysctl.ends_with("rmem") { "4096 131072 6291456" } else { "4096 16384 4194304" };
+            let all = if sysctl.ends_with("rmem") { "4096 131072 6291456" } else { WMEM };
             finding.attempt(side.setting(&format!("sysctl.{sysctl}")), all, "throughput")
         }
+    })
+}
+
+/// What is on its way is what the send buffer lets out, and nothing else held it up: without a loss TCP stays in slow start, where
+/// the kernel takes the window for full unless it is twice what is on its way, and counts no wait for room (net/ipv4/tcp_output.c,
+/// tcp_cwnd_validate).
+fn of_tcp_uncounted(case: &Case<'_>, tcp: &TcpSummary, short: String) -> Option<Finding> {
+    let (rtt_s, least_s) = (tcp.rtt_s?, tcp.min_rtt_s?);
+    let is_queued = rtt_s >= (1.5 * least_s).max(least_s + 1e-3);
+    let unaccounted = case.share_of(&[Limit::Unaccounted]);
+    if tcp.retransmissions > 0 || is_queued || unaccounted < MOST_OF_TIME || !case.is_unlimited() {
+        return None;
+    }
+    let (side, sysctl) = (case.sender, "net.ipv4.tcp_wmem");
+    let asked = case.socket_buffer();
+    let octets = asked.or(side.sysctl_number(sysctl)).filter(|octets| *octets < USUAL)?;
+    let product = case.throughput_bps()? / 8.0 / case.streams() * rtt_s;
+    // It holds headers and bookkeeping too, and one write is taken whole as soon as there is room.
+    if !(octets as f64 / 4.0..=octets.saturating_add(ONE_WRITE) as f64).contains(&product) {
+        return None;
+    }
+    let sentence = format!("The {}'s socket buffer is too small for TCP to fill the link.", side.end);
+    let finding = RULE
+        .finds(case, Some(side.end), Sureness::Likely, unaccounted.min(1.0), sentence)
+        .because(match asked {
+            Some(_) => format!("socket_buffer is {octets} bytes"),
+            None => format!("{sysctl} lets a buffer grow to {octets} bytes"),
+        })
+        .because(format!(
+            "{} bytes were on their way on average (throughput times the round trip of {} µs)",
+            tidy(product),
+            tidy(rtt_s * 1e6)
+        ))
+        .because("no segment was retransmitted, no queue stood on the way, and neither window nor CPU held it up")
+        .because(short)
+        .wrong_if("It is wrong if a buffer ten times as large lets no more through.");
+    Some(match asked {
+        Some(_) => finding.attempt("socket_buffer", "auto", "throughput"),
+        None => finding.attempt(side.setting(&format!("sysctl.{sysctl}")), WMEM, "throughput"),
     })
 }
 
@@ -114,4 +163,32 @@ fn of_udp(case: &Case<'_>) -> Option<Finding> {
             .wrong_if("It is wrong if a buffer ten times as large loses as many.")
             .explains(&["receive-buffer", "receiver-cpu"]),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, findings};
+    use super::*;
+
+    #[test]
+    fn a_wait_that_nobody_counts_is_told_by_what_was_on_its_way() {
+        let name = "tcp_wmem 16 KiB over 20 ms, of which the kernel counts no wait";
+        let record = || cases::cases().into_iter().find(|case| case.name == name).unwrap().record;
+        let check = |is_one: bool, change: &dyn Fn(&mut crate::record::Record)| {
+            let mut record = record();
+            change(&mut record);
+            assert_eq!(findings(&record).iter().any(|one| one.name == RULE.name), is_one);
+        };
+        let tcp = |record: &mut crate::record::Record, change: &dyn Fn(&mut TcpSummary)| {
+            change(record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap());
+        };
+        check(true, &|_| {});
+        check(false, &|r| tcp(r, &|tcp| tcp.retransmissions = 1));
+        check(false, &|r| tcp(r, &|tcp| tcp.rtt_s = Some(35e-3)));
+        // Less is on its way than the buffer lets out, and more.
+        check(false, &|r| r.result.as_mut().unwrap().flow.throughput_bps = Some(1e6));
+        check(false, &|r| r.result.as_mut().unwrap().flow.throughput_bps = Some(50e6));
+        let wmem = "net.ipv4.tcp_wmem".to_owned();
+        check(false, &|r| drop(r.target.environment.sysctls.insert(wmem.clone(), WMEM.to_owned())));
+    }
 }
