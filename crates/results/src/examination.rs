@@ -288,7 +288,15 @@ pub enum Failed {
     /// Each segment of a connection passes when it is retransmitted only, where no datagram is lost.
     Retransmitted { segments: u32, retransmitted: u32 },
     /// Packets up to this size pass, larger ones do not; and nobody says so.
-    Size { largest: u32, mtus: PerEndMtu, place: Option<Place>, drops: Vec<LossLine> },
+    Size {
+        largest: u32,
+        mtus: PerEndMtu,
+        place: Option<Place>,
+        drops: Vec<LossLine>,
+        /// A router is between, which has to say so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        routed: bool,
+    },
     /// Packets with so many hops to live do not get over so many routers.
     Hops { sent: u8, routers: u8, asked: bool },
     /// Over IPv6 this fails first.
@@ -439,6 +447,15 @@ pub enum Unknown {
     NotSpoken { sentence: String },
     /// Of the machine in the middle not both of these interfaces were found.
     NoPorts { target: Option<String>, host: Option<String> },
+}
+
+/// Whether a router is between the two ends, as far as these steps found one.
+pub fn is_routed(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.came {
+        StepResult::Passed(Passed::Route { gateway, .. }) => gateway.is_some(),
+        StepResult::Passed(Passed::Hops { routers }) | StepResult::Failed(Failed::Hops { routers, .. }) => *routers > 0,
+        _ => false,
+    })
 }
 
 impl Examination {

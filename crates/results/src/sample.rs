@@ -470,6 +470,7 @@ fn examined_steps() -> Vec<Step> {
                 mtus: PerEndMtu { target: Some(1500), host: Some(1500) },
                 place: Some(Place::Unseen),
                 drops: drops(),
+                routed: false,
             },
         ),
         (Probe::Flows { asker: host, flows: 16 }, Failed::Flows { pass: 9, lost: None }),

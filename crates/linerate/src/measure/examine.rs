@@ -14,7 +14,7 @@ use linerate_machine::environment::{Environment, Nic};
 use linerate_machine::probe::{FLOWS, ProbeReport, Protocol, Way, WitnessReport};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{
-    Examination, Failed, MiddleFault, Passed, PerEndMtu, Probe, Step, StepResult, Unknown,
+    Examination, Failed, MiddleFault, Passed, PerEndMtu, Probe, Step, StepResult, Unknown, is_routed,
 };
 use linerate_results::join::{Conducted, Route};
 use linerate_trial::event::{Event, Happening};
@@ -758,9 +758,10 @@ impl Examiner<'_> {
         }
         self.settle(&mut searches, &mut heard)?;
         let drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
+        let routed = is_routed(&self.steps);
         for from in [End::Host, End::Target] {
             let Some(search) = &searches[from] else { continue };
-            let came = search.came(from, &heard, mtus, &drops, interfaces);
+            let came = search.came(from, &heard, mtus, &drops, interfaces, routed);
             self.say(Probe::Size { from, octets: search.full }, came);
         }
         Ok(())

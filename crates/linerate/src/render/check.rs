@@ -136,7 +136,10 @@ mod tests {
             ),
             (udp, lost(not_up, vec![drop])),
             (udp, lost(Place::Icmp { said, end: None }, Vec::new())),
-            (large, StepResult::Failed(Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() })),
+            (
+                large,
+                StepResult::Failed(Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new(), routed: false }),
+            ),
         ];
         let text: String = steps.map(|(probe, came)| text(&Step { probe, came }, 80)).concat();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

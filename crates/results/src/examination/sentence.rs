@@ -221,8 +221,8 @@ impl Failed {
                 text.push_str(&dropped(drops));
                 text
             }
-            Failed::Size { largest, mtus, place, drops } => {
-                let mut text = too_large(probe, *largest, *mtus, place.as_ref());
+            Failed::Size { largest, mtus, place, drops, routed } => {
+                let mut text = too_large(probe, *largest, *mtus, place.as_ref(), *routed);
                 text.push_str(&dropped(drops));
                 text
             }
@@ -564,14 +564,14 @@ fn smaller_mtu(largest: u32, size: u32) -> String {
     )
 }
 
-fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>) -> String {
+fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>, routed: bool) -> String {
     let Probe::Size { from, octets } = probe else { return smaller_mtu(largest, largest) };
     let to = from.other();
     let mtus = PerEnd { target: mtus.target, host: mtus.host };
     let text = format!("packets of more than {largest} bytes do not pass from the {from} to the {to}");
     match (mtus[to], place) {
         // What a link takes is a VLAN's header or two larger than what it says.
-        (Some(theirs), _) if (theirs..theirs + 16).contains(&largest) && largest < octets => {
+        (Some(theirs), _) if (theirs..theirs + 16).contains(&largest) && largest < octets && !routed => {
             format!("{text}: the {to}'s MTU is {theirs}, and the {from}'s is {octets}; give both the same")
         }
         (_, Some(Place::NotOut { interface })) => {
@@ -590,6 +590,10 @@ fn too_large(probe: Probe, largest: u32, mtus: PerEndMtu, place: Option<&Place>)
             "{text}: packets of up to {largest} bytes pass, and the links say {octets}; larger ones arrive at the {to}'s \
              {interface}, and {} before its stack",
             program(interface)
+        ),
+        _ if routed => format!(
+            "{text}, and no ICMP says so: a router on the way has a link with a smaller MTU than the {from}'s {octets}, and what it \
+             says of it is lost; let ICMP pass (fragmentation needed, packet too big), or set the {from}'s MTU to {largest}"
         ),
         _ => format!("{text}, and no ICMP says so: {}", smaller_mtu(largest, octets)),
     }

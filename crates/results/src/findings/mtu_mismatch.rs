@@ -1,6 +1,7 @@
 //! The two ends have different MTUs, and the larger one's packets do not fit the other.
-//! Knows nothing of routers in between, whose MTU nobody tells.
+//! Of a router in between it knows that it makes packets fit, and not what its links take.
 
+use linerate_path::stage::Stage;
 use linerate_trial::spec::Workload;
 use linerate_trial::wire::EthernetOverhead;
 use linerate_trial::wire::frame::TAG_LEN;
@@ -8,12 +9,14 @@ use linerate_trial::wire::frame::TAG_LEN;
 use super::case::{Case, percent};
 use super::refused::Refused;
 use super::{Finding, Rule, Sureness};
+use crate::examination::is_routed;
 
 pub(super) const RULE: Rule = Rule {
     name: "mtu-mismatch",
     says: "The receiver's MTU is smaller than the packets that the sender makes by its own, so they are thrown away.",
     rests_on: "Both interfaces' MTUs; a UDP datagram, a request or a frame, with headers, that is larger than the receiver's; and at \
-               least half of the datagrams lost, or half of the tries to send a frame refused by the sender's link, or a trial that failed, for which it is a possible reason.",
+               least half of the datagrams lost, or half of the tries to send a frame refused by the sender's link, or a trial that failed, for which it is a possible reason. \
+               Where a router is between, only if the receiver's own interface counted drops.",
     source: "RFC 791, section 3.2: a host need not accept what is larger than it says. Linux drops what is longer than the \
              MTU of a veth (net/core/dev.c, is_skb_forwardable); MACs count it as too long.",
     suggests: &["mtu"],
@@ -46,9 +49,15 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if sends <= takes || largest <= takes.into() || ratio < 0.5 {
         return None;
     }
+    // A router makes packets fit the link behind it, or says that they do not.
+    let routed = case.record.examination.as_ref().is_some_and(|examination| is_routed(&examination.steps));
+    if routed && case.dropped_between(Stage::Link, Stage::DriverRxRing) == 0 {
+        return None;
+    }
     // A trial may fail for any reason.
     let sure = match &case.record.error {
         Some(_) => Sureness::Possible,
+        None if routed => Sureness::Likely,
         None if ratio > 0.99 => Sureness::Sure,
         None => Sureness::Likely,
     };

@@ -119,6 +119,7 @@ impl Search {
         mtus: PerEndMtu,
         drops: &[LossLine],
         interfaces: &PerEnd<Option<String>>,
+        routed: bool,
     ) -> StepResult {
         if self.is_full() {
             return StepResult::Passed(Passed::Size { octets: self.full, told_by: None });
@@ -145,7 +146,7 @@ impl Search {
                 .filter(|_| drops.iter().any(|line| is_of_program(line, from.other())))
                 .map(|interface| Place::Program { interface }),
         };
-        StepResult::Failed(Failed::Size { largest: self.passes, mtus, place, drops: drops.to_vec() })
+        StepResult::Failed(Failed::Size { largest: self.passes, mtus, place, drops: drops.to_vec(), routed })
     }
 }
 

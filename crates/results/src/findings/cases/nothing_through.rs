@@ -59,10 +59,31 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.target.counters.add(Stage::DriverRxRing, "link rx_dropped", lost);
                 nic(&mut r.target).mtu = Some(1400);
                 let mtus = PerEndMtu { target: Some(1400), host: Some(1500) };
-                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() };
+                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new(), routed: false };
                 let step =
                     Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) };
                 r.examination = Some(Examination { seconds: 1.3, steps: vec![step], cause: Some(0) });
+            },
+        ),
+        case(
+            "MTU 1300 at the receiver, behind a router whose ICMP is lost",
+            "nothing-comes-through",
+            &["lossy-path"],
+            udp(Rx, 100, 0.0),
+            |r| {
+                let lost = lose(r, 17_006);
+                between_links(r, lost, lost);
+                nic(&mut r.target).mtu = Some(1300);
+                let mtus = PerEndMtu { target: Some(1300), host: Some(1500) };
+                let failed = Failed::Size { largest: 1300, mtus, place: None, drops: Vec::new(), routed: true };
+                let steps = vec![
+                    Step {
+                        probe: Probe::Hops { from: End::Host },
+                        came: StepResult::Passed(Passed::Hops { routers: 1 }),
+                    },
+                    Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) },
+                ];
+                r.examination = Some(Examination { seconds: 1.3, steps, cause: Some(1) });
             },
         ),
         case(
@@ -78,7 +99,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
                     port.nic.get_or_insert_default().mtu = Some(1400);
                 }
                 let mtus = PerEndMtu { target: Some(1500), host: Some(1500) };
-                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new() };
+                let failed = Failed::Size { largest: 1400, mtus, place: None, drops: Vec::new(), routed: false };
                 let step =
                     Step { probe: Probe::Size { from: End::Host, octets: 1500 }, came: StepResult::Failed(failed) };
                 r.examination = Some(Examination { seconds: 1.3, steps: vec![step], cause: Some(0) });
