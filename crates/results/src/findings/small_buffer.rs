@@ -136,7 +136,10 @@ fn of_tcp_uncounted(case: &Case<'_>, tcp: &TcpSummary, short: String) -> Option<
             tidy(product),
             tidy(rtt_s * 1e6)
         ))
-        .because("no segment was retransmitted, no queue stood on the way, and neither window nor CPU held it up")
+        .because(format!(
+            "nothing else is known to have held it up {} of the time: no segment was retransmitted, and no queue stood on the way",
+            percent(unaccounted.min(1.0))
+        ))
         .because(short)
         .wrong_if("It is wrong if a buffer ten times as large lets no more through.");
     Some(match asked {
