@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use linerate_lab::{Privilege, privilege};
+use linerate_machine::end::{End, Party};
 use linerate_results::findings::findings;
 use linerate_trial::doubt::DoubtKind;
 use machines::{Bench, Ran, Running};
@@ -734,7 +735,7 @@ struct Failing {
     says: &'static str,
 }
 
-const FAILING: [Failing; 10] = [
+const FAILING: [Failing; 11] = [
     Failing {
         name: "a filter of the target",
         kind: Kind::Direct,
@@ -748,6 +749,13 @@ const FAILING: [Failing; 10] = [
         fault: nft!("H", "input", "ct state new meta l4proto { tcp, udp } drop"),
         arguments: &["tcp-rr", "--set", "direction=tx"],
         says: "arrive at the host's eth0 and no socket gets them: the host's input filter",
+    },
+    Failing {
+        name: "an output filter of the host",
+        kind: Kind::Direct,
+        fault: nft!("H", "output", "meta l4proto udp drop"),
+        arguments: &["udp-stream", "--set", "rate=10M", "--set", "direction=rx"],
+        says: "the host refuses to send UDP datagrams to the target (EPERM)",
     },
     Failing {
         name: "a hole under TCP",
@@ -833,6 +841,28 @@ fn trials_that_fail_are_explained() {
         assert!(record.error.as_ref().is_none_or(|error| error.contains(failing.says)), "{text}");
         assert!(whole(&ran.stderr).contains(failing.says) || record.error.is_none(), "{text}");
     });
+}
+
+#[test]
+fn a_datagram_that_an_output_filter_refuses_ends_no_trial() {
+    if !may() {
+        return;
+    }
+    for workload in ["udp-stream", "udp-rr"] {
+        let net = Net::new(Kind::Direct);
+        // The first is one of them.
+        net.shell(nft!("H", "output", "meta l4proto udp numgen inc mod 20 == 0 drop"));
+        let bench = Bench::bare("examine-refused");
+        let arguments = ["run", workload, "--set", "rate=1000pps", "--set", "direction=rx", "--set", "duration=500ms"];
+        Running::start(net.command(&bench, &arguments)).wait(IN_TIME).check_done();
+        let record = bench.records().pop().unwrap();
+        let first = &findings(&record)[0];
+        assert_eq!(
+            (first.name, first.machine),
+            ("stack-drops", Some(Party::from(End::Host))),
+            "{workload}: {first:#?}"
+        );
+    }
 }
 
 #[test]

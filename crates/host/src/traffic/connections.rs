@@ -12,7 +12,7 @@ use super::TrafficError;
 use super::buffer::AlignedBuffer;
 use super::clock::TrialClock;
 use super::requests::{count, finish};
-use super::sockets::{connect_again, is_passing};
+use super::sockets::{connect_again, is_filtered, is_passing};
 use super::task::Task;
 use super::wait::wait_until;
 use crate::sys::thread::thread_use;
@@ -73,6 +73,7 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
 fn broken(error: io::Error, peer: SocketAddr, before: u64) -> TrafficError {
     let what = match error.raw_os_error() {
         _ if error.kind() == ErrorKind::ConnectionRefused => return TrafficError::Rejected { peer, before },
+        _ if is_filtered(&error) => return TrafficError::Filtered { peer },
         Some(libc::EADDRNOTAVAIL) => {
             "no local port is free for another connection; give a rate, or widen \
              net.ipv4.ip_local_port_range"

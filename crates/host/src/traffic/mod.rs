@@ -87,6 +87,11 @@ pub enum TrafficError {
     #[error("cannot reach {peer}: {error}; check the cable, the addresses and firewalls between the two ends")]
     Unreachable { peer: SocketAddr, error: io::Error },
     #[error(
+    #[error(
+        "this machine refuses to send to {peer} (EPERM): a rule of its own output filter does; see it there (nft list ruleset, \
+         iptables or ip6tables -nvL OUTPUT)"
+    )]
+    Filtered { peer: SocketAddr },
         "nobody on {interface} answers for {address} (ARP): the machine that has it is off, is at another cable, or its \
          link is down; check the cable and the addresses of both ends"
     )]

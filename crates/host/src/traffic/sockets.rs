@@ -22,6 +22,8 @@ pub const OPENING_TIME: Duration = Duration::from_secs(5);
 const FIRST_HELLO_PERIOD: Duration = Duration::from_millis(50);
 /// The longest time between two hellos.
 const LAST_HELLO_PERIOD: Duration = Duration::from_millis(400);
+/// A filter that takes so many hellos one after the other takes all of them.
+const FILTERED_TIMES: u32 = 5;
 
 /// What proves that a flow belongs to the trial; see [`linerate_wire::Handshake`].
 #[derive(Clone, Copy)]
@@ -157,7 +159,11 @@ impl Waiting {
             };
             if expect(&octets[..len], HandshakeKind::Hello, flow, &tokens.hello).is_some() {
                 udp.connect(peer).map_err(TrafficError::System)?;
-                udp.send(&message(HandshakeKind::Answer, flow, &tokens.answer)).map_err(TrafficError::System)?;
+                match udp.send(&message(HandshakeKind::Answer, flow, &tokens.answer)) {
+                    // The other end says it again.
+                    Err(error) if !is_filtered(&error) => return Err(TrafficError::System(error)),
+                    _ => {}
+                }
                 return Ok(Open {
                     socket: udp.into(),
                     flow,
@@ -223,7 +229,10 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
     socket
         .bind(&local_towards(local, 0, peer).into())
         .map_err(|error| TrafficError::CannotListen { address: local, error })?;
-    let unreachable = |error| TrafficError::Unreachable { peer, error };
+    let unreachable = |error: io::Error| match is_filtered(&error) {
+        true => TrafficError::Filtered { peer },
+        false => TrafficError::Unreachable { peer, error },
+    };
     let hello = message(HandshakeKind::Hello, flow, &tokens.hello);
     if !flow.workload.is_udp() {
         socket.connect_timeout(&peer.into(), OPENING_TIME).map_err(unreachable)?;
@@ -249,12 +258,15 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
     let deadline = Instant::now() + OPENING_TIME;
     let mut octets = [0; HANDSHAKE_LEN + 1];
     let mut period = FIRST_HELLO_PERIOD;
+    let mut filtered = 0;
     loop {
         remaining(deadline, flow)?;
         // A refusal (the other end is not bound yet) and a full queue pass; the next hello comes soon.
         match udp.send(&hello) {
-            Ok(_) => {}
+            Ok(_) => filtered = 0,
             Err(error) if is_passing(&error) || error.kind() == ErrorKind::ConnectionRefused => {}
+            // A filter that takes some datagrams lets others pass.
+            Err(error) if is_filtered(&error) && filtered < FILTERED_TIMES => filtered += 1,
             Err(error) => return Err(unreachable(error)),
         }
         let next_hello = Instant::now() + period;
@@ -303,6 +315,11 @@ pub fn message(kind: HandshakeKind, flow: Flow, token: &Token) -> [u8; HANDSHAKE
 /// The message in these octets, if it is of this kind and belongs to this flow of this trial.
 pub fn expect(octets: &[u8], kind: HandshakeKind, flow: Flow, token: &Token) -> Option<Handshake> {
     Handshake::parse(octets)?.expect(kind, flow.id, token)
+}
+
+/// EPERM: a packet filter of this machine drops what it sends (nf_hook_slow).
+pub fn is_filtered(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EPERM)
 }
 
 /// An error that means "not now": a time-out, an interruption, a queue that is full.
