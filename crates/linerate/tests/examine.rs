@@ -735,7 +735,7 @@ struct Failing {
     says: &'static str,
 }
 
-const FAILING: [Failing; 11] = [
+const FAILING: [Failing; 12] = [
     Failing {
         name: "a filter of the target",
         kind: Kind::Direct,
@@ -756,6 +756,13 @@ const FAILING: [Failing; 11] = [
         fault: nft!("H", "output", "meta l4proto udp drop"),
         arguments: &["udp-stream", "--set", "rate=10M", "--set", "direction=rx"],
         says: "the host refuses to send UDP datagrams to the target (EPERM)",
+    },
+    Failing {
+        name: "fewer connections than transactions take",
+        kind: Kind::Routed,
+        fault: nft!("M", "forward", "tcp flags & (syn | ack) == syn ct count over 3 drop"),
+        arguments: &["tcp-crr", "--set", "direction=rx", "--set", "streams=4"],
+        says: "connections at once pass from the host, and no more",
     },
     Failing {
         name: "a hole under TCP",

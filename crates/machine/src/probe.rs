@@ -221,7 +221,7 @@ pub struct TcpTried {
     /// The local port, where there was one.
     #[serde(default)]
     pub port: Option<u16>,
-    /// How many were open at once, this one among them, when all were, or one more was not to be had; absent: no more were tried, or
+    /// How many were open at once beside this one, of which the other end has closed its half, when all were, or one more was not to be had; absent: no more were tried, or
     /// there was no time for it.
     #[serde(default)]
     pub at_once: Option<u16>,

@@ -272,11 +272,14 @@ pub enum Failed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost: Option<LostAt>,
     },
-    /// So many connections are open at once, and no more are to be had; why, in the asker's kernel's word.
+    /// So many connections are open at once, and no more are to be had; why, in the asker's kernel's word. A stream of transactions that
+    /// each open one has two, `doubled`.
     Connections {
         open: u16,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<Refusal>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        doubled: bool,
     },
     /// What was sent over a connection passed, and the other end's FIN did not come.
     NotClosed,

@@ -479,7 +479,10 @@ fn examined_steps() -> Vec<Step> {
             Probe::Transport { transport: Protocol::Tcp, asker: host },
             Failed::Retransmitted { segments: 14, retransmitted: 7 },
         ),
-        (Probe::Connections { asker: host, connections: 8 }, Failed::Connections { open: 3, refusal: None }),
+        (
+            Probe::Connections { asker: host, connections: 8 },
+            Failed::Connections { open: 3, refusal: None, doubled: false },
+        ),
         (Probe::Closing { asker: host }, Failed::NotClosed),
         (Probe::Hops { from: host }, Failed::Hops { sent: 1, routers: 1, asked: true }),
         (udp, Failed::NoSocket { sentence: "the target has no free port".to_owned() }),

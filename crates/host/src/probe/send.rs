@@ -453,14 +453,15 @@ fn further(order: &Order<'_>, peer: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// How many connections are open at once with the one that began then: all that are to be, or as many as there may be.
+/// How many connections are open at once, beside the one that began then, of which the other end has closed its half: all that are to
+/// be, or as many as there may be.
 fn at_once(order: &Order<'_>, peer: SocketAddr, began: Instant, tried: &mut TcpTried) {
     let wanted = order.connections.min(MOST_CONNECTIONS);
     if wanted <= 1 {
         return;
     }
     let mut open = Vec::new();
-    for _ in 1..wanted {
+    for _ in 0..wanted {
         if began.elapsed() >= AT_ONCE_TIME {
             return;
         }
@@ -473,7 +474,7 @@ fn at_once(order: &Order<'_>, peer: SocketAddr, began: Instant, tried: &mut TcpT
             }
         }
     }
-    tried.at_once = Some(open.len() as u16 + 1);
+    tried.at_once = Some(open.len() as u16);
 }
 
 /// Datagrams of these sizes, each until it is answered, twice at most.

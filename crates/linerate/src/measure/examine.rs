@@ -19,7 +19,7 @@ use linerate_results::examination::{
 use linerate_results::join::{Conducted, Route};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
-use linerate_trial::spec::{Ip, Spec, Workload};
+use linerate_trial::spec::{Ip, MAX_STREAMS, Spec, Workload};
 
 use evidence::{Capable, Evidence, Plain, WrongChecksums};
 use sizes::Search;
@@ -59,6 +59,8 @@ pub(crate) struct Scope {
     dscp: u8,
     /// Over TCP, at once.
     connections: u16,
+    /// Two of them are one stream's.
+    is_doubled: bool,
     /// Over any transport, at once.
     streams: u16,
 }
@@ -80,7 +82,13 @@ impl Scope {
             is_stream: !of_requests,
             hops: spec.ttl,
             dscp: spec.dscp,
-            connections: if spec.workload.is_udp() { 0 } else { spec.streams },
+            connections: match spec.workload {
+                // One that opens the flow and stays, and that of the transaction.
+                Workload::TcpCrr => spec.streams.saturating_mul(2).min(MAX_STREAMS),
+                workload if workload.is_udp() => 0,
+                _ => spec.streams,
+            },
+            is_doubled: spec.workload == Workload::TcpCrr,
             streams: spec.streams,
         }
     }
@@ -667,7 +675,10 @@ impl Examiner<'_> {
         let refusal = evidence.reports[asker].tcp.as_ref().and_then(|tcp| tcp.at_once_refusal.clone());
         let came = match open >= connections {
             true => StepResult::Passed(Passed::Connections { open }),
-            false => StepResult::Failed(Failed::Connections { open, refusal }),
+            false => {
+                let doubled = self.scope.is_some_and(|scope| scope.is_doubled);
+                StepResult::Failed(Failed::Connections { open, refusal, doubled })
+            }
         };
         self.say(Probe::Connections { asker, connections }, came);
     }

@@ -130,22 +130,27 @@ impl Failed {
                     to = asker.other()
                 )
             }
-            Failed::Connections { open, refusal: Some(Refusal::NoDescriptors) } => format!(
+            Failed::Connections { open, refusal: Some(Refusal::NoDescriptors), .. } => format!(
                 "{open} connections at once are open from the {}, and its agent has no descriptor left for more (EMFILE); raise the \
                  limit there (ulimit -n), or take fewer streams",
                 probe.end().map_or("machine", End::name)
             ),
-            Failed::Connections { open, refusal: Some(Refusal::NoPort) } => format!(
+            Failed::Connections { open, refusal: Some(Refusal::NoPort), .. } => format!(
                 "{open} connections at once are open from the {}, and it has no local port left for more (EADDRNOTAVAIL); see \
                  net.ipv4.ip_local_port_range and `ss -s` there",
                 probe.end().map_or("machine", End::name)
             ),
-            Failed::Connections { open, .. } => {
+            Failed::Connections { open, doubled, .. } => {
                 let asker = probe.end().map_or("machine", End::name);
                 let (connections, pass) = if *open == 1 { ("connection", "passes") } else { ("connections", "pass") };
+                let next = match (doubled, open / 2) {
+                    (false, _) => format!("try streams={open}"),
+                    (true, 0) => "a stream of tcp-crr takes 2".to_owned(),
+                    (true, streams) => format!("a stream of tcp-crr takes 2: try streams={streams}"),
+                };
                 format!(
                     "{open} {connections} at once {pass} from the {asker}, and no more: a filter, a NAT or connection tracking, \
-                     of either end or between, counts them (nft list ruleset, conntrack -L); try streams={open}"
+                     of either end or between, counts them (nft list ruleset, conntrack -L); {next}"
                 )
             }
             Failed::SameAddress { address } => {

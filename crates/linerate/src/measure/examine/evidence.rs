@@ -462,6 +462,9 @@ impl Evidence {
         }
         let seconds = |ns: u64| ns as f64 / 1e9;
         let answer_ns = self.reports[asker].udp.as_ref().and_then(|udp| udp.median_ns);
+        // Where the other end opened as many connections as pass at once, this one had to wait for their end.
+        let others = self.reports[asker.other()].tcp.as_ref();
+        let answer_ns = answer_ns.filter(|_| others.is_none_or(|others| others.at_once_refusal.is_none()));
         match (ns, answer_ns) {
             // A SYN is sent again after a second (RFC 6298), and the agent has tried twice.
             (Some(ns), Some(answer_ns))

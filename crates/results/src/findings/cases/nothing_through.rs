@@ -43,7 +43,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.examination = Some(Examination { seconds: 1.6, steps, cause: Some(1) });
         }),
         case("an agent without descriptors", "nothing-comes-through", &[], udp(Rx, 10, 0.0), move |r| {
-            let came = Failed::Connections { open: 51, refusal: Some(Refusal::NoDescriptors) };
+            let came = Failed::Connections { open: 51, refusal: Some(Refusal::NoDescriptors), doubled: false };
             let probe = Probe::Connections { asker: End::Host, connections: 100 };
             let steps = vec![Step { probe, came: StepResult::Failed(came) }];
             (r.result, r.error) = (None, Some("the host did not connect: EMFILE".to_owned()));
