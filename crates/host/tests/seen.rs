@@ -355,7 +355,10 @@ fn a_trial_that_is_stopped_tells_what_it_saw() {
     for end in [target, host] {
         let Failed { error, seen } = end.finish().expect_err("it was stopped");
         assert!(
-            matches!(error, TrafficError::Stopped | TrafficError::Moving { .. } | TrafficError::Broke(_)),
+            matches!(
+                error,
+                TrafficError::Stopped | TrafficError::Moving { .. } | TrafficError::Reset(_) | TrafficError::Broke(_)
+            ),
             "{error}"
         );
         check_shape(&seen, 0.8);

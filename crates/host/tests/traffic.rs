@@ -194,7 +194,9 @@ fn a_stop_ends_a_trial_at_once() {
         let began = Instant::now();
         let unusual = Unusual { stop_after: Some(Duration::from_millis(100)), ..Unusual::default() };
         let (target, _) = ends::run(&spec, "127.0.0.1", &unusual);
-        assert!(matches!(target, Err(TrafficError::Stopped | TrafficError::Moving { .. })), "{workload}");
+        let is_stopped =
+            |error| matches!(error, TrafficError::Stopped | TrafficError::Reset(_) | TrafficError::Moving { .. });
+        assert!(target.is_err_and(is_stopped), "{workload}");
         assert!(began.elapsed() < Duration::from_secs(2), "{workload}: {:?}", began.elapsed());
     }
 }

@@ -19,6 +19,7 @@ mod bounce_buffers;
 mod checksum_offload;
 mod coalescing_latency;
 mod congestion_marks;
+mod connection_reset;
 mod contradiction;
 mod cpu_quota;
 mod cpu_time;
@@ -179,6 +180,7 @@ pub struct Rule {
 /// are narrow, and named by a counter of their own, before wide ones.
 pub const RULES: &[Rule] = &[
     nothing_comes_through::RULE,
+    connection_reset::RULE,
     agent_stopped::RULE,
     cpu_quota::RULE,
     link_down::RULE,
@@ -885,6 +887,13 @@ mod tests {
         };
         check("1", "all", "an outage had not ended");
         check("2", "some", "A flow died");
+    }
+
+    #[test]
+    fn a_reset_that_the_other_end_sent_is_its_own() {
+        let mut record = record_of("a middlebox that forges a RST");
+        record.host.counters.add(Stage::SenderStack, "Tcp OutRsts", 1);
+        assert!(found(&findings(&record), "connection-reset").is_none());
     }
 
     #[test]

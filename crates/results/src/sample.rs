@@ -326,6 +326,7 @@ fn events() -> Vec<Event> {
         (target, None, Happening::AddressChanged { address: "10.0.0.2".to_owned(), removed: false }),
         (target, None, Happening::MtuChanged { interface: eth0(), from: 1500, to: 576 }),
         (target, None, Happening::ClockStepped { by_s: -0.25 }),
+        (target, None, Happening::ConnectionReset),
         (target, Some(0.1), Happening::OthersTraffic { octets_per_s: 2_500_000.0 }),
         (None, Some(0.3), Happening::Stall { direction: Some(Direction::Tx), lost_share: Some(0.8) }),
         (None, None, Happening::FlowDied { flow: 1, direction: Some(Direction::Rx), lost_share: Some(0.1) }),

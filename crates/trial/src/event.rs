@@ -129,6 +129,8 @@ pub enum Happening {
         /// Forwards, seconds; negative backwards.
         by_s: f64,
     },
+    /// A connection of the trial was reset: a RST came.
+    ConnectionReset,
     /// The agent did not run.
     AgentStopped,
     /// The control group's CPU quota was used up.
@@ -173,6 +175,7 @@ impl Happening {
             Happening::AddressChanged { .. } => "address-changed",
             Happening::MtuChanged { .. } => "mtu-changed",
             Happening::ClockStepped { .. } => "clock-stepped",
+            Happening::ConnectionReset => "connection-reset",
             Happening::AgentStopped => "agent-stopped",
             Happening::Throttled => "throttled",
             Happening::OthersTraffic { .. } => "others-traffic",
@@ -233,6 +236,7 @@ impl Display for Happening {
                 write!(f, "the MTU of {interface} was changed from {from} to {to}")
             }
             Happening::ClockStepped { by_s } => write!(f, "the wall clock was stepped by {by_s:+.3} s"),
+            Happening::ConnectionReset => write!(f, "a connection was reset (RST)"),
             Happening::AgentStopped => write!(f, "the agent did not run"),
             Happening::Throttled => write!(f, "the control group's CPU quota was used up"),
             Happening::OthersTraffic { octets_per_s } => {

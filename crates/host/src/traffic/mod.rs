@@ -52,6 +52,7 @@ use linerate_machine::registers::{AroundTrial, Wanted};
 use linerate_machine::setting::Scheduling;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::early_stop::EarlyStop;
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::flow::Flow;
 use linerate_trial::frames::FrameKind;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
@@ -87,11 +88,11 @@ pub enum TrafficError {
     #[error("cannot reach {peer}: {error}; check the cable, the addresses and firewalls between the two ends")]
     Unreachable { peer: SocketAddr, error: io::Error },
     #[error(
-    #[error(
         "this machine refuses to send to {peer} (EPERM): a rule of its own output filter does; see it there (nft list ruleset, \
          iptables or ip6tables -nvL OUTPUT)"
     )]
     Filtered { peer: SocketAddr },
+    #[error(
         "nobody on {interface} answers for {address} (ARP): the machine that has it is off, is at another cable, or its \
          link is down; check the cable and the addresses of both ends"
     )]
@@ -157,6 +158,11 @@ pub enum TrafficError {
     Rejected { peer: SocketAddr, before: u64 },
     #[error("{what}: {error}; check the cable and the other end, and try again")]
     Moving { what: String, error: io::Error },
+    #[error(
+        "the connection was reset while receiving ({0}): the other end broke it off, or something between the two did; see the \
+         other end, and firewalls and middleboxes between, and try again"
+    )]
+    Reset(io::Error),
     #[error("the connection broke while sending: {0}; check the cable and the other end, and try again")]
     Broke(io::Error),
     #[error(
@@ -170,6 +176,18 @@ pub enum TrafficError {
     Stopped,
     #[error("{}", refused_by_system(.0))]
     System(io::Error),
+}
+
+impl TrafficError {
+    /// Whether a RST came.
+    fn is_reset(&self) -> bool {
+        match self {
+            TrafficError::Reset(error) | TrafficError::Broke(error) | TrafficError::Moving { error, .. } => {
+                error.raw_os_error() == Some(libc::ECONNRESET)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A trial that failed.
@@ -258,6 +276,9 @@ enum Waits {
     Socket(Waiting),
     Frames(Box<frames::Waiting>),
 }
+
+/// How late a thread that a reset ended is noticed, seconds.
+const RESET_WITHIN_S: f64 = 0.1;
 
 /// A device may be rebooted meanwhile.
 const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
@@ -598,6 +619,7 @@ impl Trial {
     pub fn finish(mut self) -> Result<Outcome, Failed> {
         let mut flows = Vec::new();
         let mut failed = None;
+        let mut reset = None;
         for (flow, thread) in self.running.drain(..) {
             let error = match thread.join() {
                 Ok(Ok(outcome)) => {
@@ -607,6 +629,12 @@ impl Trial {
                 Ok(Err(error)) => error,
                 Err(_) => TrafficError::System(io::Error::other("a thread of the trial panicked")),
             };
+            if error.is_reset() && reset.is_none() {
+                let at_s = self.clock.elapsed().as_secs_f64() - self.spec.warmup.as_secs_f64();
+                let (end, what) = (Some(self.end), Happening::ConnectionReset);
+                reset =
+                    Some(Event { at_s: (at_s * 1e3).round() / 1e3, for_s: None, within_s: RESET_WITHIN_S, end, what });
+            }
             // The others would run to their end for nothing.
             self.clock.stop();
             // The others are stopped, and do not know why.
@@ -665,7 +693,7 @@ impl Trial {
             cpu: sampled.cpu,
             cpu_slices: sampled.cpu_slices,
             timeline: sampled.timeline,
-            events: sampled.events,
+            events: sampled.events.into_iter().chain(reset).collect(),
             counters,
             drop_reasons,
             registers,

@@ -349,7 +349,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
                 if task.ends_by_reset() && outcome.octets_total > 0 {
                     last_ns = now;
                 } else if task.clock.receiving_due_ns().is_none_or(|due| now < task.earliest_end_ns(due)) {
-                    return Err(TrafficError::Moving { what: "the sender broke the connection".to_owned(), error });
+                    return Err(TrafficError::Reset(error));
                 }
                 break;
             }

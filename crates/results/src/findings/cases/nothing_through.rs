@@ -5,9 +5,10 @@ use linerate_machine::end::End;
 use linerate_machine::probe::{Protocol, Refusal};
 use linerate_path::stage::Stage;
 use linerate_trial::api::{ApiUse, SenderApi};
+use linerate_trial::event::{Event, Happening};
 use linerate_trial::spec::Workload;
 
-use super::{FaultCase, between_links, case, lose, nic, rr, udp, with_middle};
+use super::{FaultCase, between_links, case, lose, nic, rr, tcp, udp, with_middle};
 use crate::examination::{Examination, Failed, Passed, PerEndMtu, Place, Probe, Step, StepResult};
 use crate::record::Record;
 
@@ -41,6 +42,14 @@ pub(super) fn cases() -> Vec<FaultCase> {
             ];
             (r.result, r.error) = (None, Some("the host: no test traffic passed for 5 s".to_owned()));
             r.examination = Some(Examination { seconds: 1.6, steps, cause: Some(1) });
+        }),
+        case("a middlebox that forges a RST", "connection-reset", &[], tcp(Rx, 40.0), |r| {
+            (r.result, r.error) = (None, Some("the target: the connection was reset".to_owned()));
+            let what = Happening::ConnectionReset;
+            r.events = vec![Event { at_s: 0.4, for_s: None, within_s: 0.1, end: Some(End::Target), what }];
+            r.host.counters.add(Stage::SenderStack, "Tcp OutSegs", 2_100);
+            // Of what came behind it.
+            r.target.counters.add(Stage::SenderStack, "Tcp OutRsts", 14);
         }),
         case("an agent without descriptors", "nothing-comes-through", &[], udp(Rx, 10, 0.0), move |r| {
             let came = Failed::Connections { open: 51, refusal: Some(Refusal::NoDescriptors), doubled: false };
