@@ -769,20 +769,23 @@ impl<'a> Case<'a> {
         let latency = self.latency().filter(|_| matches!(self.record.workload, Workload::TcpRr | Workload::TcpCrr))?;
         let each = self.waits_for_each_syn() || self.retransmitted_by_any() >= latency.count.max(2);
         // Where the way alone takes long, the timer does too (RFC 6298). Where each waited, the quickest did.
-        let least = if each { LEAST_TIMER_S } else { (latency.min_s? * 3.0).max(LEAST_TIMER_S) };
+        let least = match latency.min_s.filter(|_| !each) {
+            Some(quickest_s) => (quickest_s * 3.0).max(LEAST_TIMER_S),
+            None => LEAST_TIMER_S,
+        };
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
         let (timed, is_left) = (slow.map(|(_, count)| count).total(), self.is_left_waiting(latency));
         (timed > 0 || is_left).then_some(Waited { timed, is_left, answered: latency.count })
     }
 
-    /// Whether the last transaction still waited for something that was sent again when the trial ended: of one after the other the rest
-    /// of the time.
+    /// Whether the last transaction, of some stream at least, still waited for something that was sent again when the trial ended: of one
+    /// after the other the rest of the time.
     fn is_left_waiting(&self, latency: &Latency) -> bool {
-        let asked = self.asked.as_ref().filter(|asked| asked.streams <= 1 && asked.outstanding <= 1);
-        let is_endless = asked.is_some_and(|asked| asked.rate == OfferedLoad::Unlimited);
-        let answered_s = latency.mean_s.unwrap_or(0.0) * latency.count as f64;
+        let asked = self.asked.as_ref().filter(|asked| asked.outstanding <= 1);
+        let Some(asked) = asked.filter(|asked| asked.rate == OfferedLoad::Unlimited) else { return false };
+        let answered_s = latency.mean_s.unwrap_or(0.0) * latency.count as f64 / f64::from(asked.streams.max(1));
         let rest_s = self.span_s().map_or(0.0, |span_s| span_s - answered_s);
-        is_endless && rest_s >= LEAST_REST_S && self.retransmitted_by_any() > 0
+        rest_s >= LEAST_REST_S && self.retransmitted_by_any() > 0
     }
 
     /// Whether about the same came through all the time, but for the first slice: a window grows in it. `None`: too few slices.
