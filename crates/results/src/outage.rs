@@ -17,6 +17,8 @@ const LONG_S: f64 = 1.0;
 const SHORT_S: f64 = 0.05;
 /// Silence is so many times what usually passes between arrivals.
 const UNUSUAL: f64 = 50.0;
+/// A flow that dies with its link does so within this time of it, seconds.
+const ABOUT_THEN_S: f64 = 0.5;
 
 /// The ends whose link lost its carrier, or got it back, during the trial, and how often.
 pub fn carrier_changes(record: &Record) -> Vec<(End, u64)> {
@@ -24,9 +26,33 @@ pub fn carrier_changes(record: &Record) -> Vec<(End, u64)> {
     record.machines().into_iter().filter_map(|(end, machine)| Some((end, changes(machine)?))).collect()
 }
 
+/// The interfaces of the machine in the middle, by the end that they are towards, whose link did so, and how often.
+pub fn middle_changes(record: &Record) -> Vec<(End, u64)> {
+    let Some(middle) = &record.middle else { return Vec::new() };
+    let changes =
+        |end: End| middle.ports[end].counters.get(Stage::Link, CARRIER_CHANGES).filter(|changes| *changes > 0);
+    End::BOTH.into_iter().filter_map(|end| Some((end, changes(end)?))).collect()
+}
+
+/// Whether any link on the way lost its carrier, or got it back, during the trial.
+pub fn is_link_changed(record: &Record) -> bool {
+    !carrier_changes(record).is_empty() || !middle_changes(record).is_empty()
+}
+
+/// From when on nothing of any flow arrived, to the trial's end, where a carrier was lost about then.
+pub fn died_with_link(record: &Record) -> Option<f64> {
+    let deaths = record.events.iter().filter(|event| matches!(event.what, Happening::FlowDied { .. }));
+    let (from_s, all) = deaths.fold((0.0_f64, 0), |(last, all), event| (last.max(event.at_s), all + 1));
+    let streams = record.asked_spec().map_or(1, |spec| spec.streams.max(1));
+    let mut lost = record.events.iter().filter(|event| matches!(event.what, Happening::CarrierLost { .. })).peekable();
+    // An end that lost none that was noticed in time has its counter alone.
+    let is_then = lost.peek().is_none() || lost.any(|event| (event.at_s - from_s).abs() <= ABOUT_THEN_S);
+    (all >= streams && is_then && is_link_changed(record)).then_some(from_s)
+}
+
 /// The longest time in mid-trial in which nothing of this traffic arrived, where that is unusual.
 pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
-    let least_s = if carrier_changes(record).is_empty() { LONG_S } else { SHORT_S };
+    let least_s = if is_link_changed(record) { SHORT_S } else { LONG_S };
     let by_gaps = || {
         let (gaps, received) = (flow.arrival_gaps.as_ref()?, flow.packets_received.filter(|packets| *packets > 0)?);
         let burst = record.asked_spec().map_or(1.0, |spec| f64::from(spec.burst));
@@ -36,7 +62,8 @@ pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
     };
     let stalls = record.events.iter().filter(|event| matches!(event.what, Happening::Stall { .. }));
     let by_events = || {
-        let seconds = stalls.filter_map(|event| event.for_s).reduce(f64::max)?;
+        let to_the_end = || Some(record.duration_s? - died_with_link(record)?);
+        let seconds = stalls.filter_map(|event| event.for_s).chain(to_the_end()).reduce(f64::max)?;
         Some(Silence { seconds, at_least: false })
     };
     let silence = by_gaps().or_else(by_events).or_else(|| longest_without(&record.intervals));
@@ -72,7 +99,7 @@ pub fn doubt(record: &Record) -> Option<Doubt> {
     let changes = carrier_changes(record);
     let silence = silence(record, flow);
     if changes.is_empty() {
-        return Some(Doubted::Silence { silence: silence? }.into());
+        return silence.filter(|_| !is_link_changed(record)).map(|silence| Doubted::Silence { silence }.into());
     }
     let warmup = record.asked_spec().is_some_and(|spec| !spec.warmup.is_zero());
     let ends = changes.iter().map(|(end, _)| *end).collect();

@@ -1,6 +1,9 @@
 //! A link of the two ends was down for a part of the trial.
 //! Knows changes of the carrier, and how long nothing arrived meanwhile.
 
+use linerate_machine::end::End;
+use linerate_trial::spec::Workload;
+
 use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
 use crate::outage::{self, CARRIER_CHANGES};
@@ -12,20 +15,24 @@ pub(super) const RULE: Rule = Rule {
     name: "link-down",
     says: "The link was down for a part of the trial: a cable, a plug, a port or a device that was set down.",
     rests_on: "Changes of an interface's carrier during the trial, and time in which nothing arrived: the longest gap between \
-               datagrams, or time slices without any; else as long as the carrier was lost. Sure where that time explains half of what was lost or missing.",
+               datagrams, time slices without any, or a flow that died with its link; else as long as the carrier was lost. Sure where \
+               that time explains half of what was lost or missing: of TCP as fast as it goes, of what the best slice would have brought \
+               all the time.",
     source: "Linux Documentation/ABI/testing/sysfs-class-net, carrier_changes.",
     suggests: &[],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let changes = outage::carrier_changes(case.record);
-    let silence = outage::silence(case.record, case.flow()?).filter(|_| !changes.is_empty() && case.is_troubled())?;
+    let (changes, in_middle) = (outage::carrier_changes(case.record), outage::middle_changes(case.record));
+    let is_there = outage::is_link_changed(case.record) && case.is_troubled();
+    let silence = outage::silence(case.record, case.flow()?).filter(|_| is_there)?;
     let share = (silence.seconds / case.span_s()?).min(1.0);
     // Of a steady stream as much is lost, or missing, as there was silence.
-    let missing = case.missing_share().or_else(|| case.missing_transactions());
+    let missing = missing_share(case).or_else(|| case.missing_transactions());
     let part = match (case.loss_ratio().filter(|_| case.loss().is_some()), missing) {
         (Some(lost), _) => (share / lost).min(1.0),
+        (None, Some(_)) if share < PART => share,
         (None, Some(missing)) => (share / missing).min(1.0),
         (None, None) => share,
     };
@@ -34,14 +41,34 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let sure = if part >= 0.5 { Sureness::Sure } else { Sureness::Likely };
     let machine = if let [(end, _)] = changes[..] { Some(end) } else { None };
-    let counted: Vec<String> = changes.iter().map(|(end, count)| format!("{end}: {CARRIER_CHANGES} {count}")).collect();
+    let counted = |(whose, count): (String, u64)| format!("{whose}: {CARRIER_CHANGES} {count}");
+    let named = |(end, count): &(End, u64)| (end.to_string(), *count);
+    let port = |(end, count): &(End, u64)| Some((case.record.middle.as_ref()?.name(*end), *count));
+    let counted: Vec<String> =
+        changes.iter().map(named).chain(in_middle.iter().filter_map(port)).map(counted).collect();
     let sentence = format!("The link was down during the trial, and nothing arrived for {}.", silence.words());
-    Some(
-        RULE.finds(case, machine, sure, part, sentence)
-            .because(counted.join("; "))
-            .because(format!("nothing arrived for {} of the measured time", percent(share)))
-            .wrong_if("It is wrong if as much is lost while carrier_changes stands still.")
-            // Packets wait in vain for a neighbour that is not there, and are dropped where nobody counts.
-            .explains(&["neighbours", "stack-drops", "unaccounted", "qdisc-drops", "transmit-ring", "receive-ring"]),
-    )
+    let finding = RULE
+        .finds(case, machine, sure, part, sentence)
+        .because(counted.join("; "))
+        .because(format!("nothing arrived for {} of the measured time", percent(share)))
+        .wrong_if("It is wrong if as much is lost while carrier_changes stands still.")
+        // Packets wait in vain for a neighbour that is not there, and are dropped where nobody counts.
+        .explains(&["neighbours", "stack-drops", "unaccounted", "qdisc-drops", "transmit-ring", "receive-ring"])
+        // The queue before a link that is down runs over, and TCP's window is small after its timer.
+        .explains(if sure == Sureness::Sure { &["middle-drops", "bottleneck", "lossy-path"] } else { &[] });
+    Some(if changes.is_empty() { finding.on_middle() } else { finding })
+}
+
+/// The share that did not come through; of TCP that goes as fast as it can, of what its best slice would have brought all the time.
+fn missing_share(case: &Case<'_>) -> Option<f64> {
+    if !case.is_unlimited() || !case.is(Workload::TcpStream) {
+        return case.missing_share();
+    }
+    let slices =
+        case.record.intervals.iter().filter_map(|slice| Some((slice.throughput_bps?, slice.end_s - slice.start_s)));
+    let (best, bits, seconds) = slices.fold((0.0_f64, 0.0, 0.0), |(best, bits, seconds), (bps, span_s)| {
+        (best.max(bps), bits + bps * span_s, seconds + span_s)
+    });
+    // One slice alone tells nothing.
+    Some(1.0 - bits / (best * seconds)).filter(|share| *share > 0.0).or_else(|| case.missing_share())
 }

@@ -9,7 +9,7 @@ use linerate_trial::spec::Workload;
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::events::MOST_OF_THEM;
-use crate::outage::carrier_changes;
+use crate::outage::{died_with_link, is_link_changed};
 
 pub(super) const RULE: Rule = Rule {
     name: "outage",
@@ -100,7 +100,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let is_stall = |event: &Event| matches!(event.what, Happening::Stall { .. });
     let (seconds, times) = case.held(is_stall);
     let first = case.events().find(|event| is_stall(event))?;
-    if !carrier_changes(case.record).is_empty() || times == 0 || is_chance(case) {
+    if is_link_changed(case.record) || times == 0 || is_chance(case) {
         return None;
     }
     let share = (seconds / case.span_s()?).min(1.0);
@@ -178,7 +178,7 @@ const SOME: f64 = 0.02;
 
 fn find_died(case: &Case<'_>) -> Option<Finding> {
     let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();
-    let first = died.first().filter(|_| !is_chance(case))?;
+    let first = died.first().filter(|_| !is_chance(case) && died_with_link(case.record).is_none())?;
     let shares = case.events().filter_map(|event| match event.what {
         Happening::FlowDied { lost_share, .. } => lost_share,
         _ => None,

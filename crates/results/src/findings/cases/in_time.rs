@@ -53,7 +53,62 @@ pub(super) fn cases() -> Vec<FaultCase> {
         record.losses = vec![way(Rx, Counted::Requests, 0), way(Tx, Counted::Answers, 1)];
         (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some(lost.iter().sum::<u64>() as i64));
     };
+    // TCP as fast as it goes behind a queue, in slices of so many Mbit/s; for the share of the time nothing arrives.
+    let interrupted = |record: &mut Record, mbit: &[f64], silent: f64| {
+        tcp_of(record).rtt_s = Some(13e-3);
+        lossy(record, 600);
+        record.intervals = (0..).zip(mbit).map(|(at, mbit)| slice_of(at, *mbit)).collect();
+        limited(record, Limit::Path, None, 0.95 - silent);
+        limited_too(record, Limit::Outage, silent);
+    };
+    let carrier = |end: End| {
+        let what = Happening::CarrierLost { interface: "eth0".to_owned() };
+        event(0.68, Some(0.3), Some(end), what)
+    };
     vec![
+        case("TCP whose link was out for a moment", "link-down", &["lossy-path", "bottleneck"], tcp(Rx, 28.2), |r| {
+            interrupted(r, &[32.8, 14.1, 47.6], 0.34);
+            r.host.counters.add(Stage::Link, "link carrier_changes", 2);
+            let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.9) };
+            r.events = vec![carrier(End::Host), event(0.7, Some(0.8), None, stall)];
+        }),
+        case(
+            "TCP whose timer did not come back after its link did",
+            "link-down",
+            &["lossy-path", "bottleneck"],
+            tcp(Rx, 13.3),
+            |r| {
+                interrupted(r, &[33.1, 0.0], 0.6);
+                r.host.counters.add(Stage::Link, "link carrier_changes", 2);
+                let died = Happening::FlowDied { flow: 0, direction: Some(Rx), lost_share: Some(0.9) };
+                r.events = vec![carrier(End::Host), event(0.7, None, None, died)];
+            },
+        ),
+        case(
+            "TCP, and a port of the middle that was out for a moment",
+            "link-down",
+            &["lossy-path", "bottleneck", "middle-drops"],
+            tcp(Rx, 28.2),
+            |r| {
+                interrupted(r, &[32.8, 14.1, 47.6], 0.34);
+                let middle = with_middle(r);
+                middle.ports.host.counters.add(Stage::Link, "link carrier_changes", 2);
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.9) };
+                r.events = vec![event(0.7, Some(0.8), None, stall)];
+            },
+        ),
+        case(
+            "a link that was out too shortly to matter",
+            "bottleneck",
+            &["lossy-path"],
+            tcp(Rx, 47.0),
+            |r| {
+                interrupted(r, &[47.6, 46.2, 47.6], 0.03);
+                r.host.counters.add(Stage::Link, "link carrier_changes", 2);
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.1) };
+                r.events = vec![carrier(End::Host), event(0.7, Some(0.08), None, stall)];
+            },
+        ),
         case("UDP's memory used up", "receive-buffer", &[], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);
             r.target.counters.add(Stage::ReceiverSocket, "Udp MemErrors", 9_000);
@@ -531,4 +586,16 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
         }),
     ]
+}
+
+/// A time slice, the one of this number, in which so much came through.
+fn slice_of(at: u32, mbit: f64) -> Interval {
+    let start_s = f64::from(at);
+    Interval { start_s, end_s: start_s + 1.0, throughput_bps: Some(mbit * 1e6), ..Interval::default() }
+}
+
+/// One more line of the time budget.
+fn limited_too(record: &mut Record, limit: Limit, share: f64) {
+    let line = TimeLine { direction: record.direction, limit, end: None, seconds: 2.0 * share, share };
+    record.time_budget.push(line);
 }
