@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::setting::discipline::keeps_to_a_rate;
+use crate::setting::discipline::{Discipline, keeps_to_a_rate};
 
 /// A machine, as it was when a trial ran. Every field may be absent, which means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -247,6 +247,13 @@ impl Nic {
     pub fn rate_keeper(&self) -> Option<&str> {
         let all = self.qdisc.iter().chain(&self.qdiscs).map(String::as_str);
         all.filter(|text| keeps_to_a_rate(text)).find_map(|text| text.split_whitespace().next())
+    }
+
+    /// Bits per second that its only token bucket lets out, headers of Ethernet included; absent where another discipline keeps to a rate.
+    pub fn kept_rate_bps(&self) -> Option<u64> {
+        let mut keepers = self.qdiscs.iter().filter(|text| keeps_to_a_rate(text));
+        let keeper = Discipline::parse(keepers.next()?).ok()?;
+        (keepers.next().is_none() && keeper.kind() == "tbf").then(|| keeper.get("rate"))?
     }
 }
 

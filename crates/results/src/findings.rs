@@ -374,7 +374,7 @@ mod tests {
 
     use super::*;
     use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
-    use crate::record::{Counted, Losses};
+    use crate::record::{Counted, Directions, FlowFigures, Interval, Losses};
     use crate::sample;
     use crate::time_budget::{Limit, TimeLine};
 
@@ -873,6 +873,46 @@ mod tests {
         // Other programs have the CPUs.
         check(300e-6, true, 0.9, true);
         check(300e-6, true, 0.1, false);
+    }
+
+    #[test]
+    fn a_shaper_of_the_middle_that_is_not_used_is_not_named() {
+        let machine = |name: &str| found(&findings(&record_of(name)), "bottleneck").unwrap().machine;
+        assert_eq!(machine("a shaper of the router in the middle"), Some(Party::Middle));
+        assert_eq!(machine("a shaper of the router in the middle whose rate is not used"), None);
+    }
+
+    #[test]
+    fn what_passes_a_limit_of_rate_is_even() {
+        let says_rate = |mbit: [f64; 2]| {
+            let mut record = record_of("one segment of fifty lost on the way");
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            tcp.rtt_s = Some(1e-4);
+            let (limit, direction) = (Limit::CongestionWindow, record.direction);
+            record.time_budget = vec![TimeLine { direction, limit, end: None, seconds: 1.8, share: 0.9 }];
+            let slice = |mbit: f64| Interval { throughput_bps: Some(mbit * 1e6), ..Interval::default() };
+            record.intervals = mbit.map(slice).to_vec();
+            found(&findings(&record), "lossy-path").unwrap().sentence.contains("limit of rate")
+        };
+        assert!(says_rate([14.8, 15.2]) && !says_rate([20.0, 10.0]));
+    }
+
+    #[test]
+    fn of_both_ways_a_lossy_one_has_not_the_other_s_queue() {
+        let is_one = |[tx, rx]: [f64; 2], lost: u64| {
+            let mut record = record_of("a slower link on the way");
+            let figures = record.result.as_mut().unwrap();
+            let mut flow = figures.flow.clone();
+            let tcp = flow.tcp.as_mut().unwrap();
+            (tcp.retransmissions, tcp.segments_sent) = (lost, Some(1_000));
+            let of = |mbit: f64| FlowFigures { throughput_bps: Some(mbit * 1e6), ..flow.clone() };
+            figures.directions = Some(Directions { tx: of(tx), rx: of(rx) });
+            record.direction = Direction::Both;
+            let all = findings(&record);
+            all.iter().any(|one| one.name == "bottleneck" && one.direction == Direction::Tx)
+        };
+        assert!(!is_one([5.0, 47.0], 30));
+        assert!(is_one([5.0, 47.0], 10) && is_one([20.0, 47.0], 30));
     }
 
     #[test]

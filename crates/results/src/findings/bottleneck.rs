@@ -23,7 +23,10 @@ pub(super) const RULE: Rule = Rule {
     says: "A queue stands between the two ends: a slower link, a shaper or a busy switch on the way limits, not the ends.",
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
                while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle) a discipline that keeps to a \
-               rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput. Of datagrams: a loss between the two links whose runs are \
+               rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput, nor where loss kept the window small: of one stream that \
+               loses segments, round trips count where 70 % of the delivery rate arrives and two segments and a half wait; of both ways at once, \
+               not where 2 % were retransmitted and three times as much went the other way. Before lossy-path where it took 1.5 times as long as \
+               what loss took; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
                (rate-changed). Or none is lost, and they were read more than 5 % slower than they were sent, by a receiver that had half of its \
@@ -122,6 +125,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if share < SHARE || share < case.share_of(&of_cpu) || share < largest {
         return None;
     }
+    if case.is_other_ways_queue() {
+        return None;
+    }
     let slowed = case.slowed();
     // A way whose packets take now this long and now that has no queue that stands.
     if slowed.is_none() && case.passes_less_when_queued() {
@@ -143,6 +149,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because_of(trips)
             .because(short)
             .wrong_if("It is wrong if round trips are as long without any traffic, or as much comes through several ways at once.")
-            .explains(&["lossy-path", "send-buffer", "receive-window", "host-limits", "sender-cpu", "unaccounted"]),
+            .explains(&["send-buffer", "receive-window", "host-limits", "sender-cpu"])
+            .explains(if case.outlasts_loss(share) { &["lossy-path", "unaccounted"] } else { &[] }),
     )
 }

@@ -72,6 +72,12 @@ const LEAST_TIMER_S: f64 = 0.95 * TCP_RTO_MIN_S;
 const MUCH_LESS: f64 = 0.7;
 /// The same of a SYN (RFC 6298, section 2.1: 1 s).
 const LEAST_SYN_S: f64 = 0.95;
+/// What limits so many times as long as a loss does comes before it.
+const LONGER: f64 = 1.5;
+/// Of two ways at once, one that carries so many times the other fills the queues that both see; at this loss and above a window is of some
+/// eight segments (Mathis), which fill none.
+const MANY_TIMES: f64 = 3.0;
+const STEADY_LOSS: f64 = 0.02;
 /// Octets of a message that every Ethernet carries in one packet.
 const UNFRAGMENTED: u32 = 1400;
 
@@ -245,12 +251,36 @@ impl<'a> Case<'a> {
         self.record.result.as_ref()?.latency.as_ref()
     }
 
-    /// What keeps to a rate where the middle sends towards the receiver, and held packets back: the interface, the discipline, and
-    /// how often.
+    /// What keeps to a rate where the middle sends towards the receiver, held packets back, and let out about what it may, as far as
+    /// its rate is known: the interface, the discipline, and how often.
     pub(super) fn held_in_middle(&self) -> Option<(&'a str, &'a str, u64)> {
         let port = &self.middle_on_path()?.ports[sender_of(self.way).other()];
         let (kind, held) = held_at(port)?;
-        Some((&port.interface, kind, held))
+        // A rate that was changed in mid-trial is another one now.
+        let rate = port.nic.as_ref().and_then(Nic::kept_rate_bps).filter(|_| self.slowed().is_none());
+        let is_used = |rate: u64| self.passing_bps().is_none_or(|bps| bps >= MUCH_LESS * rate as f64);
+        rate.is_none_or(is_used).then_some((&port.interface, kind, held))
+    }
+
+    /// Whether what limited for so large a part of the time did so much longer than a loss did: then that is why segments are lost, and
+    /// not the other way round.
+    pub(super) fn outlasts_loss(&self, share: f64) -> bool {
+        share >= LONGER * self.share_of(&[Limit::CongestionWindow, Limit::Outage])
+    }
+
+    /// Whether the same round trips carried many times as much the other way, and the queue in them is that one's as likely: segments
+    /// are lost here all the time, which keeps the window small.
+    pub(super) fn is_other_ways_queue(&self) -> bool {
+        let of = |way: Direction| {
+            let directions = self.record.result.as_ref()?.directions.as_ref()?;
+            if way == Direction::Tx { directions.tx.throughput_bps } else { directions.rx.throughput_bps }
+        };
+        let (this, other) = match self.way {
+            Direction::Tx => (of(Direction::Tx), of(Direction::Rx)),
+            _ => (of(Direction::Rx), of(Direction::Tx)),
+        };
+        let is_less = this.zip(other).is_some_and(|(this, other)| this * MANY_TIMES <= other);
+        is_less && self.retransmitted().is_some_and(|share| share >= STEADY_LOSS)
     }
 
     /// What keeps to a rate where the middle sends back towards the sender: the interface, the discipline, and how often it held a packet
@@ -794,6 +824,14 @@ impl<'a> Case<'a> {
         let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
         let near = rates.iter().filter(|bps| (**bps - mean).abs() <= STEADY * mean).count();
         (rates.len() >= 4).then_some(near as f64 >= 0.8 * rates.len() as f64)
+    }
+
+    /// Whether a few slices, of which nobody can say more, had about the same come through.
+    pub(super) fn varies_little(&self) -> bool {
+        let rates = || self.record.intervals.iter().filter_map(|slice| slice.throughput_bps);
+        let (least, most) =
+            rates().fold((f64::INFINITY, 0.0_f64), |(least, most), bps| (least.min(bps), most.max(bps)));
+        least >= (1.0 - STEADY) * most
     }
 
     /// The largest window that the receiver announced, as the sender's slices have it; absent where none tells.

@@ -131,7 +131,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         true => ratio < BORNE_BY_BBR && case.share_of(&[Limit::Pacing]) >= PACED,
         false => permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT),
     };
-    let is_even = case.is_steady().unwrap_or(case.is_held_by_loss() || tcp.goes_by_rate());
+    let is_even = case.is_steady().unwrap_or(tcp.goes_by_rate() || case.is_held_by_loss() && case.varies_little());
     let of_rate = permits_more && case.is_unlimited() && is_even;
     let sentence = match (&back, limits) {
         (None, false) if of_rate => format!(

@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     says: "A queueing discipline at the sender's egress keeps to a rate, and is what limits.",
     rests_on: "The time budget's line shaper with at least 30 % of the time, or 10 % and as much as is missing of what was to come \
                through: frames stood in a discipline that keeps to a rate, or \
-               it held them back (overlimits), or of a stream of frames it refused many, which the sender tried again. Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
+               it held them back (overlimits) and let out 60 % of its rate, where that is known and TCP loses segments, or of a stream of frames it refused many, which the sender tried again. Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
                to a rate and held back at least 10 % of its packets.",
     source: "tc(8), tc-tbf(8); Linux struct gnet_stats_queue (linux/gen_stats.h).",
     suggests: &["qdisc"],
@@ -95,9 +95,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "receive-window",
                 "application-limited",
                 "sender-cpu",
-                "lossy-path",
                 "bottleneck",
                 "small-buffer",
-            ]),
+            ])
+            .explains(if case.outlasts_loss(line.share) { &["lossy-path"] } else { &[] }),
     )
 }

@@ -17,6 +17,9 @@ use crate::total::Total;
 use super::formulas::Joined;
 use super::pair::Pair;
 
+/// Octets of payload in a full segment over Ethernet, where TCP does not tell.
+const SEGMENT: f64 = 1448.0;
+
 impl Joined<'_> {
     /// Fills in the record's time budget and events.
     pub(super) fn follow_time(&self, main: &[Pair<'_>], record: &mut Record) {
@@ -105,6 +108,7 @@ impl Joined<'_> {
             receiving: &record.machine(sender.other()).environment,
             is_tcp: self.spec.workload == Workload::TcpStream,
             paces: pairs.iter().any(|pair| pair.source.tcp.as_ref().is_some_and(TcpSummary::goes_by_rate)),
+            segment: pairs.iter().find_map(|pair| pair.source.tcp.as_ref()?.mss).map_or(SEGMENT, f64::from),
             asked: self.spec.rate.bits_per_second(octets.into()).map(|bps| bps / 8.0),
             grain: f64::from(octets) * f64::from(self.spec.burst) * self.unevenness(octets),
             paused: stalled_s.filter(|_| whole_s > 0.0).map_or(0.0, |stalled_s| (stalled_s / whole_s).min(1.0)),

@@ -3,7 +3,7 @@
 //! unaccounted.
 
 use linerate_machine::end::{Direction, End};
-use linerate_machine::environment::Environment;
+use linerate_machine::environment::{Environment, Nic};
 use linerate_trial::timeline::{FlowColumn, MachineColumn, Timeline};
 
 use super::slices::Seen;
@@ -25,6 +25,8 @@ pub(crate) struct Stream<'a> {
     pub(crate) paces: bool,
     /// What each flow was asked to send, octets of payload a second; absent of one that was to send as fast as it can.
     pub(crate) asked: Option<f64>,
+    /// Octets of payload in a full segment of TCP.
+    pub(crate) segment: f64,
     /// Octets of a message, or of a burst: so much more or less moves in a slice for no reason.
     pub(crate) grain: f64,
     /// The share of the sender's time that pause frames held its MAC back, where it tells.
@@ -45,6 +47,12 @@ const FULL: f64 = 0.95;
 /// a busy receiver makes.
 const QUEUED: f64 = 1.5;
 const QUEUED_US: u64 = 1000;
+/// Of a queue that something empties as fast as it can, so much of the delivery rate that TCP sees now arrives in a whole slice, and so many
+/// segments stand in it.
+const PASSES: f64 = 0.7;
+const QUEUED_SEGMENTS: f64 = 2.5;
+/// A discipline whose rate is known, of which less than this is used, is not what keeps TCP back that loses segments.
+const RATE_USED: f64 = 0.6;
 /// A window is full when so many segments are missing in it at most, or an eighth: segments are sent in trains.
 const NEARLY: u64 = 3;
 /// After a loss TCP's window is what loss made of it for so many round trips, or slices.
@@ -88,6 +96,8 @@ struct OneFlow<'a> {
     reordered: Vec<Option<usize>>,
     /// Sent until the end of each slice.
     octets: Vec<f64>,
+    /// Received until the end of each of the receiver's slices.
+    arrived: Vec<f64>,
     /// Segments retransmitted until then, and those of them that had arrived already.
     retransmitted: Vec<f64>,
     spurious: Vec<f64>,
@@ -114,13 +124,14 @@ impl<'a> OneFlow<'a> {
         let is_reduced = |slice: usize| sent.flow(FlowColumn::CongestionState, slice) == Some(CWR);
         let lossy = last(&|slice| counts(FlowColumn::Retransmitted, slice) || is_reduced(slice));
         let reordered = last(&|slice| counts(FlowColumn::Reordering, slice));
-        let until = |column: FlowColumn| -> Vec<f64> {
+        let until_of = |seen: Seen<'_>, column: FlowColumn| -> Vec<f64> {
             let step = |sum: &mut f64, slice: usize| {
-                *sum += sent.flow(column, slice).unwrap_or(0) as f64;
+                *sum += seen.flow(column, slice).unwrap_or(0) as f64;
                 Some(*sum)
             };
-            (0..sent.ends_ns.len()).scan(0.0, step).collect()
+            (0..seen.ends_ns.len()).scan(0.0, step).collect()
         };
+        let until = |column: FlowColumn| until_of(sent, column);
         OneFlow {
             stream,
             sent,
@@ -130,6 +141,7 @@ impl<'a> OneFlow<'a> {
             lossy,
             reordered,
             octets: until(FlowColumn::Octets),
+            arrived: until_of(received, FlowColumn::Octets),
             retransmitted: until(FlowColumn::Retransmitted),
             spurious: until(FlowColumn::Spurious),
         }
@@ -289,8 +301,13 @@ impl<'a> OneFlow<'a> {
         if self.is_full_link(slice) {
             return (Limit::LinkRate, None);
         }
+        let recent = |last: &[Option<usize>]| last[slice].is_some_and(|last| slice - last <= AFTER_LOSS);
+        let is_lossy = self.stream.is_tcp && recent(&self.lossy);
         if let Some(limit) = self.local_queue(slice) {
-            return (limit, self.sender());
+            return match limit {
+                Limit::Shaper if is_lossy && self.leaves_rate_unused(slice) => (Limit::CongestionWindow, None),
+                limit => (limit, self.sender()),
+            };
         }
         let machine = |column| self.sent.machine(column, slice);
         if machine(MachineColumn::BusiestSoftirq).is_some_and(|share| share >= SATURATED) {
@@ -308,10 +325,10 @@ impl<'a> OneFlow<'a> {
         }
         if self.queue_stands(slice) {
             // Packets wait as long for a thread, or for the softirqs of a CPU, that others have.
-            return self.starved(slice).unwrap_or((Limit::Path, None));
+            let limit = if is_lossy && !self.is_queue_busy(slice) { Limit::CongestionWindow } else { Limit::Path };
+            return self.starved(slice).unwrap_or((limit, None));
         }
         let flow = |column| self.sent.flow(column, slice);
-        let recent = |last: &[Option<usize>]| last[slice].is_some_and(|last| slice - last <= AFTER_LOSS);
         let is_window_full = match (flow(FlowColumn::InFlight), flow(FlowColumn::Cwnd)) {
             (Some(on_way), Some(cwnd)) => on_way.saturating_add(NEARLY.max(cwnd / 8)) >= cwnd,
             _ => false,
@@ -320,7 +337,7 @@ impl<'a> OneFlow<'a> {
         if recent(&self.reordered) && (is_window_full || state >= 1) && !self.lost_more_than_reordered(slice) {
             return (Limit::Reordering, None);
         }
-        if recent(&self.lossy) && (is_window_full || state >= 2) {
+        if is_lossy && (is_window_full || state >= 2) {
             return (Limit::CongestionWindow, None);
         }
         if is_window_full {
@@ -379,6 +396,41 @@ impl<'a> OneFlow<'a> {
         let flow = |column| self.sent.flow(column, slice);
         let (Some(now), Some(least)) = (flow(FlowColumn::RttUs), flow(FlowColumn::MinRttUs)) else { return false };
         now as f64 >= least as f64 * QUEUED && now >= least.saturating_add(QUEUED_US)
+    }
+
+    /// Whether what emptied the queue had no time left, as far as a single flow tells: round trips of a small window, which loss keeps
+    /// small, are long now and then as well.
+    fn is_queue_busy(&self, slice: usize) -> bool {
+        let flow = |column| self.sent.flow(column, slice);
+        let (Some(now), Some(least), Some(rate)) =
+            (flow(FlowColumn::RttUs), flow(FlowColumn::MinRttUs), flow(FlowColumn::DeliveryRate))
+        else {
+            return true;
+        };
+        let Some(arrives) = self.arrival_rate(slice).filter(|_| self.stream.flows.len() == 1 && !self.stream.paces)
+        else {
+            return true;
+        };
+        let queued_s = now.saturating_sub(least) as f64 / 1e6;
+        arrives >= PASSES * rate as f64 && arrives * queued_s >= QUEUED_SEGMENTS * self.stream.segment
+    }
+
+    /// Octets a second that arrived in this slice and those beside it: what follows a loss is read late.
+    fn arrival_rate(&self, slice: usize) -> Option<f64> {
+        let beside = self.beside(slice)?;
+        let (first, last) = (beside.saturating_sub(1), (beside + 1).min(self.arrived.len() - 1));
+        let before = first.checked_sub(1).map_or(0.0, |before| self.arrived[before]);
+        let seconds = (first..=last).map(|slice| self.received.seconds(slice)).sum::<f64>();
+        (seconds > 0.0 && self.received.is_watched()).then(|| (self.arrived[last] - before) / seconds)
+    }
+
+    /// Whether the sender's discipline has a rate, dropped nothing itself, and let out much less than it may.
+    fn leaves_rate_unused(&self, slice: usize) -> bool {
+        let Some(rate) = self.stream.sending.nic.as_ref().and_then(Nic::kept_rate_bps) else { return false };
+        let dropped = |slice| self.sent.machine(MachineColumn::QdiscDropped, slice).unwrap_or(0);
+        let Some(octets) = self.sent.machine(MachineColumn::TxOctets, slice) else { return false };
+        let is_below = octets as f64 * 8.0 < RATE_USED * rate as f64 * self.sent.seconds(slice);
+        is_below && (0..self.sent.ends_ns.len()).all(|slice| dropped(slice) == 0)
     }
 
     /// A sender of datagrams that is slower than asked, or has no rate to keep to.

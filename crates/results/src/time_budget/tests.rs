@@ -75,7 +75,8 @@ fn world(world: World<'_>) -> Vec<TimeLine> {
         .chain(receiver.iter().copied())
         .collect();
     let qdisc = if qdisc.is_empty() { "tbf" } else { qdisc };
-    let nic = Nic { name: "eth0".to_owned(), qdisc: Some(qdisc.to_owned()), speed_mbps, ..Nic::default() };
+    let qdiscs = vec![qdisc.to_owned()];
+    let nic = Nic { name: "eth0".to_owned(), qdisc: Some(qdisc.to_owned()), qdiscs, speed_mbps, ..Nic::default() };
     let sending = Environment { nic: Some(nic), ..Environment::default() };
     stream(&Stream {
         direction: Direction::Tx,
@@ -88,6 +89,7 @@ fn world(world: World<'_>) -> Vec<TimeLine> {
         is_tcp,
         paces,
         asked,
+        segment: 1448.0,
         grain: 1448.0,
         paused,
     })
@@ -99,6 +101,44 @@ fn check(lines: &[TimeLine], want: &[(Limit, Option<End>, f64)]) {
     assert_eq!(got, want);
     let (sum, seconds) = lines.iter().fold((0.0, 0.0), |(a, b), line| (a + line.share, b + line.seconds));
     assert!((sum - 1.0).abs() < 1e-3 && (seconds - 1.0).abs() < 1e-3, "{sum} of {seconds} s");
+}
+
+#[test]
+fn a_queue_is_of_what_is_busy() {
+    use FlowColumn as F;
+    let limit = |octets: u64, delivery_rate: u64, retransmitted: u64, paces: bool| {
+        let sender = [(F::RttUs, 3_000), (F::DeliveryRate, delivery_rate), (F::Retransmitted, retransmitted)];
+        let receiver = [(F::Octets, octets)];
+        world(World { is_tcp: true, sender: &sender, receiver: &receiver, paces, ..World::default() })[0].limit
+    };
+    // 20 Mbit/s arrive, as TCP sees them delivered: 4.7 segments wait 2.7 ms.
+    assert_eq!(limit(125_000, 2_500_000, 1, false), Limit::Path);
+    // Between its stops it has twice as much delivered.
+    assert_eq!(limit(125_000, 5_000_000, 1, false), Limit::CongestionWindow);
+    assert_eq!(limit(125_000, 5_000_000, 1, true), Limit::Path);
+    // 5 Mbit/s: one segment waits.
+    assert_eq!(limit(31_250, 625_000, 1, false), Limit::CongestionWindow);
+    assert_eq!(limit(31_250, 625_000, 0, false), Limit::Path);
+}
+
+#[test]
+fn a_rate_that_is_known_and_not_used_is_no_limit() {
+    let limit = |tx_octets: u64, retransmitted: u64, dropped: u64, qdisc: &str| {
+        let machine = [
+            (MachineColumn::QdiscOverlimits, 30),
+            (MachineColumn::TxOctets, tx_octets),
+            (MachineColumn::QdiscDropped, dropped),
+        ];
+        let sender = [(FlowColumn::Retransmitted, retransmitted)];
+        world(World { is_tcp: true, sender: &sender, machine: &machine, qdisc, ..World::default() })[0].limit
+    };
+    // 250 kB in 50 ms.
+    let known = "tbf rate 40M burst 20K limit 200K";
+    assert_eq!(limit(240_000, 1, 0, known), Limit::Shaper);
+    assert_eq!(limit(90_000, 1, 0, known), Limit::CongestionWindow);
+    for (lost, dropped, qdisc) in [(0, 0, known), (1, 1, known), (1, 0, "htb")] {
+        assert_eq!(limit(90_000, lost, dropped, qdisc), Limit::Shaper, "{lost} {dropped} {qdisc}");
+    }
 }
 
 #[test]
@@ -242,6 +282,7 @@ fn nobody_who_looked_makes_no_lines() {
         is_tcp: true,
         paces: false,
         asked: None,
+        segment: 1448.0,
         grain: 1.0,
         paused: 0.0,
     });
@@ -288,6 +329,7 @@ fn columns_of_any_length_and_size_come_to_a_whole() {
                 is_tcp,
                 paces: draw() % 2 == 0,
                 asked,
+                segment: 1448.0,
                 grain: 1000.0,
                 paused: 0.3,
             });

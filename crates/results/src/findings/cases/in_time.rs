@@ -109,6 +109,27 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.events = vec![carrier(End::Host), event(0.7, Some(0.08), None, stall)];
             },
         ),
+        case("a small loss in mid-trial, and the queue before it", "lossy-path", &["bottleneck"], tcp(Rx, 31.7), |r| {
+            tcp_of(r).rtt_s = Some(1.5e-3);
+            lossy(r, 1_200);
+            limited(r, Limit::Path, None, 0.47);
+            limited_too(r, Limit::CongestionWindow, 0.4);
+        }),
+        case(
+            "a shaper of the router in the middle whose rate is not used",
+            "bottleneck",
+            &["lossy-path"],
+            tcp(Rx, 24.0),
+            |r| {
+                tcp_of(r).rtt_s = Some(24e-3);
+                limited(r, Limit::Path, None, 0.9);
+                let port = &mut with_middle(r).ports.target;
+                port.counters.add(Stage::Qdisc, "p1 tbf packets", 9_000);
+                port.counters.add(Stage::Qdisc, "p1 tbf overlimits", 4_000);
+                let nic = port.nic.as_mut().expect("it has one");
+                nic.qdiscs = vec!["tbf rate 50M burst 20K limit 100K".to_owned()];
+            },
+        ),
         case("UDP's memory used up", "receive-buffer", &[], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);
             r.target.counters.add(Stage::ReceiverSocket, "Udp MemErrors", 9_000);
