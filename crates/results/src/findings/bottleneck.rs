@@ -1,6 +1,7 @@
 //! A queue stands between the two ends: something on the way is slower than both.
 //! Knows the time budget and round trips; what stands there nobody at the ends can see.
 
+use linerate_machine::end::Direction;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
@@ -141,12 +142,18 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {
         format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3))
     });
+    // What drops nothing may hold back what acknowledges: a round trip is both ways'.
+    let is_full = case.retransmitted().is_some() || middle.is_some() || case.record.direction == Direction::Both;
+    let may_be_back = (!is_full).then(|| {
+        "next to nothing was lost: the queue may be on the way back as well, where acknowledgements wait".to_owned()
+    });
     let finding = RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence);
     Some(
         in_middle(case, finding, middle)
             .because(format!("a queue stood on the way {} of the time", percent(queued)))
             .because_of(slowed.map(|(clause, _)| clause))
             .because_of(trips)
+            .because_of(may_be_back)
             .because(short)
             .wrong_if("It is wrong if round trips are as long without any traffic, or as much comes through several ways at once.")
             .explains(&["send-buffer", "receive-window", "host-limits", "sender-cpu"])

@@ -74,6 +74,8 @@ const MUCH_LESS: f64 = 0.7;
 const LEAST_SYN_S: f64 = 0.95;
 /// What limits so many times as long as a loss does comes before it.
 const LONGER: f64 = 1.5;
+/// TCP's timer, and once more after it, takes about so many round trips.
+const ROUND_TRIPS: f64 = 3.0;
 /// Of two ways at once, one that carries so many times the other fills the queues that both see; at this loss and above a window is of some
 /// eight segments (Mathis), which fill none.
 const MANY_TIMES: f64 = 3.0;
@@ -266,6 +268,13 @@ impl<'a> Case<'a> {
     /// not the other way round.
     pub(super) fn outlasts_loss(&self, share: f64) -> bool {
         share >= LONGER * self.share_of(&[Limit::CongestionWindow, Limit::Outage])
+    }
+
+    /// Whether so long a silence is no more than TCP's timer makes of a single loss at these round trips (RFC 6298: the round trip and
+    /// four times its deviation, and twice as long where that is lost too).
+    pub(super) fn is_of_round_trips(&self, seconds: f64) -> bool {
+        let rtt_s = self.tcp().filter(|_| self.is(Workload::TcpStream)).and_then(|tcp| tcp.rtt_s);
+        rtt_s.is_some_and(|rtt_s| seconds <= ROUND_TRIPS * rtt_s)
     }
 
     /// Whether the same round trips carried many times as much the other way, and the queue in them is that one's as likely: segments

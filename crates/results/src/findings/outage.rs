@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
     rests_on: "The event stall: no flow of a direction brought anything in mid-trial for at least 0.25 s, or 20 times what usually \
                passes between two messages (tcp-rr 0.5 s, udp-rr 1.2 s, tcp-crr 1.3 s: one lost request, or SYN, takes less; tcp-rr 0.25 s where all that was \
                retransmitted, twice or more, was so in one wait), though its threads had a CPU and no carrier changed. Where counters name most of what TCP lost, or it lost as \
-               much at other times, the silence is its timer's, and comes behind; of udp-rr it is none where so many time-outs in a row are no \
+               much at other times, or the silence was of three round trips or fewer, it is its timer's, and comes behind; of udp-rr it is none where so many time-outs in a row are no \
                accident (0.02 of them or more to be expected) at the loss outside of it. Likely: that it stood still is seen, and why only where \
                other events lie beside it.",
     source: "RFC 2680, section 2.5 (loss in periods of outage).",
@@ -122,7 +122,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         })
         .reduce(|sum, share| sum + share);
     let by_loss = match lost_share {
-        _ if counted_elsewhere(case) || is_lossy(case) => true,
+        _ if counted_elsewhere(case) || is_lossy(case) || case.is_of_round_trips(seconds / times as f64) => true,
         Some(share) => share < MOST_OF_THEM,
         // Requests wait for the timer of TCP one after the other.
         None => {
@@ -184,8 +184,9 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
         _ => None,
     });
     // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.
+    let silent_s = case.span_s()? - first.at_s;
     let by_loss = match shares.reduce(f64::max) {
-        _ if is_lossy(case) => true,
+        _ if is_lossy(case) || case.is_of_round_trips(silent_s) => true,
         Some(share) => share < MOST_OF_THEM,
         // Round trips that waited for the timer and came to their end were lost before.
         None => case.retransmitted().is_some_and(|share| share >= SOME) || case.waited_for_timer().is_some(),
@@ -203,7 +204,7 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
         DIED.finds(case, None, Sureness::Likely, if by_loss { 0.4 } else { 1.0 }, sentence)
             .of_kind(kind)
             .because_of((died.len() > 1).then(|| format!("{} of {} flows stopped", died.len(), case.streams())))
-            .because(format!("the trial went on for {} s", tidy(case.span_s()? - first.at_s)))
+            .because(format!("the trial went on for {} s", tidy(silent_s)))
             .because_of(near(case, first.at_s))
             .wrong_if("It is wrong if the flow brings as much to its end in the next trial.")
             .explains(if by_loss { &[] } else { explains(case) }),

@@ -130,6 +130,18 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 nic.qdiscs = vec!["tbf rate 50M burst 20K limit 100K".to_owned()];
             },
         ),
+        case(
+            "a silence of two long round trips behind a slow link",
+            "bottleneck",
+            &["outage", "lossy-path"],
+            tcp(Rx, 0.2),
+            |r| {
+                (tcp_of(r).rtt_s, tcp_of(r).min_rtt_s) = (Some(0.78), Some(3e-3));
+                limited(r, Limit::Path, None, 0.8);
+                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.9) };
+                r.events = vec![event(0.7, Some(0.7), None, stall)];
+            },
+        ),
         case("UDP's memory used up", "receive-buffer", &[], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);
             r.target.counters.add(Stage::ReceiverSocket, "Udp MemErrors", 9_000);
