@@ -101,8 +101,16 @@ impl LostBack {
     /// Whether the two links lost as large a part of the data: then it is the way that loses, and TCP waits for its data.
     pub(super) fn is_of_both_ways(&self, case: &Case<'_>) -> bool {
         let ahead = case.sender.link_sent().zip(case.receiver.link_received());
-        ahead.is_some_and(|(sent, arrived)| sent.saturating_sub(arrived) >= LEAST)
-            && Missing::of(case).is_some_and(|missing| missing.is_between() && missing.loss.ratio >= self.share())
+        let Some((sent, lost)) = ahead.map(|(sent, arrived)| (sent, sent.saturating_sub(arrived))) else {
+            return false;
+        };
+        // By the links alone, where nobody counted segments to the end.
+        let ratio = match Missing::of(case) {
+            Some(missing) if missing.is_between() => missing.loss.ratio,
+            Some(_) => return false,
+            None => lost as f64 / sent.max(1) as f64,
+        };
+        lost >= LEAST && ratio >= self.share()
     }
 
     /// A clause that says so.

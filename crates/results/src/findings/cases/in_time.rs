@@ -97,18 +97,12 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.events = vec![event(0.7, Some(0.8), None, stall)];
             },
         ),
-        case(
-            "a link that was out too shortly to matter",
-            "bottleneck",
-            &["lossy-path"],
-            tcp(Rx, 47.0),
-            |r| {
-                interrupted(r, &[47.6, 46.2, 47.6], 0.03);
-                r.host.counters.add(Stage::Link, "link carrier_changes", 2);
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.1) };
-                r.events = vec![carrier(End::Host), event(0.7, Some(0.08), None, stall)];
-            },
-        ),
+        case("a link that was out too shortly to matter", "bottleneck", &["lossy-path"], tcp(Rx, 47.0), |r| {
+            interrupted(r, &[47.6, 46.2, 47.6], 0.03);
+            r.host.counters.add(Stage::Link, "link carrier_changes", 2);
+            let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.1) };
+            r.events = vec![carrier(End::Host), event(0.7, Some(0.08), None, stall)];
+        }),
         case("a small loss in mid-trial, and the queue before it", "lossy-path", &["bottleneck"], tcp(Rx, 31.7), |r| {
             tcp_of(r).rtt_s = Some(1.5e-3);
             lossy(r, 1_200);
@@ -142,6 +136,13 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.events = vec![event(0.7, Some(0.7), None, stall)];
             },
         ),
+        case("a policer of both ways that takes half of the data", "lossy-path", &[], tcp(Rx, 0.32), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.segments_sent) = (85, Some(85), Some(169));
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 184);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 98);
+            acknowledged(r, [97, 72]);
+        }),
         case("UDP's memory used up", "receive-buffer", &[], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);
             r.target.counters.add(Stage::ReceiverSocket, "Udp MemErrors", 9_000);
