@@ -912,7 +912,7 @@ mod tests {
             all.iter().any(|one| one.name == "bottleneck" && one.direction == Direction::Tx)
         };
         assert!(!is_one([5.0, 47.0], 30));
-        assert!(is_one([5.0, 47.0], 10) && is_one([20.0, 47.0], 30));
+        assert!(is_one([5.0, 47.0], 10) && is_one([15.0, 47.0], 30) && is_one([5.0, 14.0], 30));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) const RULE: Rule = Rule {
                while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle) a discipline that keeps to a \
                rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput, nor where loss kept the window small: of one stream that \
                loses segments, round trips count where 70 % of the delivery rate arrives and two segments and a half wait; of both ways at once, \
-               not where 2 % were retransmitted and three times as much went the other way. Before lossy-path where it took 1.5 times as long as \
+               not where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way. Before lossy-path where it took 1.5 times as long as \
                what loss took; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \

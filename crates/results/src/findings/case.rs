@@ -17,6 +17,7 @@ use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
+use super::lossy_path::permitted_bps;
 pub(super) use super::words::{percent, tidy};
 use crate::figure::Source;
 use crate::join::packets::seen_by;
@@ -80,6 +81,8 @@ const ROUND_TRIPS: f64 = 3.0;
 /// eight segments (Mathis), which fill none.
 const MANY_TIMES: f64 = 3.0;
 const STEADY_LOSS: f64 = 0.02;
+/// As far as a window is known that loss makes.
+const TWICE: f64 = 2.0;
 /// Octets of a message that every Ethernet carries in one packet.
 const UNFRAGMENTED: u32 = 1400;
 
@@ -278,7 +281,7 @@ impl<'a> Case<'a> {
     }
 
     /// Whether the same round trips carried many times as much the other way, and the queue in them is that one's as likely: segments
-    /// are lost here all the time, which keeps the window small.
+    /// are lost here all the time, and the window is as small as that makes it.
     pub(super) fn is_other_ways_queue(&self) -> bool {
         let of = |way: Direction| {
             let directions = self.record.result.as_ref()?.directions.as_ref()?;
@@ -289,7 +292,12 @@ impl<'a> Case<'a> {
             _ => (of(Direction::Rx), of(Direction::Tx)),
         };
         let is_less = this.zip(other).is_some_and(|(this, other)| this * MANY_TIMES <= other);
-        is_less && self.retransmitted().is_some_and(|share| share >= STEADY_LOSS)
+        let is_small = |tcp: &TcpSummary, this: f64| {
+            let needed = tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0));
+            let ratio = needed as f64 / tcp.segments_sent.unwrap_or(0).max(1) as f64;
+            ratio >= STEADY_LOSS && permitted_bps(tcp, ratio).is_some_and(|permitted| this <= TWICE * permitted)
+        };
+        is_less && self.tcp().zip(this).is_some_and(|(tcp, this)| is_small(tcp, this))
     }
 
     /// What keeps to a rate where the middle sends back towards the sender: the interface, the discipline, and how often it held a packet
