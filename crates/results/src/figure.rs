@@ -437,6 +437,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::record::{FrameFigures, FrameSize};
     use crate::sample;
 
     #[test]
@@ -520,6 +521,28 @@ mod tests {
         let packets = Metric::find("packets").unwrap().of(&record).unwrap();
         assert!((packets - 400e6 / 8.0 / 1470.0).abs() < 1.0, "{packets}");
         assert_eq!(Metric::find("packets_per_s").unwrap().of(&sample::tcp(0, Direction::Rx, 900.0, false)), None);
+        // What drained from a queue later was received, and not in this time; where nobody counted, by the size.
+        let of = |change: fn(&mut FlowFigures)| {
+            let mut late = sample::udp(0, Direction::Rx, 600, 400.0);
+            let flow = &mut late.result.as_mut().unwrap().flow;
+            flow.packets_received = flow.packets_received.map(|received| received + received / 2);
+            change(flow);
+            Metric::find("packets").unwrap().of(&late).unwrap()
+        };
+        let sized = |flow: &mut FlowFigures| {
+            flow.packets_in_window = None;
+            flow.sender_api.as_mut().unwrap().message_octets = Some(1470);
+        };
+        let frames = |flow: &mut FlowFigures| {
+            let received = flow.packets_received.unwrap() / 2;
+            let size = |octets| FrameSize { octets, sent: received, received };
+            (flow.packets_in_window, flow.octets) = (None, Some(flow.octets.unwrap() / 1470 * 1000));
+            flow.throughput_bps = flow.throughput_bps.map(|bps| bps / 1.47);
+            flow.frames = Some(FrameFigures { sizes: vec![size(500), size(1500)], ..FrameFigures::default() });
+        };
+        for (what, late) in [("counted", of(|_| ())), ("by size", of(sized)), ("by sizes", of(frames))] {
+            assert!((late - packets).abs() < 1.0, "{what}: {late}");
+        }
     }
 
     #[test]

@@ -39,13 +39,12 @@ figures! {
     flow("packets_sent", "sent", Datagrams, SentLoad, |f| number(f.packets_sent)) { each_way: true };
     flow("packets_received", "received", Datagrams, Rate, |f| number(f.packets_received)) { each_way: true };
     flow("packets_per_s", "packets", PerSecond, Rate, |f| {
-        // In the time in which the payload arrived.
-        let each = f.octets.filter(|octets| *octets > 0)? as f64 / f.packets_received? as f64;
-        Some(f.throughput_bps? / 8.0 / each)
+        // Of the time in which the payload arrived: what drained from a queue later is received, and none of these.
+        Some(f.throughput_bps? / 8.0 / f.octets_each()?)
     }) { each_way: true, compared: on_demand(RATE), column: left_out(4) };
     flow("wire_bps", "on the wire", BitRate, Rate, |f| {
         // Each frame with its preamble and the gap behind it.
-        let each = f.octets.filter(|octets| *octets > 0 && f.frames.is_some())? as f64 / f.packets_received? as f64;
+        let each = f.octets_each().filter(|_| f.frames.is_some())?;
         Some(f.throughput_bps? * (each + BETWEEN_FRAMES) / each)
     }) { layer: Wire, each_way: true, column: left_out(4) };
     figure("line_utilisation", "line", Share, Rate, Getter::Source("result", |s| {
@@ -53,8 +52,7 @@ figures! {
         let way = s.direction.unwrap_or(s.record.direction);
         let speed = |end| Some(f64::from(s.record.machine(end).environment.nic.as_ref()?.speed_mbps?) * 1e6);
         let line = speed(Target).into_iter().chain(speed(Host)).reduce(f64::min)?;
-        let each = s.flow?.octets.filter(|octets| *octets > 0 && s.flow.is_some_and(|f| f.frames.is_some()))? as f64
-            / s.flow?.packets_received? as f64;
+        let each = s.flow?.octets_each().filter(|_| s.flow.is_some_and(|f| f.frames.is_some()))?;
         (way != Direction::Both).then_some(s.flow?.throughput_bps? * (each + BETWEEN_FRAMES) / each / line)
     })) { layer: Line, each_way: true, column: left_out(4) };
     flow("frames_malformed", "malformed", Frames, Order, |f| Some(f.frames.as_ref()?.malformed as f64))

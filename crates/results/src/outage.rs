@@ -54,9 +54,10 @@ pub fn died_with_link(record: &Record) -> Option<f64> {
 pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
     let least_s = if is_link_changed(record) { SHORT_S } else { LONG_S };
     let by_gaps = || {
-        let (gaps, received) = (flow.arrival_gaps.as_ref()?, flow.packets_received.filter(|packets| *packets > 0)?);
+        let (gaps, received) =
+            (flow.arrival_gaps.as_ref()?, flow.arrived_in_window().filter(|packets| *packets > 0.0)?);
         let burst = record.asked_spec().map_or(1.0, |spec| f64::from(spec.burst));
-        let usual_s = record.duration_s? / received as f64 * burst;
+        let usual_s = record.duration_s? / received * burst;
         let seconds = gaps.max_ns()? as f64 / 1e9;
         (seconds >= UNUSUAL * usual_s).then_some(Silence { seconds, at_least: false })
     };

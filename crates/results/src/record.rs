@@ -528,12 +528,39 @@ pub struct FlowFigures {
     pub path_mtu: Option<u32>,
     /// Payload octets that arrived in the measured part.
     pub octets: Option<u64>,
+    /// Different datagrams that arrived in it: those that `octets` are of. Records of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_in_window: Option<u64>,
     /// Payload octets that the senders handed over in theirs.
     #[serde(default)]
     pub octets_sent: Option<u64>,
     /// What only frames have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameFigures>,
+}
+
+impl FlowFigures {
+    /// Datagrams that arrived in the measured part; where the record lacks their number, by their size.
+    pub fn arrived_in_window(&self) -> Option<f64> {
+        let received = self.packets_received? as f64;
+        if let Some(packets) = self.packets_in_window {
+            return Some(packets as f64);
+        }
+        let each = match &self.frames {
+            Some(frames) => frames.mean_octets(),
+            None => self.sender_api.as_ref().and_then(|api| api.message_octets).map(f64::from),
+        };
+        match each.filter(|each| *each > 0.0) {
+            Some(each) => Some(self.octets? as f64 / each),
+            None => Some(received),
+        }
+    }
+
+    /// Octets of each of them.
+    pub fn octets_each(&self) -> Option<f64> {
+        let octets = self.octets.filter(|octets| *octets > 0)? as f64;
+        Some(octets / self.arrived_in_window().filter(|packets| *packets > 0.0)?)
+    }
 }
 
 /// What is known of frames beside what all streams have.
@@ -555,6 +582,15 @@ pub struct FrameFigures {
     /// tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowCounts>,
+}
+
+impl FrameFigures {
+    /// Octets of a frame that arrived, on average.
+    fn mean_octets(&self) -> Option<f64> {
+        let sum = |of: fn(&FrameSize) -> f64| self.sizes.iter().map(of).sum::<f64>();
+        let received = sum(|size| size.received as f64);
+        (received > 0.0).then(|| sum(|size| f64::from(size.octets) * size.received as f64) / received)
+    }
 }
 
 /// Frames of one size.

@@ -87,6 +87,7 @@ pub fn udp(index: u32, direction: Direction, mbit: u32, through: f64) -> Record 
         send_calls: Some(sent / 8),
         receive_calls: Some(received / 5),
         octets: Some(received * 1470),
+        packets_in_window: Some(received),
         octets_sent: Some(sent * 1470),
         ..FlowFigures::default()
     };
@@ -221,6 +222,7 @@ pub fn both(index: u32) -> Record {
             packets_lost: lost,
             loss_ratio: lost.zip(sent).map(|(lost, sent)| lost as f64 / sent as f64),
             octets: sum(tx_flow.octets, rx_flow.octets),
+            packets_in_window: sum(tx_flow.packets_in_window, rx_flow.packets_in_window),
             octets_sent: sum(tx_flow.octets_sent, rx_flow.octets_sent),
             ..FlowFigures::default()
         },

@@ -228,6 +228,7 @@ impl Joined<'_> {
         let received: u64 = arrivals.iter().map(|one| one.received).total();
         figures.packets_sent = Some(sent);
         figures.packets_received = Some(received);
+        figures.packets_in_window = Some(pairs.iter().map(|pair| pair.sink.messages).total());
         let seen = sent.saturating_sub(pairs.iter().map(|pair| pair.source.under_way).total());
         figures.packets_lost = seen.checked_sub(received);
         figures.loss_ratio = figures.packets_lost.filter(|_| seen > 0).map(|lost| lost as f64 / seen as f64);
@@ -551,6 +552,7 @@ fn received_figures(pairs: &[Pair<'_>]) -> FlowFigures {
             8.0 * total_rate(pairs.iter().map(|pair| (pair.flow.source, pair.sink.octets, pair.sink))),
         ),
         packets_received: (arrivals.len() == pairs.len()).then(|| arrivals.iter().map(|one| one.received).total()),
+        packets_in_window: (arrivals.len() == pairs.len()).then(|| sinks().map(|sink| sink.messages).total()),
         arrival_gaps: merged(&arrivals.iter().map(|one| &one.gaps).collect::<Vec<_>>()),
         timestamps: who.reduce(|all, one| all.filter(|_| all == one)).flatten(),
         ..FlowFigures::default()

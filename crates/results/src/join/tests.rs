@@ -18,6 +18,7 @@ use linerate_trial::spec::{Extent, Ip, Spacing, Workload};
 use linerate_trial::timeline::{FlowColumn, FlowTimeline};
 
 use super::*;
+use crate::figure::Metric;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -139,6 +140,17 @@ fn datagrams_that_were_under_way_at_the_end_were_sent_and_not_lost() {
     assert_eq!((flow.packets_sent, flow.packets_lost, flow.loss_ratio), (Some(10_000), Some(600), Some(0.0625)));
     assert_eq!((flow.octets_sent, flow.achieved_load_bps), (Some(125_000_000), Some(1e8)));
     assert_eq!((record.losses[0].lost(), record.unaccounted), (600, Some(600)));
+}
+
+#[test]
+fn packets_a_second_have_none_that_a_queue_let_go_after_the_window() {
+    let mut made = made(Workload::UdpStream, 100);
+    made.target.flows[0].messages = 8_000;
+    made.target.flows[0].arrivals = Some(Arrivals { received: 9_500, received_total: 14_500, ..Arrivals::default() });
+    let record = made.record();
+    let flow = &record.result.as_ref().unwrap().flow;
+    assert_eq!((flow.packets_received, flow.packets_in_window), (Some(9_500), Some(8_000)));
+    assert_eq!(Metric::find("packets").unwrap().of(&record), Some(800.0));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::record::{NullSide, Record, digest};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
-const DERIVATION: u32 = 5;
+const DERIVATION: u32 = 6;
 
 const COLUMNS: &str = "record, digest, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
 
