@@ -1,7 +1,7 @@
 //! What a run found, in sentences: how much arrived, and where the rest was lost.
 //! Says only what figures and counters show; a cause that no counter shows is called unaccounted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_machine::end::Direction;
 use linerate_path::stage::Stage;
@@ -139,33 +139,96 @@ fn lost(record: &Record) -> Option<u64> {
     flow(record)?.packets_lost
 }
 
-fn most_lost<'a>(group: &[&'a Record]) -> Option<(u64, &'a Record)> {
-    group.iter().filter_map(|record| Some((lost(record)?, *record))).max_by_key(|(lost, _)| *lost)
+/// The trials of each load and of whatever else was varied, by load.
+fn configurations<'a>(group: &[&'a Record]) -> Vec<Vec<&'a Record>> {
+    let mut places = BTreeMap::new();
+    let mut all: Vec<Vec<&Record>> = Vec::new();
+    for record in by_load(group) {
+        let place = *places.entry((load(record).to_bits(), &record.trial.factors)).or_insert(all.len());
+        match all.get_mut(place) {
+            Some(trials) => trials.push(record),
+            None => all.push(vec![record]),
+        }
+    }
+    all
+}
+
+/// A figure of a configuration's trials: of one it is that, of several the middle and from where to where they are.
+struct Middle<'a> {
+    /// Of which it is known.
+    trials: Vec<&'a Record>,
+    values: Vec<f64>,
+    median: f64,
+}
+
+impl<'a> Middle<'a> {
+    fn of(trials: &[&'a Record], of: impl Fn(&Record) -> Option<f64>) -> Option<Middle<'a>> {
+        let known = trials.iter().filter_map(|record| Some((*record, of(record)?)));
+        let (trials, values): (Vec<_>, Vec<_>) = known.unzip();
+        Some(Middle { median: median(&values)?, trials, values })
+    }
+
+    fn most(&self) -> f64 {
+        self.values.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// What is said behind the median of several.
+    fn spread(&self, write: impl Fn(f64) -> String) -> String {
+        let written = |value: Option<f64>| value.map(&write).unwrap_or_default();
+        let low = written(self.values.iter().copied().reduce(f64::min));
+        let high = written(self.values.iter().copied().reduce(f64::max));
+        match self.values.len() {
+            1 => String::new(),
+            trials if low == high => format!(" (each of {trials} trials)"),
+            trials => format!(" (median of {trials} trials, {low} to {high})"),
+        }
+    }
+}
+
+/// The configuration that lost the most, by the share of the middle trial, and the trial of it that did; nothing where nobody knows.
+fn most_lost<'a>(group: &[&'a Record]) -> Option<(Middle<'a>, &'a Record)> {
+    let share = |record: &Record| flow(record)?.loss_ratio.filter(|_| lost(record).is_some());
+    let middles = configurations(group).into_iter().filter_map(|trials| Middle::of(&trials, share));
+    let most = middles.max_by(|a, b| a.median.total_cmp(&b.median).then(a.most().total_cmp(&b.most())))?;
+    let worst = most.trials.iter().copied().max_by_key(|record| lost(record))?;
+    Some((most, worst))
 }
 
 fn through(record: &Record) -> Option<f64> {
     flow(record)?.throughput_bps.map(|bps| bps / 1e6)
 }
 
-/// The trial in which the most arrived, and how much, Mbit/s.
-fn most_arrived<'a>(group: &[&'a Record]) -> Option<(&'a Record, f64)> {
+/// The configuration of which the most arrived, by its middle trial, Mbit/s.
+fn most_arrived<'a>(group: &[&'a Record]) -> Option<Middle<'a>> {
     // By load, so that of equals the lowest load is named.
-    first_of_most(by_load(group).into_iter().filter_map(|record| Some((record, through(record)?))))
+    let middles = configurations(group).into_iter().filter_map(|trials| Middle::of(&trials, through));
+    let most = first_of_most(middles.map(|middle| {
+        let median = middle.median;
+        (middle, median)
+    }));
+    most.map(|(middle, _)| middle)
+}
+
+/// Mbit/s, and of several trials how far apart they are.
+fn mbit(middle: &Middle<'_>) -> (String, String) {
+    let write = |mbit| figure(mbit, 4);
+    (write(middle.median), middle.spread(write))
 }
 
 fn best(who: &str, group: &[&Record]) -> Option<String> {
-    let (best, mbit) = most_arrived(group)?;
+    let most = most_arrived(group)?;
+    let (best, (mbits, spread)) = (*most.trials.first()?, mbit(&most));
     let mut text = format!(
-        "{who}: the most that arrived was {} Mbit/s of {}{}, {}",
-        figure(mbit, 4),
+        "{who}: the most that arrived was {mbits} Mbit/s{spread} of {}{}, {}",
         if best.workload == Workload::Frames { "frames with FCS" } else { "UDP payload" },
         by(best),
         at(best, group)
     );
-    if let Some((last, less)) = most_arrived(&of_highest_load(group))
-        && less < 0.95 * mbit
+    if let Some(last) = most_arrived(&of_highest_load(group))
+        && last.median < 0.95 * most.median
     {
-        text += &format!("; {} it was {}", at(last, group), figure(less, 4));
+        let (mbits, spread) = mbit(&last);
+        text += &format!("; {} it was {mbits}{spread}", at(last.trials.first()?, group));
     }
     Some(text + ".")
 }
@@ -173,15 +236,17 @@ fn best(who: &str, group: &[&Record]) -> Option<String> {
 /// Where the most arrived and the most was lost of several loads; nothing of one.
 fn sweep(who: &str, group: &[&Record]) -> Option<String> {
     let loads: BTreeSet<u64> = group.iter().map(|record| load(record).to_bits()).collect();
-    let (best, mbit) = most_arrived(group).filter(|_| loads.len() > 1)?;
-    let mut text = format!("{who}: the most that arrived was {} Mbit/s, {}", figure(mbit, 4), at(best, group));
+    let most = most_arrived(group).filter(|_| loads.len() > 1)?;
+    let (mbits, spread) = mbit(&most);
+    let mut text =
+        format!("{who}: the most that arrived was {mbits} Mbit/s{spread}, {}", at(most.trials.first()?, group));
     match most_lost(group) {
-        Some((1.., worst)) => {
-            let share = flow(worst).and_then(|flow| flow.loss_ratio).map_or(String::new(), percent);
+        Some((loss, worst)) if loss.most() > 0.0 => {
             let lines = worst.loss_budget.iter().flatten().filter(|line| line.packets > 0);
             let places: Vec<String> = lines.map(|line| format!("at {}", place(worst, line.stage))).collect();
             let place = if places.is_empty() { "no counter says where".to_owned() } else { places.join(" and ") };
-            text += &format!("; {} {share} % was lost, {place}", at(worst, group));
+            let share = percent(loss.median);
+            text += &format!("; {} {share} % was lost{}, {place}", at(worst, group), loss.spread(percent));
         }
         // The table says it.
         Some(_) => return None,
@@ -202,20 +267,25 @@ fn numbered(who: &str, group: &[&Record]) -> Vec<String> {
     }
     match most_lost(group) {
         None => {}
-        Some((0, _)) => {
+        Some((loss, _)) if loss.most() == 0.0 => {
             let known: Vec<_> = group.iter().filter(|record| lost(record).is_some()).collect();
             let sent = known.iter().filter_map(|record| flow(record)?.packets_sent).total();
             let trials = if known.len() == 1 { "the trial".to_owned() } else { format!("{} trials", known.len()) };
             sentences.push(format!("{who}: none of the {} {} of {trials} was lost.", count(sent), packets(group[0])));
         }
-        Some((most, record)) => {
+        Some((loss, record)) => {
             // Of every trial at that load and below it: repeats of a load may differ.
             let first_loss = by_load.iter().find(|record| lost(record) != Some(0)).map_or(f64::INFINITY, |r| load(r));
             let clean = by_load.iter().map(|record| load(record)).take_while(|load| *load < first_loss).last();
             if let Some(clean) = clean {
                 sentences.push(format!("{who}: nothing was lost up to {} Mbit/s offered.", figure(clean, 4)));
             }
-            sentences.push(format!("{who} {}: {}", at(record, group), where_lost(record, most)));
+            let several = match loss.trials.len() {
+                1 => String::new(),
+                _ => format!("{} % was lost{}; in the worst of them ", percent(loss.median), loss.spread(percent)),
+            };
+            let worst = where_lost(record, lost(record).unwrap_or(0));
+            sentences.push(format!("{who} {}: {several}{worst}", at(record, group)));
         }
     }
     sentences
@@ -406,6 +476,45 @@ mod tests {
         };
         assert_eq!(said(&[trial(0, 100, 99.0), trial(1, 100, 80.0)]), (false, false));
         assert_eq!(said(&[trial(0, 50, 49.9), trial(1, 100, 30.0), trial(2, 100, 40.0)]), (true, true));
+    }
+
+    #[test]
+    fn of_repeats_the_middle_is_told_and_how_far_apart_they_are() {
+        use linerate_results::sample::udp;
+        let trials = |through: &[(u32, f64)]| -> Vec<Record> {
+            through.iter().map(|(mbit, through)| udp(0, Direction::Rx, *mbit, *through)).collect()
+        };
+        let check = |records: &[Record], wants: &[&str]| {
+            let text = summary(records) + &summary_beside_tables(records);
+            wants.iter().for_each(|want| assert!(text.contains(want), "'{want}' is missing: {text}"));
+        };
+        let one_of_five = trials(&[(40, 40.0), (40, 40.0), (40, 40.0), (40, 40.0), (40, 20.0)]);
+        check(
+            &one_of_five,
+            &[
+                "the most that arrived was 40.00 Mbit/s (median of 5 trials, 20.00 to 40.00) of UDP payload",
+                "rx at 40.00 Mbit/s offered: 0.0 % was lost (median of 5 trials, 0.0 to 50.0); in the worst of them 3,401 of 6,802 \
+                 datagrams (50.0 %) were lost",
+            ],
+        );
+        // The most arrived in one trial, and the most was lost in another.
+        let sweep = trials(&[(20, 20.0), (40, 40.0), (40, 36.0), (40, 36.0), (40, 22.0)]);
+        check(
+            &sweep,
+            &[
+                "rx: the most that arrived was 36.00 Mbit/s (median of 4 trials, 22.00 to 40.00), at 40.00 Mbit/s offered; at 40.00 \
+                 Mbit/s offered 10.0 % was lost (median of 4 trials, 0.0 to 45.0), at the target's driver RX ring",
+            ],
+        );
+        let alike = trials(&[(40, 30.0), (40, 30.0)]);
+        check(
+            &alike,
+            &[
+                "was 30.00 Mbit/s (each of 2 trials) of",
+                "25.0 % was lost (each of 2 trials); in the worst of them 1,700 of",
+            ],
+        );
+        check(&trials(&[(40, 30.0)]), &["was 30.00 Mbit/s of UDP", "rx at 40.00 Mbit/s offered: 1,700 of 6,802"]);
     }
 
     #[test]
