@@ -17,12 +17,12 @@ use linerate_stats::{ALPHA, holm, median};
 use serde::Serialize;
 
 pub use around::{Differs, DoubtCount};
-pub use matching::{counted, null_sides, split};
+pub use matching::{FailedTrials, Which, counted, null_sides, split};
 
 use crate::figure::{About, Difference, METRICS, Metric};
 use crate::observation::Observation;
 use around::Broken;
-use matching::{Configuration, Which};
+use matching::Configuration;
 use verdict::{Sides, Verdict};
 
 /// What is compared, and how.
@@ -55,6 +55,8 @@ pub struct Comparison {
     pub family: usize,
     /// Configurations that only one side has: which side, and the configuration.
     pub unmatched: Vec<(String, String)>,
+    /// What failed of each configuration.
+    pub failed: Vec<FailedTrials>,
 }
 
 /// One of the two.
@@ -187,6 +189,7 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
         judged,
         family,
         unmatched: matched.unmatched(),
+        failed: matched.failed,
     }
 }
 
@@ -515,6 +518,34 @@ mod tests {
         check(1.0, "A/A trials of the baseline: no difference was found between the two sides; one of", 0);
         check(0.9, "the second side is not like the first: throughput (rate=200M) slower, loss", 4);
         assert!(null_sides(&all(&candidate)).is_none());
+    }
+
+    #[test]
+    fn a_gate_cannot_tell_where_a_good_part_of_the_candidate_failed() {
+        let baseline = campaign("A", &[100, 200], noise, |_| {});
+        let gate: gate::Gate = "throughput worse 3%".parse().unwrap();
+        // So many of the eight trials at each load.
+        let check = |failed: [u32; 2], on_candidate: bool, want: gate::Outcome, doubted: usize| {
+            let lacking = campaign("B", &[100, 200], noise, |record| {
+                let at = usize::from(record.asked["rate"] == "200M");
+                if record.trial.repeat < failed[at] {
+                    (record.result, record.error) = (None, Some("it broke".to_owned()));
+                }
+            });
+            let sides = if on_candidate { [&baseline, &lacking] } else { [&lacking, &baseline] };
+            let comparison = compare(&all(sides[0]), &all(sides[1]), &CompareOptions::default());
+            assert_eq!(gate.of(&comparison), want, "{failed:?} {:?}", comparison.failed);
+            let is_it = |judged: &&Judged| judged.metric.short() == "throughput";
+            let says = |judged: &&Judged| judged.doubts.iter().any(|doubt| doubt.contains("trials of the"));
+            assert_eq!(comparison.judged.iter().filter(is_it).filter(says).count(), doubted, "{failed:?}");
+        };
+        check([0, 0], true, gate::Outcome::Passed, 0);
+        check([0, 1], true, gate::Outcome::Passed, 1);
+        check([0, 4], true, gate::Outcome::Unknown, 1);
+        check([4, 4], true, gate::Outcome::Unknown, 2);
+        // Of a load that nothing is left of there is no verdict.
+        check([8, 0], true, gate::Outcome::Unknown, 0);
+        check([0, 4], false, gate::Outcome::Passed, 1);
     }
 
     #[test]

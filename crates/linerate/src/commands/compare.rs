@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use linerate_results::compare::gate::{Gate, Outcome, no_metric};
 use linerate_results::compare::verdict::Verdict;
-use linerate_results::compare::{self, CompareOptions, Comparison};
+use linerate_results::compare::{self, CompareOptions, Comparison, FailedTrials};
 use linerate_results::figure::Metric;
 use linerate_results::observation::Observation;
 use linerate_results::store::Store;
@@ -18,11 +18,14 @@ use super::{open_store, width};
 use crate::cli::{CompareArgs, SharedArgs, TableArgs};
 use crate::output::{beside, data, out, say};
 use crate::render;
-use crate::render::cases::{Cases, of_comparison};
+use crate::render::cases::{Cases, of_comparison, of_configuration};
 use crate::render::compare::Shown;
 
 /// `git bisect run` takes this as "skip".
 const CANNOT_TELL: u8 = 125;
+
+/// Something that a gate is on could not be measured.
+const NOT_MEASURED: u8 = 2;
 
 /// Compares, shows, judges by the gates, and writes what CI reads of it, however it ends.
 pub(crate) fn compare(arguments: &CompareArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -172,7 +175,9 @@ fn status(comparison: &Comparison, gates: &[Gate], bisect: bool) -> ExitCode {
             let is = |wanted: fn(&Verdict) -> bool| comparison.judged.iter().any(|judged| wanted(&judged.verdict));
             if is(|verdict| *verdict == Verdict::Worse) {
                 Outcome::Failed
-            } else if is(|verdict| matches!(verdict, Verdict::CannotTell { .. } | Verdict::NotComparable { .. })) {
+            } else if is(|verdict| matches!(verdict, Verdict::CannotTell { .. } | Verdict::NotComparable { .. }))
+                || comparison.failed.iter().any(FailedTrials::hide_candidate)
+            {
                 Outcome::Unknown
             } else {
                 Outcome::Passed
@@ -183,15 +188,18 @@ fn status(comparison: &Comparison, gates: &[Gate], bisect: bool) -> ExitCode {
     for gate in gates {
         match gate.of(comparison) {
             Outcome::Failed => say(format_args!("linerate: failed: {gate}")),
-            Outcome::Unknown => {
-                say(format_args!("linerate: cannot tell: {gate}; the noise hides it, or it has no value"))
-            }
+            Outcome::Unknown => match gate.hidden(comparison).next() {
+                Some(failed) => say(format_args!("linerate: cannot tell: {gate}; {}", of_configuration(failed))),
+                None => say(format_args!("linerate: cannot tell: {gate}; the noise hides it, or it has no value")),
+            },
             Outcome::Passed => {}
         }
     }
     match outcome {
         Outcome::Failed => ExitCode::from(1),
         Outcome::Unknown if bisect => ExitCode::from(CANNOT_TELL),
+        // As a run of which trials failed ends.
+        _ if gates.iter().any(|gate| gate.hidden(comparison).next().is_some()) => ExitCode::from(NOT_MEASURED),
         _ => ExitCode::SUCCESS,
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use linerate_results::compare::gate::{Gate, Outcome};
 use linerate_results::compare::verdict::Verdict;
-use linerate_results::compare::{Comparison, Found, Judged, Side, Summary};
+use linerate_results::compare::{Comparison, FailedTrials, Found, Judged, Side, Summary};
 use linerate_results::figure::{Difference, Metric, Unit};
 
+use super::cases::of_configuration;
 use super::csv;
 use super::forms::{self, Piece};
 use super::json;
@@ -143,6 +144,8 @@ fn notes(shown: &Shown<'_>) -> Vec<String> {
     notes.extend(comparison.notes.iter().cloned());
     notes.extend(doubts(comparison));
     notes.extend(unmatched(comparison));
+    let all = |failed: &&FailedTrials| failed.failed == failed.trials;
+    notes.extend(comparison.failed.iter().filter(all).map(|failed| format!("{}.", of_configuration(failed))));
     notes.extend(gates.iter().map(|gate| format!("Gate '{gate}': {}.", outcome(gate.of(comparison)))));
     notes
 }

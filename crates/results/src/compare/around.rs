@@ -194,7 +194,9 @@ pub(super) fn incomparable<'a>(broken: &'a [Broken], metric: &Metric) -> Option<
 
 /// Why the metric's difference may have another cause than what is compared, and the records' doubts of it.
 pub(super) fn doubtful(configuration: &Configuration<'_>, broken: &[Broken], metric: &Metric) -> Vec<String> {
-    let mut doubts: Vec<String> = sentences(broken, metric, Effect::Doubtful).cloned().collect();
+    let mut doubts: Vec<String> =
+        configuration.failed().iter().map(|failed| format!("{failed}; the figures are of the others")).collect();
+    doubts.extend(sentences(broken, metric, Effect::Doubtful).cloned());
     let sides = [&configuration.baseline, &configuration.candidate];
     let kinds: BTreeSet<&str> =
         sides.iter().flat_map(|side| side.iter().flat_map(|one| one.doubts.split(','))).collect();

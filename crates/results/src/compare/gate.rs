@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::verdict::Verdict;
-use super::{Comparison, Judged};
+use super::{Comparison, FailedTrials, Judged};
 use crate::figure::{Difference, METRICS, Metric};
 
 /// Something that a comparison must not show.
@@ -92,9 +92,22 @@ impl Gate {
         })
     }
 
-    /// The worst of its outcomes; [`Outcome::Unknown`] where nothing was judged.
+    /// The worst of its outcomes; [`Outcome::Unknown`] where nothing was judged, or where so many of the candidate's trials failed
+    /// that the others do not speak for it.
     pub fn of(&self, comparison: &Comparison) -> Outcome {
-        comparison.judged.iter().filter_map(|judged| self.outcome(judged)).max().unwrap_or(Outcome::Unknown)
+        let judged = comparison.judged.iter().filter_map(|judged| self.outcome(judged)).max();
+        let hidden = self.hidden(comparison).next().map(|_| Outcome::Unknown);
+        judged.max(hidden).unwrap_or(Outcome::Unknown)
+    }
+
+    /// What failed of the candidate where this gate looks: where its metric was judged, or nothing could be.
+    pub fn hidden<'a>(&self, comparison: &'a Comparison) -> impl Iterator<Item = &'a FailedTrials> {
+        let name = &self.metric.name;
+        comparison.failed.iter().filter(|failed| failed.hide_candidate()).filter(move |failed| {
+            let mut of_it = comparison.judged.iter().filter(|judged| judged.configuration == failed.configuration);
+            let is_judged = of_it.clone().next().is_some();
+            !is_judged || of_it.any(|judged| judged.metric.name == *name)
+        })
     }
 }
 

@@ -2,7 +2,10 @@
 //! Knows facts and names; what they mean for a figure is judged elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::Judged;
 use super::verdict::{Round, Sides};
@@ -16,6 +19,8 @@ pub(super) struct Configuration<'a> {
     pub(super) name: String,
     pub(super) baseline: Vec<&'a Observation>,
     pub(super) candidate: Vec<&'a Observation>,
+    /// How many trials of each side failed beside these.
+    failed: [usize; 2],
     /// The identifiers of both sides' records, for every metric that all of them have.
     ids: [Arc<[String]>; 2],
 }
@@ -26,6 +31,8 @@ pub(super) struct Matched<'a> {
     pub(super) both: Vec<Configuration<'a>>,
     only_baseline: Vec<String>,
     only_candidate: Vec<String>,
+    /// What failed, in the order of `both` and then of what one side lacks.
+    pub(super) failed: Vec<FailedTrials>,
 }
 
 impl Matched<'_> {
@@ -38,10 +45,53 @@ impl Matched<'_> {
 }
 
 /// One of the two sides.
-#[derive(Clone, Copy)]
-pub(super) enum Which {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Which {
+    /// What the other is compared with.
     Baseline,
+    /// What is compared with it.
     Candidate,
+}
+
+impl Which {
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Which::Baseline => "baseline",
+            Which::Candidate => "candidate",
+        }
+    }
+}
+
+/// Trials of a configuration that failed on one side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailedTrials {
+    /// The side.
+    pub of: Which,
+    /// The configuration, as in [`Judged::configuration`].
+    pub configuration: String,
+    /// How many failed.
+    pub failed: usize,
+    /// Of how many.
+    pub trials: usize,
+}
+
+/// Where so large a part of a side's trials failed, those that did not are no picture of it.
+const MANY_FAILED: f64 = 0.2;
+
+impl FailedTrials {
+    /// Whether they are so many that the candidate was not measured as it is.
+    pub fn hide_candidate(&self) -> bool {
+        self.of == Which::Candidate && self.failed as f64 >= MANY_FAILED * self.trials as f64
+    }
+}
+
+impl fmt::Display for FailedTrials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FailedTrials { of, configuration: _, failed, trials } = self;
+        write!(f, "{failed} of {trials} trials of the {} failed", of.name())
+    }
 }
 
 impl<'a> Configuration<'a> {
@@ -52,6 +102,18 @@ impl<'a> Configuration<'a> {
             Which::Candidate => &self.candidate,
         }
     }
+
+    /// What failed of each side.
+    pub(super) fn failed(&self) -> Vec<FailedTrials> {
+        let of = |which: Which| FailedTrials {
+            of: which,
+            configuration: self.name.clone(),
+            failed: self.failed[which as usize],
+            trials: self.failed[which as usize] + self.side(which).len(),
+        };
+        [of(Which::Baseline), of(Which::Candidate)].into_iter().filter(|one| one.failed > 0).collect()
+    }
+
     /// The identifiers of one side's records that have the metric.
     pub(super) fn ids(&self, which: Which, metric: &Metric) -> Arc<[String]> {
         let side = self.side(which);
@@ -101,23 +163,35 @@ pub(super) fn matched<'a>(
     let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
     let mut grouped: BTreeMap<Arc<str>, Configuration<'a>> = BTreeMap::new();
     for (is_candidate, side) in [(false, baseline), (true, candidate)] {
-        for &one in side.iter().filter(|one| !one.failed) {
+        for &one in side {
             let asked = &one.around.asked;
             let key = keys.entry(Arc::as_ptr(asked)).or_insert_with(|| asked.named(&names));
             let empty = || Configuration {
                 name: key.to_string(),
                 baseline: Vec::new(),
                 candidate: Vec::new(),
+                failed: [0; 2],
                 ids: Default::default(),
             };
             let configuration = grouped.entry(Arc::clone(key)).or_insert_with(empty);
-            if is_candidate { configuration.candidate.push(one) } else { configuration.baseline.push(one) }
+            match (one.failed, is_candidate) {
+                (true, _) => configuration.failed[usize::from(is_candidate)] += 1,
+                (false, true) => configuration.candidate.push(one),
+                (false, false) => configuration.baseline.push(one),
+            }
         }
     }
-    let mut matched = Matched { both: Vec::new(), only_baseline: Vec::new(), only_candidate: Vec::new() };
+    let mut matched =
+        Matched { both: Vec::new(), only_baseline: Vec::new(), only_candidate: Vec::new(), failed: Vec::new() };
+    let mut failed = Vec::new();
     for configuration in grouped.into_values() {
-        match (configuration.baseline.is_empty(), configuration.candidate.is_empty()) {
+        let lacks = (configuration.baseline.is_empty(), configuration.candidate.is_empty());
+        if lacks != (false, false) {
+            failed.extend(configuration.failed());
+        }
+        match lacks {
             (false, false) => matched.both.push(configuration),
+            (true, true) => {}
             (_, true) => matched.only_baseline.push(configuration.name),
             _ => matched.only_candidate.push(configuration.name),
         }
@@ -128,6 +202,7 @@ pub(super) fn matched<'a>(
     // In the plan's order, which the order of measuring is not where that was left to chance.
     let place = |one: &Configuration<'_>| one.baseline[0].configuration.unwrap_or(one.baseline[0].index);
     matched.both.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.name.cmp(&b.name)));
+    matched.failed = matched.both.iter().flat_map(Configuration::failed).chain(failed).collect();
     matched
 }
 

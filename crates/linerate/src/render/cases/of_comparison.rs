@@ -3,7 +3,7 @@
 
 use linerate_results::compare::gate::{Gate, Outcome as OfGate};
 use linerate_results::compare::verdict::Verdict;
-use linerate_results::compare::{Comparison, Judged};
+use linerate_results::compare::{Comparison, FailedTrials, Judged};
 use linerate_results::figure::Difference;
 
 use super::{Cases, Measurement, Outcome};
@@ -25,7 +25,12 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
             configuration => format!("{configuration}: {}", words(judged)),
         };
         let worse: Vec<String> = worse.map(of).collect();
-        let sentence = if worse.is_empty() { sentence.to_owned() } else { worse.join("; ") };
+        let hidden = gate.hidden(comparison).next().filter(|_| outcome == Outcome::Skipped);
+        let sentence = match hidden {
+            Some(failed) => format!("cannot tell: {}", of_configuration(failed)),
+            None if worse.is_empty() => sentence.to_owned(),
+            None => worse.join("; "),
+        };
         cases.add(&format!("gate: {gate}"), outcome, &sentence, None, None);
     }
     for judged in &comparison.judged {
@@ -50,11 +55,26 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
         let measurement = Measurement::of(judged.metric, judged.candidate.median);
         cases.add(&name, outcome, &sentence, measurement, None);
     }
+    for failed in comparison.failed.iter().filter(|failed| failed.hide_candidate()) {
+        let name = match failed.configuration.as_str() {
+            "" => "trials of the candidate".to_owned(),
+            configuration => format!("trials of the candidate, {configuration}"),
+        };
+        cases.add(&name, Outcome::Error, &failed.to_string(), None, None);
+    }
     for (whose, configuration) in &comparison.unmatched {
         let sentence = format!("cannot tell: only the {whose} has this configuration");
         cases.add(&format!("compared, {configuration}"), Outcome::Skipped, &sentence, None, None);
     }
     cases
+}
+
+/// `rate=100M: 5 of 10 trials of the candidate failed`.
+pub(crate) fn of_configuration(failed: &FailedTrials) -> String {
+    match failed.configuration.as_str() {
+        "" => failed.to_string(),
+        configuration => format!("{configuration}: {failed}"),
+    }
 }
 
 /// `slower: baseline 941.2, candidate 912.0 Mbit/s, difference -3.1 % [-3.5, -2.7]`.

@@ -124,6 +124,11 @@ fn what_was_expected_of_a_run_that_was_broken_off_cannot_be_told() {
 
 /// Two campaigns of repeats; the second receives so much of what the first did, and as noisily.
 fn compared(part: f64, noise: f64, gates: &[&str]) -> Cases {
+    compared_of(part, noise, gates, 0)
+}
+
+/// The same, of which the first so many of the second failed.
+fn compared_of(part: f64, noise: f64, gates: &[&str], failed: usize) -> Cases {
     let side = |part: f64| -> Vec<Observation> {
         let one = |repeat: u32| {
             let wobble = 1.0 + noise * f64::from(repeat * 3 % 8) / 8.0;
@@ -135,7 +140,8 @@ fn compared(part: f64, noise: f64, gates: &[&str]) -> Cases {
         };
         (0..8).map(one).collect()
     };
-    let (baseline, candidate) = (side(1.0), side(part));
+    let (baseline, mut candidate) = (side(1.0), side(part));
+    candidate.iter_mut().take(failed).for_each(|one| one.failed = true);
     let all = |side: &[Observation]| -> Vec<Observation> { side.to_vec() };
     let (baseline, candidate) = (all(&baseline), all(&candidate));
     let (baseline, candidate): (Vec<_>, Vec<_>) = (baseline.iter().collect(), candidate.iter().collect());
@@ -164,6 +170,12 @@ fn a_comparison_is_red_where_a_gate_is() {
     let unsure = compared(0.97, 0.5, &["throughput worse 3%"]);
     check_compared(&unsure, &[("gate: throughput worse 3%", Skipped), ("throughput", Skipped)]);
     assert!(!unsure.is_red() && unsure.ktap().contains("# SKIP cannot tell"), "{}", unsure.ktap());
+    let half = compared_of(1.0, 0.01, &["throughput worse 3%"], 4);
+    check_compared(&half, &[("gate: throughput worse 3%", Skipped), ("trials of the candidate", Outcome::Error)]);
+    assert!(half.is_red() && half.ktap().contains("4 of 8 trials of the candidate failed"), "{}", half.ktap());
+    let one = compared_of(1.0, 0.01, &["throughput worse 3%"], 1);
+    check_compared(&one, &[("gate: throughput worse 3%", Passed)]);
+    assert!(!one.is_red() && one.ktap().contains("1 of 8 trials of the candidate failed"), "{}", one.ktap());
     // Without a gate, as --bisect has it.
     check_compared(&compared(0.9, 0.01, &[]), &[("throughput", Failed)]);
     check_compared(&compared(1.1, 0.01, &[]), &[("throughput", Passed)]);
