@@ -131,6 +131,9 @@ pub struct Found {
     /// The smallest difference that this many repeats would have shown, of the same kind as the metric's margin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
+    /// The same in the metric's unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detectable_shift: Option<f64>,
 }
 
 /// Whether this trial says anything of what is called so, as [`CompareOptions::compared`] calls it.
@@ -330,6 +333,7 @@ fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, al
         p_corrected,
         paired: shift.method == Method::SignedRank,
         detectable: of.and_then(|of| part(shift.detectable(alpha)? / of)),
+        detectable_shift: shift.detectable(alpha),
     }
 }
 

@@ -208,9 +208,14 @@ fn cells(judged: &Judged) -> Vec<Cell> {
         let cell = interval(found.relative?, found.relative_interval, 100.0, " %");
         Some(cell.traced(trace(found.relative?, "relative")))
     });
+    // Among parts of the baseline, what is none has its unit.
+    let unit = match metric.compared.difference {
+        Difference::Relative => format!(" {}", metric.unit.name()),
+        Difference::Absolute => String::new(),
+    };
     // The interval stands once, beside what people read first.
     let absolute = |found: Found| {
-        interval(found.shift, found.interval, metric.unit.scale(), "").traced(trace(found.shift, "shift"))
+        interval(found.shift, found.interval, metric.unit.scale(), &unit).traced(trace(found.shift, "shift"))
     };
     let difference = relative.or_else(|| found.map(absolute));
     vec![
@@ -236,11 +241,12 @@ fn is_of_runs(judged: &Judged) -> bool {
 }
 
 fn could_show(metric: &Metric, found: &Found) -> String {
-    let Some(size) = found.detectable else { return "nothing".to_owned() };
-    match metric.compared.difference {
-        Difference::Relative => format!("{} %", figure(size * 100.0, 2)),
-        Difference::Absolute if metric.unit == Unit::Share => format!("{} points", figure(size * 100.0, 2)),
-        Difference::Absolute => format!("{} {}", figure(size * metric.unit.scale(), 2), metric.unit.name()),
+    let Some(shift) = found.detectable_shift else { return "nothing".to_owned() };
+    match (metric.compared.difference, found.detectable) {
+        (Difference::Relative, Some(part)) => format!("{} %", figure(part * 100.0, 2)),
+        (Difference::Absolute, _) if metric.unit == Unit::Share => format!("{} points", figure(shift * 100.0, 2)),
+        // Of a baseline of 0 there is no part.
+        _ => format!("{} {}", figure(shift * metric.unit.scale(), 2), metric.unit.name()),
     }
 }
 
@@ -420,6 +426,28 @@ mod tests {
         insta::assert_snapshot!("for_programs_csv", shown(&comparison, csv));
         let json: serde_json::Value = serde_json::from_str(&shown(&comparison, json)).unwrap();
         insta::assert_snapshot!("for_programs_json", serde_json::to_string_pretty(&json).unwrap());
+    }
+
+    #[test]
+    fn of_a_baseline_of_0_what_could_show_has_a_unit() {
+        let side = |mbit: f64| -> Vec<Observation> {
+            let one = |repeat: u32| {
+                let mut record = sample::tcp(repeat, Direction::Rx, mbit + f64::from(repeat % 3), false);
+                record.trial.repeat = repeat;
+                let flow = &mut record.result.as_mut().unwrap().flow;
+                flow.throughput_bps = flow.throughput_bps.filter(|_| mbit > 0.0).or(Some(0.0));
+                Observation::of(&record)
+            };
+            (0..8).map(one).collect()
+        };
+        let (baseline, candidate) = (side(0.0), side(48.0));
+        let wish = CompareOptions { metrics: vec![Metric::find("throughput").unwrap()], ..CompareOptions::default() };
+        let comparison = compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &wish);
+        let text = shown(&comparison, |shown| text(shown, None));
+        assert!(
+            text.contains("Mbit/s [+48.0") && text.contains(" Mbit/s  faster") && !text.contains("nothing"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -170,6 +170,7 @@ mod tests {
             p_corrected: 0.01,
             paired: false,
             detectable: None,
+            detectable_shift: None,
         };
         check_found(gate, verdict, found, want);
     }
@@ -217,6 +218,7 @@ mod tests {
                 p_corrected: 1.0,
                 paired: false,
                 detectable: None,
+                detectable_shift: None,
             };
             check_found("tcp_retransmissions worse 10%", verdict, found, want);
         };
