@@ -257,11 +257,32 @@ impl Record {
 
     /// The record that this JSON is, or why it is none.
     pub fn from_json(json: &str) -> Result<Record, String> {
-        let record = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        match absurd(json) {
-            None => Ok(record),
-            Some(number) => Err(format!("it has a number that nothing measured can be, {}", in_line(number, 40))),
+        let record: Record = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        if let Some(number) = absurd(json) {
+            return Err(format!("it has a number that nothing measured can be, {}", in_line(number, 40)));
         }
+        match record.impossible() {
+            None => Ok(record),
+            Some((name, value)) => Err(format!("its {name} is {value}, which nothing measured can be")),
+        }
+    }
+
+    /// The first rate below 0, or loss that is no part of a whole.
+    fn impossible(&self) -> Option<(&'static str, f64)> {
+        let result = self.result.as_ref()?;
+        let directions = result.directions.iter().flat_map(|both| [&both.tx, &both.rx]);
+        let flows = std::iter::once(&result.flow).chain(directions).chain(result.streams.iter().map(|one| &one.flow));
+        let of_flow = |flow: &FlowFigures| {
+            [
+                ("throughput_bps", flow.throughput_bps, LARGEST),
+                ("achieved_load_bps", flow.achieved_load_bps, LARGEST),
+                ("loss_ratio", flow.loss_ratio, 1.0),
+            ]
+        };
+        let of_all = ("transactions_per_s", result.transactions_per_s, LARGEST);
+        let figures = flows.flat_map(of_flow).chain([of_all]);
+        let mut known = figures.filter_map(|(name, value, most)| Some((name, value?, most)));
+        known.find(|(_, value, most)| !(0.0..=*most).contains(value)).map(|(name, value, _)| (name, value))
     }
 
     /// The record as its format has it: one JSON object, unknown fields absent rather than null. A figure that is
@@ -731,6 +752,16 @@ mod tests {
         busy(&mut record, 0.5);
         record.duration_s = Some(-1.5e31);
         check(&record, Some("-1.5e+31"));
+        let refused = |change: fn(&mut Figures), why: &str| {
+            let mut record = sample::full();
+            change(record.result.as_mut().unwrap());
+            let why = format!("its {why}, which nothing measured can be");
+            assert_eq!(Record::from_json(&record.to_json().to_string()).map(drop), Err(why));
+        };
+        refused(|result| result.flow.throughput_bps = Some(-5e6), "throughput_bps is -5000000");
+        refused(|result| result.flow.loss_ratio = Some(1.7), "loss_ratio is 1.7");
+        refused(|result| result.transactions_per_s = Some(-1.0), "transactions_per_s is -1");
+        refused(|result| result.streams[0].flow.loss_ratio = Some(-0.1), "loss_ratio is -0.1");
         let long = format!("[{}]", "9".repeat(400));
         assert_eq!(absurd(&long), Some(&long[1..401]));
     }

@@ -393,7 +393,7 @@ impl Store {
                 direction: row.get(6)?,
                 started_at: row.get(7)?,
                 throughput_bps: measured(row, 8)?,
-                loss_ratio: measured(row, 9)?,
+                loss_ratio: measured(row, 9)?.filter(|ratio| *ratio <= 1.0),
                 transactions_per_s: measured(row, 10)?,
                 failed: row.get(11)?,
                 apis: [row.get(12)?, row.get(13)?],
@@ -556,7 +556,7 @@ impl Reader<'_> {
 
 /// A figure of a column, where it can be one: whoever hands a store on may have written into it.
 fn measured(row: &Row<'_>, at: usize) -> Result<Option<f64>, SqlError> {
-    Ok(row.get::<Option<f64>>(at)?.filter(|value| is_measurable(*value)))
+    Ok(row.get::<Option<f64>>(at)?.filter(|value| is_measurable(*value) && *value >= 0.0))
 }
 
 /// What [`campaign`] reads.

@@ -184,6 +184,8 @@ fn a_figure_that_nothing_measured_can_be_is_absent_in_columns_too() {
     sqlite(&store).execute_batch(&forged).unwrap();
     // The column of the list is what it is, and figures are made anew from the record.
     assert_eq!(told(&store), [true, true, true, false]);
+    sqlite(&store).execute_batch("UPDATE records SET throughput_bps = -5e6").unwrap();
+    assert_eq!(told(&store), [true, true, true, false]);
 }
 
 /// As by whoever hands a store on, or by a bad sector.
