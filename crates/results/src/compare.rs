@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use linerate_machine::end::End;
 use linerate_stats::shift::{Method, Shift};
+use linerate_stats::trend::trend;
 use linerate_stats::{ALPHA, holm, median};
 use serde::Serialize;
 
@@ -168,6 +169,10 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
             (None, None) => Verdict::CannotTell { more: None },
         };
         let base = median(&all.baseline);
+        let mut doubts = around::doubtful(configuration, broken, metric);
+        if verdict.is_found() && configuration.one_after_the_other() {
+            doubts.extend(trends(configuration, metric, alpha / 2.0));
+        }
         let of_side = |which, median| {
             let records = configuration.ids(which, metric);
             Summary { count: records.len(), median, records }
@@ -179,7 +184,7 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
             candidate: of_side(Which::Candidate, median(&all.candidate)),
             found: shift.map(|shift| found(metric, base, &shift, p, alpha)),
             verdict,
-            doubts: around::doubtful(configuration, broken, metric),
+            doubts,
         }
     });
     let judged: Vec<Judged> = judged.collect();
@@ -313,6 +318,20 @@ fn corrected(trials: &[Trial<'_>], shifts: &[Option<Shift>]) -> Vec<f64> {
         corrected[at] = p;
     }
     corrected
+}
+
+/// What a difference between one time and another may be more of: which side's values rose or fell all the while. `level` is that
+/// of each side's test.
+fn trends(configuration: &Configuration<'_>, metric: &Metric, level: f64) -> Vec<String> {
+    let of = |which: Which| {
+        let trend = trend(&configuration.in_time(which, metric)).filter(|trend| trend.p <= level)?;
+        let way = if trend.rises { "rise" } else { "fall" };
+        Some(format!(
+            "the values of the {} {way} from trial to trial, and the difference may be more of that",
+            which.name()
+        ))
+    };
+    [Which::Baseline, Which::Candidate].into_iter().filter_map(of).collect()
 }
 
 fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
@@ -522,6 +541,27 @@ mod tests {
         check(1.0, "A/A trials of the baseline: no difference was found between the two sides; one of", 0);
         check(0.9, "the second side is not like the first: throughput (rate=200M) slower, loss", 4);
         assert!(null_sides(&all(&candidate)).is_none());
+    }
+
+    #[test]
+    fn a_verdict_between_one_time_and_another_is_doubted_where_a_side_has_a_trend() {
+        let wish = CompareOptions { metrics: vec![Metric::find("throughput").unwrap()], ..CompareOptions::default() };
+        let falling = |repeat: u32, load: u32| f64::from(load) * 0.9 * 0.99_f64.powi(repeat as i32);
+        let check = |baseline: &[Observation], candidate: &[Observation], want: &[&str]| {
+            let comparison = compare(&all(baseline), &all(candidate), &wish);
+            let judged = &comparison.judged[0];
+            assert!(judged.verdict.is_found());
+            let doubts = judged.doubts.iter().filter(|doubt| doubt.contains("from trial to trial"));
+            let whose: Vec<&str> = doubts.map(|doubt| doubt.split(" from").next().unwrap()).collect();
+            assert_eq!(whose, want);
+        };
+        let steady = campaign("A", &[100], noise, |_| {});
+        check(&steady, &campaign("B", &[100], falling, |_| {}), &["the values of the candidate fall"]);
+        let slower = campaign("B", &[100], |repeat, load| noise(repeat, load) * 0.9, |_| {});
+        check(&steady, &slower, &[]);
+        // Measured in turns, both sides have it alike.
+        let turns = campaign("A", &[100], falling, |_| {});
+        check(&turns, &campaign("A", &[100], |repeat, load| falling(repeat, load) * 0.5, |_| {}), &[]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod reference;
 mod select;
 pub mod sequential;
 pub mod shift;
+pub mod trend;
 
 /// Noise for tests and example records.
 #[cfg(any(test, feature = "sample"))]

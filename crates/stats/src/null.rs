@@ -64,6 +64,20 @@ impl Null {
         Null::of(ways)
     }
 
+    /// How many pairs of `n` different values stand in falling order, when any order is as likely.
+    pub(super) fn inversions(n: usize) -> Null {
+        let mut ways = vec![1.0];
+        for places in 1..=n {
+            // The next value may fall behind none of those before it, one, and so on to all.
+            let mut more = vec![0.0; ways.len() + places - 1];
+            for (at, ways) in ways.iter().enumerate() {
+                more[at..at + places].iter_mut().for_each(|to| *to += ways);
+            }
+            ways = more;
+        }
+        Null::of(ways)
+    }
+
     pub(super) fn at_most(&self, k: usize) -> f64 {
         self.counts.iter().take(k + 1).sum::<f64>() / self.total
     }

@@ -103,6 +103,23 @@ impl<'a> Configuration<'a> {
         }
     }
 
+    /// Whether one side's trials all came before the other's.
+    pub(super) fn one_after_the_other(&self) -> bool {
+        let ends = |side: &[&'a Observation]| {
+            let ids = || side.iter().map(|one| one.id.as_str());
+            Some((ids().min()?, ids().max()?))
+        };
+        let sides = ends(&self.baseline).zip(ends(&self.candidate));
+        sides.is_some_and(|(a, b)| a.1 < b.0 || b.1 < a.0)
+    }
+
+    /// The values of one side in the order in which they were measured.
+    pub(super) fn in_time(&self, which: Which, metric: &Metric) -> Vec<f64> {
+        let mut side = self.side(which).to_vec();
+        side.sort_by(|a, b| a.id.cmp(&b.id));
+        side.iter().filter_map(|one| one.value(metric)).collect()
+    }
+
     /// What failed of each side.
     pub(super) fn failed(&self) -> Vec<FailedTrials> {
         let of = |which: Which| FailedTrials {
