@@ -69,6 +69,7 @@ mod sender_cpu;
 mod sender_starved;
 mod shaper;
 mod short_stalls;
+mod side;
 mod slow_answers;
 mod small_buffer;
 mod small_segments;

@@ -2,9 +2,11 @@
 //! Knows the time budget and round trips; what stands there nobody at the ends can see.
 
 use linerate_machine::end::Direction;
+use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
+use super::lossy_path::permitted_bps;
 use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
@@ -18,6 +20,13 @@ const SEEN: f64 = 0.1;
 const LEAST_LATE_S: f64 = 0.15;
 /// Up to this share of its time a receiving thread may work, or wait for a CPU, and still be said to have time left.
 const MOST_BUSY: f64 = 0.5;
+
+/// Of two ways at once, one that carries so many times the other fills the queues that both see; at this loss and above a window is of some
+/// eight segments (Mathis), which fill none.
+const MANY_TIMES: f64 = 3.0;
+const STEADY_LOSS: f64 = 0.02;
+/// As far as a window is known that loss makes.
+const TWICE: f64 = 2.0;
 
 pub(super) const RULE: Rule = Rule {
     name: "bottleneck",
@@ -113,6 +122,26 @@ fn in_middle(case: &Case<'_>, finding: Finding, middle: Option<(&str, &str, u64)
     finding.on_middle().because(held).attempt("middle.qdisc", "default", case.metric())
 }
 
+/// Whether the same round trips carried many times as much the other way, and the queue in them is that one's as likely: segments
+/// are lost here all the time, and the window is as small as that makes it.
+fn is_other_ways_queue(case: &Case<'_>) -> bool {
+    let of = |way: Direction| {
+        let directions = case.record.result.as_ref()?.directions.as_ref()?;
+        if way == Direction::Tx { directions.tx.throughput_bps } else { directions.rx.throughput_bps }
+    };
+    let (this, other) = match case.way {
+        Direction::Tx => (of(Direction::Tx), of(Direction::Rx)),
+        _ => (of(Direction::Rx), of(Direction::Tx)),
+    };
+    let is_less = this.zip(other).is_some_and(|(this, other)| this * MANY_TIMES <= other);
+    let is_small = |tcp: &TcpSummary, this: f64| {
+        let needed = tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0));
+        let ratio = needed as f64 / tcp.segments_sent.unwrap_or(0).max(1) as f64;
+        ratio >= STEADY_LOSS && permitted_bps(tcp, ratio).is_some_and(|permitted| this <= TWICE * permitted)
+    };
+    is_less && case.tcp().zip(this).is_some_and(|(tcp, this)| is_small(tcp, this))
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.is(Workload::TcpStream) {
         return find_datagrams(case).or_else(|| find_waiting(case));
@@ -126,7 +155,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if share < SHARE || share < case.share_of(&of_cpu) || share < largest {
         return None;
     }
-    if case.is_other_ways_queue() {
+    if is_other_ways_queue(case) {
         return None;
     }
     let slowed = case.slowed();

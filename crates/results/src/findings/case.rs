@@ -1,15 +1,11 @@
 //! A record as rules look at it: one direction, its sender and its receiver, and what went wrong for the user.
 //! Knows which figures mean trouble; why there is trouble is for the rules.
 
-use std::collections::BTreeMap;
-
-use linerate_machine::cpu::{CpuShares, CpuUse};
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
-use linerate_machine::setting::discipline::keeps_to_a_rate;
 use linerate_machine::units::OfferedLoad;
-use linerate_path::budget::{Chain, DropCause, LossLine, PauseFrames, Seen, drops_seen};
-use linerate_path::stage::{Counters, Stage};
+use linerate_path::budget::{Chain, DropCause, LossLine, Seen, drops_seen};
+use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
 use linerate_trial::outcome::TcpSummary;
@@ -17,12 +13,13 @@ use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
-use super::lossy_path::permitted_bps;
+pub(super) use super::side::Side;
+use super::side::{held_at, is_of_root, sum_at};
 pub(super) use super::words::{percent, tidy};
 use crate::figure::Source;
 use crate::join::packets::seen_by;
-use crate::middle::{Middle, OnWay, Port, sender_of};
-use crate::record::{Counted, FlowFigures, Latency, Losses, Machine, Record};
+use crate::middle::{Middle, OnWay, sender_of};
+use crate::record::{Counted, FlowFigures, Latency, Losses, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
 use crate::total::Total;
 
@@ -77,12 +74,6 @@ const LEAST_SYN_S: f64 = 0.95;
 const LONGER: f64 = 1.5;
 /// TCP's timer, and once more after it, takes about so many round trips.
 const ROUND_TRIPS: f64 = 3.0;
-/// Of two ways at once, one that carries so many times the other fills the queues that both see; at this loss and above a window is of some
-/// eight segments (Mathis), which fill none.
-const MANY_TIMES: f64 = 3.0;
-const STEADY_LOSS: f64 = 0.02;
-/// As far as a window is known that loss makes.
-const TWICE: f64 = 2.0;
 /// Octets of a message that every Ethernet carries in one packet.
 const UNFRAGMENTED: u32 = 1400;
 
@@ -101,13 +92,6 @@ pub(super) struct Case<'a> {
     drops: Vec<LossLine>,
     /// What of it was lost in the machine between the two.
     of_middle: Vec<LossLine>,
-}
-
-/// A machine of it.
-#[derive(Clone, Copy)]
-pub(super) struct Side<'a> {
-    pub(super) end: End,
-    pub(super) machine: &'a Machine,
 }
 
 /// Datagrams that never arrived, over the whole trial.
@@ -278,26 +262,6 @@ impl<'a> Case<'a> {
     pub(super) fn is_of_round_trips(&self, seconds: f64) -> bool {
         let rtt_s = self.tcp().filter(|_| self.is(Workload::TcpStream)).and_then(|tcp| tcp.rtt_s);
         rtt_s.is_some_and(|rtt_s| seconds <= ROUND_TRIPS * rtt_s)
-    }
-
-    /// Whether the same round trips carried many times as much the other way, and the queue in them is that one's as likely: segments
-    /// are lost here all the time, and the window is as small as that makes it.
-    pub(super) fn is_other_ways_queue(&self) -> bool {
-        let of = |way: Direction| {
-            let directions = self.record.result.as_ref()?.directions.as_ref()?;
-            if way == Direction::Tx { directions.tx.throughput_bps } else { directions.rx.throughput_bps }
-        };
-        let (this, other) = match self.way {
-            Direction::Tx => (of(Direction::Tx), of(Direction::Rx)),
-            _ => (of(Direction::Rx), of(Direction::Tx)),
-        };
-        let is_less = this.zip(other).is_some_and(|(this, other)| this * MANY_TIMES <= other);
-        let is_small = |tcp: &TcpSummary, this: f64| {
-            let needed = tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0));
-            let ratio = needed as f64 / tcp.segments_sent.unwrap_or(0).max(1) as f64;
-            ratio >= STEADY_LOSS && permitted_bps(tcp, ratio).is_some_and(|permitted| this <= TWICE * permitted)
-        };
-        is_less && self.tcp().zip(this).is_some_and(|(tcp, this)| is_small(tcp, this))
     }
 
     /// What keeps to a rate where the middle sends back towards the sender: the interface, the discipline, and how often it held a packet
@@ -925,112 +889,4 @@ impl<'a> Case<'a> {
             _ => format!("{} of all that was lost", percent(at.part)),
         }
     }
-}
-
-impl<'a> Side<'a> {
-    /// Its pause frames; absent where no counter tells of any.
-    pub(super) fn pause(self) -> Option<PauseFrames> {
-        seen_by(self.end, &self.machine.counters, self.nic(), None).pause()
-    }
-
-    pub(super) fn nic(self) -> Option<&'a Nic> {
-        self.machine.environment.nic.as_ref()
-    }
-
-    /// `target.NAME`, as `--set` has it.
-    pub(super) fn setting(self, name: &str) -> String {
-        format!("{}.{name}", self.end)
-    }
-
-    pub(super) fn sysctl(self, name: &str) -> Option<&'a str> {
-        self.machine.environment.sysctls.get(name).map(String::as_str)
-    }
-
-    /// The last of a sysctl's numbers.
-    pub(super) fn sysctl_number(self, name: &str) -> Option<u64> {
-        self.sysctl(name)?.split_whitespace().last()?.parse().ok()
-    }
-
-    /// CPU use, where it covers enough ticks to mean something.
-    pub(super) fn cpu(self) -> Option<&'a CpuUse> {
-        self.machine.cpu.as_ref().filter(|cpu| !cpu.is_coarse())
-    }
-
-    /// The busiest CPU and its number.
-    pub(super) fn busiest(self) -> Option<(usize, CpuShares)> {
-        let cpus = self.cpu()?.per_cpu.iter().copied().enumerate();
-        cpus.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
-    }
-
-    /// Packets that its interface sent.
-    pub(super) fn link_sent(self) -> Option<u64> {
-        self.sum(Stage::DriverTxRing, |name| name == "link tx_packets")
-    }
-
-    /// Packets that its interface received.
-    pub(super) fn link_received(self) -> Option<u64> {
-        self.sum(Stage::DriverRxRing, |name| name == "link rx_packets")
-    }
-
-    /// The kind of the discipline that keeps to a rate at its egress: the interface's own, or that of one below it, by the names of
-    /// their counters.
-    fn rate_keeper(self) -> Option<&'a str> {
-        let of_nic = self.nic()?.rate_keeper();
-        let counters = self.machine.counters.0.get(&Stage::Qdisc).into_iter().flatten();
-        let kinds = || counters.filter_map(|(name, _)| name.split_whitespace().nth(1));
-        of_nic.or_else(|| kinds().find(|kind| keeps_to_a_rate(kind)))
-    }
-
-    /// Of what its root discipline sent, how often it held a packet back to keep to a rate: the discipline, and the share.
-    pub(super) fn held_at_egress(self) -> Option<(&'a str, f64)> {
-        let kind = self.rate_keeper()?;
-        let (held, sent) = (self.at_root("overlimits")?, self.at_root("packets")?);
-        (held >= FEW).then_some((kind, held as f64 / sent.max(1) as f64))
-    }
-
-    /// What its root discipline counted, which takes a buffer of several segments for so many packets.
-    pub(super) fn at_root(self, field: &str) -> Option<u64> {
-        self.sum(Stage::Qdisc, |name| is_of_root(name, field))
-    }
-
-    /// The sum of the counters at this stage that `is` takes; absent where there is none of them.
-    pub(super) fn sum(self, stage: Stage, is: impl Fn(&str) -> bool) -> Option<u64> {
-        sum_at(&self.machine.counters, stage, is)
-    }
-
-    /// A counter wherever its table places it.
-    pub(super) fn counter(self, name: &str) -> Option<u64> {
-        self.machine.counters.iter().find(|(_, other, _)| *other == name).map(|(_, _, value)| value)
-    }
-
-    /// What IP counted of both versions by this field, IPv4's among its extended ones.
-    pub(super) fn of_ip(self, field: &str) -> u64 {
-        ["IpExt", "Ip6"].into_iter().filter_map(|version| self.counter(&format!("{version} {field}"))).total()
-    }
-
-    /// A feature by the kernel's name: on, or off although it could be on. Absent where it cannot.
-    pub(super) fn offload(self, name: &str) -> Option<bool> {
-        self.nic()?.offloads.get(name).copied()
-    }
-}
-
-/// The sum of the counters at a stage that `is` takes; absent where there is none of them.
-fn sum_at(counters: &Counters, stage: Stage, is: impl Fn(&str) -> bool) -> Option<u64> {
-    let counters: &BTreeMap<String, u64> = counters.0.get(&stage)?;
-    let mut matching = counters.iter().filter(|(name, _)| is(name)).map(|(_, value)| *value).peekable();
-    matching.peek()?;
-    Some(matching.total())
-}
-
-/// The root discipline of an interface of the middle that keeps to a rate and held packets back, and how often.
-fn held_at(port: &Port) -> Option<(&str, u64)> {
-    let counters = port.counters.0.get(&Stage::Qdisc)?;
-    let (name, held) = counters.iter().find(|(name, held)| **held >= FEW && is_of_root(name, "overlimits"))?;
-    let kind = name.split_whitespace().nth(1).filter(|kind| keeps_to_a_rate(kind))?;
-    Some((kind, *held))
-}
-
-/// Whether a counter is this field of a root discipline: `eth0 tbf overlimits`. Those below it have their handle in their names.
-fn is_of_root(name: &str, field: &str) -> bool {
-    name.ends_with(field) && name.split_whitespace().count() == 3 && !name.contains('@')
 }
