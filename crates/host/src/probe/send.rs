@@ -460,19 +460,30 @@ fn at_once(order: &Order<'_>, peer: SocketAddr, began: Instant, tried: &mut TcpT
     if wanted <= 1 {
         return;
     }
-    let mut open = Vec::new();
-    for _ in 0..wanted {
+    let (mut open, mut refused) = (Vec::new(), None);
+    while open.len() < usize::from(wanted) {
         if began.elapsed() >= AT_ONCE_TIME {
-            return;
+            if refused.is_none() {
+                return;
+            }
+            // It waited for one that did not pass, or for another's end.
+            break;
         }
         // A SYN that is lost is sent again within this time, and each is tried twice.
-        match further(order, peer).or_else(|_| further(order, peer)) {
+        let again = |error: io::Error| {
+            refused = Some(refusal(&error));
+            further(order, peer)
+        };
+        match further(order, peer).or_else(again) {
             Ok(socket) => open.push(socket),
             Err(error) => {
-                tried.at_once_refusal = Some(refusal(&error));
+                refused = Some(refusal(&error));
                 break;
             }
         }
+    }
+    if open.len() < usize::from(wanted) {
+        tried.at_once_refusal = refused;
     }
     tried.at_once = Some(open.len() as u16);
 }
