@@ -375,6 +375,8 @@ mod tests {
 
     use super::*;
     use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
+    use linerate_trial::outcome::TcpSample;
+
     use crate::record::{Counted, Directions, FlowFigures, Interval, Losses};
     use crate::sample;
     use crate::time_budget::{Limit, TimeLine};
@@ -896,6 +898,20 @@ mod tests {
             found(&findings(&record), "lossy-path").unwrap().sentence.contains("limit of rate")
         };
         assert!(says_rate([14.8, 15.2]) && !says_rate([20.0, 10.0]));
+
+        // Far more came through than chance losses permit, and TCP delivered no more than that between them: or five times as much.
+        let of_queue = |mbit: [f64; 2], delivered: f64| {
+            let mut record = record_of("one segment of fifty lost on the way");
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.rtt_s, tcp.min_rtt_s) = (Some(25e-3), Some(20e-3));
+            let tcp = Some(TcpSample { delivery_rate: Some((delivered / 8.0 * 1e6) as u64), ..TcpSample::default() });
+            let slice =
+                |mbit: f64| Interval { throughput_bps: Some(mbit * 1e6), tcp: tcp.clone(), ..Interval::default() };
+            record.intervals = mbit.map(slice).to_vec();
+            found(&findings(&record), "lossy-path").unwrap().sentence.contains("limit of rate")
+        };
+        assert!(of_queue([14.8, 15.2], 16.0));
+        assert!(!of_queue([14.8, 15.2], 75.0) && !of_queue([20.0, 10.0], 16.0));
     }
 
     #[test]

@@ -198,43 +198,54 @@ impl<'a> Seen<'a> {
     /// diagram of its section 3.2.3), and without what may have come to all or to groups, from these machines or others.
     /// `None` where the kernel lacks a counter of that sum.
     pub(super) fn undelivered(&self, others: &[&Seen<'_>]) -> Option<(u64, Vec<Counted>)> {
-        let of = |protocol: &str| -> Option<(i128, [(String, u64); 2])> {
-            // What is forwarded is counted on the way in, or out.
-            let get = |name: &str| {
-                let name = format!("{protocol} {name}");
-                let out = || self.counters.get(Stage::SenderStack, &name).filter(|_| name == FORWARDED[1].1);
-                self.counters.get(Stage::ReceiverStack, &name).or_else(out)
-            };
-            let (received, delivered) = (get("InReceives")?, get("InDelivers")?);
-            let accounted = [
-                "InHdrErrors",
-                "InAddrErrors",
-                "InDiscards",
-                "InUnknownProtos",
-                "InTooBigErrors",
-                "InNoRoutes",
-                "InTruncatedPkts",
-                "ForwDatagrams",
-                "OutForwDatagrams",
-                "ReasmReqds",
-            ];
-            let mut less: i128 = accounted.iter().filter_map(|name| get(name)).map(i128::from).sum();
+        let of = |protocol: &str| {
+            let (rest, counters) = self.given_to_nobody(protocol)?;
+            let mut not_of_trials = i128::from(self.to_all_or_groups(protocol, others));
             if protocol == "Ip" {
-                let more = ["IpExt InNoRoutes", "IpExt InTruncatedPkts", "TcpExt IPReversePathFilter"];
-                less += i128::from(self.sum(Stage::ReceiverStack, &more));
+                // What a third machine sends to a group comes to all of them.
+                let everywhere = others.iter().filter_map(|other| Some(other.given_to_nobody(protocol)?.0)).min();
+                not_of_trials = not_of_trials.max(everywhere.unwrap_or(0));
             }
-            // Fragments were received, and what was made of them was delivered.
-            let whole = i128::from(get("ReasmOKs").unwrap_or(0));
-            let not_of_trials = i128::from(self.to_all_or_groups(protocol, others));
-            let rest = i128::from(received) + whole - i128::from(delivered) - less - not_of_trials;
-            let named = |name: &str, value| (format!("{protocol} {name}"), value);
-            Some((rest.max(0), [named("InReceives", received), named("InDelivers", delivered)]))
+            Some(((rest - not_of_trials).max(0), counters))
         };
         let (rest, counters) = match (of("Ip"), of("Ip6")) {
             (Some(four), Some(six)) => (four.0 + six.0, if four.0 >= six.0 { four.1 } else { six.1 }),
             (one, other) => one.or(other)?,
         };
         counted(rest, &counters)
+    }
+
+    /// The same of one version of IP, whatever it was.
+    fn given_to_nobody(&self, protocol: &str) -> Option<(i128, [(String, u64); 2])> {
+        // What is forwarded is counted on the way in, or out.
+        let get = |name: &str| {
+            let name = format!("{protocol} {name}");
+            let out = || self.counters.get(Stage::SenderStack, &name).filter(|_| name == FORWARDED[1].1);
+            self.counters.get(Stage::ReceiverStack, &name).or_else(out)
+        };
+        let (received, delivered) = (get("InReceives")?, get("InDelivers")?);
+        let accounted = [
+            "InHdrErrors",
+            "InAddrErrors",
+            "InDiscards",
+            "InUnknownProtos",
+            "InTooBigErrors",
+            "InNoRoutes",
+            "InTruncatedPkts",
+            "ForwDatagrams",
+            "OutForwDatagrams",
+            "ReasmReqds",
+        ];
+        let mut less: i128 = accounted.iter().filter_map(|name| get(name)).map(i128::from).sum();
+        if protocol == "Ip" {
+            let more = ["IpExt InNoRoutes", "IpExt InTruncatedPkts", "TcpExt IPReversePathFilter"];
+            less += i128::from(self.sum(Stage::ReceiverStack, &more));
+        }
+        // Fragments were received, and what was made of them was delivered.
+        let whole = i128::from(get("ReasmOKs").unwrap_or(0));
+        let named = |name: &str, value| (format!("{protocol} {name}"), value);
+        let rest = i128::from(received) + whole - i128::from(delivered) - less;
+        Some((rest, [named("InReceives", received), named("InDelivers", delivered)]))
     }
 
     /// Packets to groups and broadcasts that this version of IP may have received, at most: no trial's datagram is one. IPv4 counts

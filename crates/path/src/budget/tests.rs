@@ -193,6 +193,9 @@ fn what_neighbours_say_to_groups_is_no_loss_of_the_trial() {
     check(lost(100, 90), &[(Stage::SenderStack, "IpExt OutMcastPkts", 6)], &receiver, &[], 10);
     let by_link = [&receiver[..], &[(Stage::DriverRxRing, "link multicast", 5)]].concat();
     check(lost(100, 90), &[], &by_link, &[(Stage::ReceiverStack, 1)], 9);
+    // What a third machine sends them came to the sender as well.
+    let sender = [(Stage::ReceiverStack, "Ip InReceives", 10), (Stage::ReceiverStack, "Ip InDelivers", 6)];
+    check(lost(100, 90), &sender, &receiver, &[(Stage::ReceiverStack, 2)], 8);
     let to_all = [&receiver[..], &[(Stage::ReceiverStack, "IpExt InBcastPkts", 7)]].concat();
     check(lost(100, 90), &[], &to_all, &[], 10);
 }

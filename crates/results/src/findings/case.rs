@@ -19,7 +19,7 @@ pub(super) use super::words::{percent, tidy};
 use crate::figure::Source;
 use crate::join::packets::seen_by;
 use crate::middle::{Middle, OnWay, sender_of};
-use crate::record::{Counted, FlowFigures, Latency, Losses, Record};
+use crate::record::{Counted, FlowFigures, Interval, Latency, Losses, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
 use crate::total::Total;
 
@@ -44,6 +44,13 @@ const LITTLE: u64 = 5;
 const PART: f64 = 0.05;
 /// Slices of a steady stream are so near their mean.
 const STEADY: f64 = 0.25;
+/// And so near each other are those of a limit of rate.
+const EVEN: f64 = 0.12;
+/// TCP tells its delivery rate over a round trip at least; bursts pass a short one at the link's rate. At the end of a slice it may be so
+/// many times the slice's throughput, and of several streams, of which each has its share by chance.
+const LEAST_RTT_S: f64 = 1e-3;
+const FASTER: f64 = 1.3;
+const MUCH_FASTER: f64 = 2.0;
 /// Below this part of what was asked, or of what the link carries, a trial came short. TCP over Ethernet reaches its
 /// share of the line rate to a few percent where nothing else limits it.
 const SHORT_OF_ASKED: f64 = 0.98;
@@ -812,7 +819,20 @@ impl<'a> Case<'a> {
         let rates = || self.record.intervals.iter().filter_map(|slice| slice.throughput_bps);
         let (least, most) =
             rates().fold((f64::INFINITY, 0.0_f64), |(least, most), bps| (least.min(bps), most.max(bps)));
-        least >= (1.0 - STEADY) * most
+        least >= (1.0 - EVEN) * most
+    }
+
+    /// Whether TCP delivered no faster at the end of a slice than in all of it: then a rate passes, and not what losses leave of a higher
+    /// one. `None`: round trips are too short to tell bursts from a rate.
+    pub(super) fn delivers_evenly(&self) -> Option<bool> {
+        self.tcp()?.min_rtt_s.filter(|rtt_s| *rtt_s >= LEAST_RTT_S)?;
+        let most = if self.streams() > 1.0 { MUCH_FASTER } else { FASTER };
+        let ratio = |slice: &Interval| {
+            let delivery_bps = slice.tcp.as_ref()?.delivery_rate? as f64 * 8.0 * self.streams();
+            slice.throughput_bps.filter(|bps| *bps > 0.0).map(|bps| delivery_bps / bps)
+        };
+        let ratios: Vec<f64> = self.record.intervals.iter().filter_map(ratio).collect();
+        (!ratios.is_empty()).then(|| ratios.iter().all(|ratio| *ratio <= most))
     }
 
     /// The largest window that the receiver announced, as the sender's slices have it; absent where none tells.

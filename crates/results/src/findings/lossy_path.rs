@@ -26,6 +26,9 @@ const BORNE_BY_BBR: f64 = 0.15;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
 pub(super) const ABOUT: f64 = 3.0;
 
+/// More than so many times what it permits is none that it lets through.
+const EXCEEDS: f64 = 1.8;
+
 pub(super) const RULE: Rule = Rule {
     name: "lossy-path",
     says: "Packets are lost between the two ends; TCP goes no faster than such a loss permits.",
@@ -33,7 +36,8 @@ pub(super) const RULE: Rule = Rule {
                receiver's link rx_packets agree with it to a fifth. TCP: at least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
                more than half of them dropped by counters of either machine, and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
-               What permits more than three times what came through, steadily, is a limit of rate with a short queue. A loss of fewer \
+               What permits more than three times what came through, steadily, is a limit of rate with a short queue; so is what \
+               permits less than a 1.8th of it, where TCP's delivery rate is never much above what came through. A loss of fewer \
                than 10 segments counts where TCP's congestion window limited at least half of the time.",
     source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
              (CUBIC); RFC 4015 (spurious retransmissions).",
@@ -131,10 +135,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         true => ratio < BORNE_BY_BBR && case.share_of(&[Limit::Pacing]) >= PACED,
         false => permitted.is_some_and(|permitted| permitted * case.streams() > got * ABOUT),
     };
-    let is_even = case.is_steady().unwrap_or(tcp.goes_by_rate() || case.is_held_by_loss() && case.varies_little());
-    let of_rate = permits_more && case.is_unlimited() && is_even;
+    // Far more came through than such a loss permits where chance makes it: a queue that runs over loses many at once.
+    let exceeds = permitted.is_some_and(|permitted| permitted * case.streams() * EXCEEDS < got)
+        && case.delivers_evenly() == Some(true);
+    let is_even = case.is_steady().unwrap_or_else(|| {
+        let few = case.varies_little() && case.delivers_evenly() != Some(false);
+        tcp.goes_by_rate() || few && (exceeds || case.is_held_by_loss())
+    });
+    let of_rate = (permits_more || exceeds) && case.is_unlimited() && is_even;
     let sentence = match (&back, limits) {
-        (None, false) if of_rate => format!(
+        (None, _) if of_rate => format!(
             "Segments are lost between the two ends, as a limit of rate with a short queue drops them: about {} Mbit/s pass it.",
             tidy(got / 1e6)
         ),

@@ -309,14 +309,15 @@ impl Besides {
 }
 
 /// Packets to groups of IPv4 that nobody at the receiver joined: as many as IP gave to nobody, and the sender sent to groups that did not
-/// come to one that is joined.
+/// come to one that is joined, or was sent by a third machine as well.
 fn to_groups_of_others(case: &Case<'_>) -> u64 {
     if !case.is_ipv4() || case.is(Workload::Frames) {
         return 0;
     }
     let count = |side: Side<'_>, name: &str| side.counter(name).unwrap_or(0);
+    let given_to_nobody = |side| count(side, "Ip InReceives").saturating_sub(count(side, "Ip InDelivers"));
     let sent = count(case.sender, "IpExt OutMcastPkts").saturating_sub(count(case.receiver, "IpExt InMcastPkts"));
-    sent.min(count(case.receiver, "Ip InReceives").saturating_sub(count(case.receiver, "Ip InDelivers")))
+    sent.max(given_to_nobody(case.sender)).min(given_to_nobody(case.receiver))
 }
 
 impl fmt::Display for Besides {
