@@ -69,6 +69,7 @@ fn the_same_words_pick_records_in_every_command() {
     check_picks(&bench, "tcp", 4);
     check_picks(&bench, "last~1:direction=tx", 2);
     check_picks(&bench, "last:rate=200M", 1);
+    check_picks(&bench, "last:rate=200000K", 1);
     check_picks(&bench, ":direction=tx", 5);
     check_picks(&bench, &id::id(HOUR, [0; 10])[..8].to_lowercase(), 4);
     check_picks(&bench, &id::id(HOUR + 10_000, [1; 10])[..10], 1);

@@ -12,6 +12,7 @@ use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::select::{Filter, Selection};
 use linerate_results::store::{LONGEST_ID, Picked, Store, StoreError};
+use linerate_trial::options;
 
 use super::without;
 use crate::output::say;
@@ -34,7 +35,11 @@ pub(crate) fn selection(store: &Store, words: &str) -> Result<Selection> {
             _ if selection.levels.iter().any(|(other, _)| other == name) => {
                 bail!("'{words}' picks {name} twice; one value of each is enough")
             }
-            _ => selection.levels.push((name.to_owned(), value.to_owned())),
+            // As records have it: 1024K is 1M.
+            _ => {
+                let value = options::canonical(name, value).unwrap_or_else(|_| value.to_owned());
+                selection.levels.push((name.to_owned(), value));
+            }
         }
     }
     Ok(selection)
