@@ -202,7 +202,9 @@ impl Store {
     /// With tables for what is derived from its records, made anew where they are another version's.
     fn ready(database: Database, path: PathBuf) -> Result<Store, StoreError> {
         let made = figures::make_current(&database);
-        let store = Store { database, path, is_to_be_made: false, has_gaps: Cell::new(true) };
+        // A file is handed on, and anybody may have written into it; to count a server's rows takes as long as there are many.
+        let has_gaps = Cell::new(matches!(database, Database::Sqlite(_)));
+        let store = Store { database, path, is_to_be_made: false, has_gaps };
         made.map_err(|error| store.said_deriving(error))?;
         Ok(store)
     }
