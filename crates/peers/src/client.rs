@@ -19,10 +19,9 @@ use crate::error::{Error, Remote};
 use crate::plausible;
 use crate::protocol::{self, Notify};
 use crate::remote_end::remote_end;
+use crate::socket_options::CONNECT_TIME;
 use crate::wait::{Closing, await_closes, await_end, join};
 
-/// How long a connection takes at most: less than the controller waits for the trial's end.
-const CONNECT_TIME: Duration = Duration::from_secs(6);
 /// How long a server is asked again that listens no more: between two tests the real ones close their listening socket and
 /// open it anew.
 const REOPEN_TIME: Duration = Duration::from_secs(2);
@@ -77,7 +76,7 @@ pub fn run(
     let client = Client { tool, tokens, spec, route, stopped };
     let began = Instant::now();
     let measured = protocol::of(tool).measure(&client, Box::new(notify));
-    let [mut theirs, ours] = measured.map_err(|error| client.name_whoever_ended(error))?;
+    let [mut theirs, ours] = measured.map_err(|error| client.as_ended_there(error))?;
     plausible::limit(spec, &ours, &mut theirs, began.elapsed());
     Ok([theirs, ours])
 }
@@ -110,7 +109,7 @@ impl Client<'_> {
     }
 
     /// A connection that was broken from there: only who runs there can do that, or its kernel when that has ended.
-    fn name_whoever_ended(&self, error: Error) -> Error {
+    fn as_ended_there(&self, error: Error) -> Error {
         let is_ended = |error: &io::Error| matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
         match error {
             Error::Traffic(TrafficError::Broke(error) | TrafficError::Moving { error, .. }) if is_ended(&error) => {

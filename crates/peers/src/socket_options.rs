@@ -12,7 +12,7 @@ use linerate_trial::spec::{Spec, Workload};
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// How long a connection takes at most: less than the controller waits for the trial's end.
-const CONNECT_TIME: Duration = Duration::from_secs(6);
+pub const CONNECT_TIME: Duration = Duration::from_secs(6);
 
 /// What the client asked of its sockets. What the kernel refuses stays as it was: no tool's client is told, and the
 /// record says what it became.

@@ -2,7 +2,7 @@
 //! Knows no records. Says so and passes where nuttcp is missing.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
@@ -284,6 +284,14 @@ fn a_server_that_is_none_is_a_sentence() {
     assert!(sentence.contains("start 'nuttcp -S' there"), "{sentence}");
 }
 
+/// Says what a server says that takes the test.
+fn take_test(stream: &mut TcpStream) {
+    for one in [&b"HELO nuttcp v6.1.2\n"[..], b"OK v6.1.2\n"] {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(one);
+    }
+}
+
 /// A server that takes the test and has the data, and then says this.
 fn report(says: &[u8]) -> String {
     let control = TcpListener::bind(("127.0.0.1", free_port())).unwrap();
@@ -293,10 +301,7 @@ fn report(says: &[u8]) -> String {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (mut stream, _) = control.accept().unwrap();
-            for one in [&b"HELO nuttcp v6.1.2\n"[..], b"OK v6.1.2\n"] {
-                let _ = stream.read(&mut [0; 4096]);
-                let _ = stream.write_all(one);
-            }
+            take_test(&mut stream);
             let (mut data, _) = data.accept().unwrap();
             let _ = std::io::copy(&mut data, &mut std::io::sink());
             let _ = stream.write_all(says);
@@ -333,10 +338,7 @@ fn what_has_the_port_of_the_data_is_sent_nothing() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = control.accept().unwrap();
-                let _ = stream.read(&mut [0; 4096]);
-                let _ = stream.write_all(b"HELO nuttcp v6.1.2\n");
-                let _ = stream.read(&mut [0; 4096]);
-                let _ = stream.write_all(b"OK v6.1.2\n");
+                take_test(&mut stream);
                 thread::sleep(Duration::from_millis(5));
                 let _ = stream.write_all(says);
             });
@@ -358,10 +360,7 @@ fn datagrams_of_which_none_arrives_are_a_sentence() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (mut stream, _) = control.accept().unwrap();
-            for one in [&b"HELO nuttcp v6.1.2\n"[..], b"OK v6.1.2\n"] {
-                let _ = stream.read(&mut [0; 4096]);
-                let _ = stream.write_all(one);
-            }
+            take_test(&mut stream);
             thread::sleep(Duration::from_millis(500));
             let _ = stream.write_all(b"nuttcp-r: 0.0000 MB in 0.20 real seconds = 0.00 KB/sec = 0.0000 Mbps\n");
         });

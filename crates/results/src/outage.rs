@@ -2,11 +2,11 @@
 //! Knows what counters, arrivals and time slices say of it, and nothing of what else went wrong.
 
 use linerate_machine::end::End;
-use linerate_path::stage::Stage;
+use linerate_path::stage::{Counters, Stage};
 use linerate_trial::doubt::{Doubt, Doubted, Silence};
 use linerate_trial::event::Happening;
 
-use crate::record::{FlowFigures, Interval, Machine, Record};
+use crate::record::{FlowFigures, Interval, Record};
 
 /// What counts how often an interface lost its carrier or got it back.
 pub const CARRIER_CHANGES: &str = "link carrier_changes";
@@ -22,16 +22,18 @@ const ABOUT_THEN_S: f64 = 0.5;
 
 /// The ends whose link lost its carrier, or got it back, during the trial, and how often.
 pub fn carrier_changes(record: &Record) -> Vec<(End, u64)> {
-    let changes = |machine: &Machine| machine.counters.get(Stage::Link, CARRIER_CHANGES).filter(|changes| *changes > 0);
-    record.machines().into_iter().filter_map(|(end, machine)| Some((end, changes(machine)?))).collect()
+    record.machines().into_iter().filter_map(|(end, machine)| Some((end, changes(&machine.counters)?))).collect()
 }
 
 /// The interfaces of the machine in the middle, by the end that they are towards, whose link did so, and how often.
 pub fn middle_changes(record: &Record) -> Vec<(End, u64)> {
     let Some(middle) = &record.middle else { return Vec::new() };
-    let changes =
-        |end: End| middle.ports[end].counters.get(Stage::Link, CARRIER_CHANGES).filter(|changes| *changes > 0);
-    End::BOTH.into_iter().filter_map(|end| Some((end, changes(end)?))).collect()
+    End::BOTH.into_iter().filter_map(|end| Some((end, changes(&middle.ports[end].counters)?))).collect()
+}
+
+/// How often the carrier changed, where it did.
+fn changes(counters: &Counters) -> Option<u64> {
+    counters.get(Stage::Link, CARRIER_CHANGES).filter(|changes| *changes > 0)
 }
 
 /// Whether any link on the way lost its carrier, or got it back, during the trial.

@@ -18,6 +18,15 @@ pub(crate) use transaction::{Transactions, transactions};
 
 /// The least time after which TCP sends again what was not acknowledged (TCP_RTO_MIN of Linux), seconds.
 pub(crate) const TCP_RTO_MIN_S: f64 = 0.2;
+/// A round trip that takes so many times the shortest has a queue in it, if that makes a millisecond or more besides: less,
+/// a busy receiver makes.
+const QUEUED: f64 = 1.5;
+const QUEUED_US: f64 = 1000.0;
+
+/// Whether a round trip has a queue in it, beside the shortest; microseconds.
+pub(crate) fn is_queued(now_us: f64, least_us: f64) -> bool {
+    now_us >= (QUEUED * least_us).max(least_us + QUEUED_US)
+}
 
 words! {
     /// What limits a stream at a moment, or where a transaction is.

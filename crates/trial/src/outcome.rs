@@ -496,6 +496,12 @@ impl TcpSummary {
     pub fn goes_by_rate(&self) -> bool {
         self.congestion_control.as_deref().is_some_and(|name| name.starts_with("bbr"))
     }
+
+    /// Segments that had to be retransmitted: without those of which the receiver says that it had them already. Where the way doubles
+    /// packets, more may be called so than were retransmitted.
+    pub fn needed_retransmissions(&self) -> u64 {
+        self.retransmissions.saturating_sub(self.spurious_retransmissions.unwrap_or(0))
+    }
 }
 
 /// What a thread used (getrusage(2), RUSAGE_THREAD), and what it did not get.

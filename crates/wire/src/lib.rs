@@ -11,5 +11,5 @@ mod probe;
 pub mod template;
 
 pub use handshake::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
-pub use overhead::{EthernetOverhead, IpVersion};
+pub use overhead::{EthernetOverhead, IpVersion, tcp_header_len};
 pub use probe::{PROBE_LEN, Probe};

@@ -38,6 +38,11 @@ impl IpVersion {
     }
 }
 
+/// Octets of a segment's header, which carries timestamps (RFC 7323) or no options.
+pub const fn tcp_header_len(timestamps: bool) -> u32 {
+    if timestamps { 32 } else { 20 }
+}
+
 /// What one frame costs beside the octets that the IP layer hands down (IEEE 802.3 clauses 3 and 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthernetOverhead;

@@ -19,6 +19,7 @@ use linerate_results::record::Record;
 use linerate_stats::median;
 use linerate_trial::line::Line;
 use linerate_trial::spec::{self, Spec};
+use linerate_trial::wire::tcp_header_len;
 
 use crate::measure::conduct::line;
 
@@ -247,7 +248,7 @@ fn asked_at_line(record: &Record) -> Option<Spec> {
 /// Octets of payload of a full segment: what is asked for, or what the MTU leaves beside headers with timestamps.
 fn segment(record: &Record, spec: &Spec) -> u32 {
     let mtu = record.target.environment.nic.as_ref().and_then(|nic| nic.mtu).unwrap_or(1500);
-    let headers = spec.ip_version().header_len() as u32 + 32;
+    let headers = spec.ip_version().header_len() as u32 + tcp_header_len(true);
     let most = mtu.saturating_sub(headers).max(1);
     spec.mss.map_or(most, |mss| most.min(mss.into()))
 }

@@ -192,12 +192,10 @@ pub(super) fn why_none(store: &Store, words: &str, selection: &Selection) -> Res
             let mut names: BTreeSet<&str> = BTreeSet::new();
             all.iter().for_each(|one| names.extend(one.around.asked.factors.keys().map(String::as_str)));
             let names: Vec<&str> = names.into_iter().collect();
-            match names.join(", ") {
-                names if names.is_empty() => {
-                    bail!("'{words}' picks no records: none has a {name}, and they have no factors")
-                }
-                names => bail!("'{words}' picks no records: none has a {name}; their factors are {names}"),
+            if names.is_empty() {
+                bail!("'{words}' picks no records: none has a {name}, and they have no factors");
             }
+            bail!("'{words}' picks no records: none has a {name}; their factors are {}", names.join(", "));
         }
         let shown: Vec<&str> = values.into_iter().take(20).collect();
         bail!("'{words}' picks no records: none has {name}={value}; choose from {}", shown.join(", "));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// What to do where a server wants to know who asks. Whoever controls an agent that is built so may have more.
+/// What to do where a server wants to know who asks. The controller of an agent that is built so may have more.
 pub const HOW_TO_SAY: &str = "start it without --authorized-users-path, or build linerate with 'cargo build --release \
                               --features authentication' and give --username, --rsa-public-key and the password in \
                               IPERF3_PASSWORD";

@@ -135,8 +135,7 @@ fn is_other_ways_queue(case: &Case<'_>) -> bool {
     };
     let is_less = this.zip(other).is_some_and(|(this, other)| this * MANY_TIMES <= other);
     let is_small = |tcp: &TcpSummary, this: f64| {
-        let needed = tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0));
-        let ratio = needed as f64 / tcp.segments_sent.unwrap_or(0).max(1) as f64;
+        let ratio = tcp.needed_retransmissions() as f64 / tcp.segments_sent.unwrap_or(0).max(1) as f64;
         ratio >= STEADY_LOSS && permitted_bps(tcp, ratio).is_some_and(|permitted| this <= TWICE * permitted)
     };
     is_less && case.tcp().zip(this).is_some_and(|(tcp, this)| is_small(tcp, this))

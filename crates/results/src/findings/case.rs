@@ -8,7 +8,7 @@ use linerate_path::budget::{Chain, DropCause, LossLine, Seen, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, Happening};
-use linerate_trial::outcome::TcpSummary;
+use linerate_trial::outcome::{TcpSample, TcpSummary};
 use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
@@ -20,7 +20,7 @@ use crate::figure::Source;
 use crate::join::packets::seen_by;
 use crate::middle::{Middle, OnWay, sender_of};
 use crate::record::{Counted, FlowFigures, Interval, Latency, Losses, Record};
-use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine};
+use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine, is_queued};
 use crate::total::Total;
 
 /// From this part of the packets on, loss is a trouble: RFC 2544 has throughput end at the first lost frame, but on a
@@ -847,8 +847,8 @@ impl<'a> Case<'a> {
         let intervals = &self.record.intervals;
         let Some(least_us) = self.tcp().and_then(|tcp| Some(tcp.min_rtt_s? * 1e6)) else { return false };
         let best = intervals.iter().filter_map(|one| one.throughput_bps).fold(0.0, f64::max);
-        let is_queued = |rtt_us: u32| f64::from(rtt_us) >= (1.5 * least_us).max(least_us + 1e3);
-        let queued = intervals.iter().filter(|one| one.tcp.as_ref().is_some_and(|tcp| is_queued(tcp.rtt_us)));
+        let stands = |tcp: &TcpSample| is_queued(f64::from(tcp.rtt_us), least_us);
+        let queued = intervals.iter().filter(|one| one.tcp.as_ref().is_some_and(stands));
         let throughputs: Vec<f64> = queued.filter_map(|one| one.throughput_bps).collect();
         let low = throughputs.iter().filter(|bps| **bps < MUCH_LESS * best).count();
         low * 2 > throughputs.len()

@@ -104,8 +104,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;
-    // Where the way doubles packets, more may be called spurious than were retransmitted.
-    let needed = || tcp.retransmissions.saturating_sub(tcp.spurious_retransmissions.unwrap_or(0));
+    let needed = || tcp.needed_retransmissions();
     // Without SACK most of what is retransmitted had arrived, and nobody calls it spurious.
     let lost =
         tcp.segments_lost.unwrap_or_else(|| between_links(case, tcp).map_or_else(needed, |links| needed().min(links)));

@@ -7,7 +7,7 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
-use crate::time_budget::Limit;
+use crate::time_budget::{Limit, is_queued};
 
 /// A socket that is asked for less than this is smaller than what Linux gives by itself (212,992 octets since 3.1).
 const USUAL: u64 = 212_992;
@@ -111,9 +111,12 @@ fn of_tcp(case: &Case<'_>) -> Option<Finding> {
 /// tcp_cwnd_validate).
 fn of_tcp_uncounted(case: &Case<'_>, tcp: &TcpSummary, short: String) -> Option<Finding> {
     let (rtt_s, least_s) = (tcp.rtt_s?, tcp.min_rtt_s?);
-    let is_queued = rtt_s >= (1.5 * least_s).max(least_s + 1e-3);
     let unaccounted = case.share_of(&[Limit::Unaccounted]);
-    if tcp.retransmissions > 0 || is_queued || unaccounted < MOST_OF_TIME || !case.is_unlimited() {
+    if tcp.retransmissions > 0
+        || is_queued(rtt_s * 1e6, least_s * 1e6)
+        || unaccounted < MOST_OF_TIME
+        || !case.is_unlimited()
+    {
         return None;
     }
     let (side, sysctl) = (case.sender, "net.ipv4.tcp_wmem");

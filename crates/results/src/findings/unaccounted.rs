@@ -6,7 +6,7 @@ use std::fmt;
 use linerate_machine::end::End;
 use linerate_path::stage::Stage;
 use linerate_trial::spec::{Ip, Workload};
-use linerate_trial::wire::EthernetOverhead;
+use linerate_trial::wire::{EthernetOverhead, tcp_header_len};
 
 use super::case::{Case, FEW, Loss, Side, percent, tidy};
 use super::streams::DeadFlows;
@@ -24,9 +24,6 @@ const FEW_BETWEEN: f64 = 0.2;
 const MORE_THAN_FCS: f64 = 0.005;
 /// From so many segments to a packet on, a link counts buffers of several each.
 const BUFFERS: f64 = 1.1;
-/// Octets of a segment's header, and of its timestamps.
-const TCP_HEADER: f64 = 20.0;
-const TIMESTAMPS: f64 = 12.0;
 /// Links that miss so many times what is missing count something else.
 const AGREES: f64 = 1.25;
 
@@ -253,7 +250,7 @@ fn lost_octets_between(case: &Case<'_>) -> Option<f64> {
         return None;
     }
     let below = EthernetOverhead::HEADER + case.ip_version().header_len();
-    let headers = below as f64 + TCP_HEADER + if tcp.timestamps? { TIMESTAMPS } else { 0.0 };
+    let headers = below as f64 + f64::from(tcp_header_len(tcp.timestamps?));
     let payload = |octets: u64, packets: u64| octets as f64 - headers * packets as f64;
     let (sender, receiver) = (case.sender, case.receiver);
     let left = payload(sender.sum(Stage::DriverTxRing, |name| name == "link tx_bytes")?, sender.link_sent()?);

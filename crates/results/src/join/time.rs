@@ -8,6 +8,7 @@ use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{Outcome, TcpSummary, ThreadUse};
 use linerate_trial::spec::{Spacing, Workload};
 use linerate_trial::timeline::{FlowColumn, Timeline};
+use linerate_trial::wire::{IpVersion, tcp_header_len};
 
 use crate::events::{Arrivals, LeastSilence, events};
 use crate::record::{Counted, Losses, Record};
@@ -18,7 +19,7 @@ use super::formulas::Joined;
 use super::pair::Pair;
 
 /// Octets of payload in a full segment over Ethernet, where TCP does not tell.
-const SEGMENT: f64 = 1448.0;
+const SEGMENT: f64 = 1500.0 - IpVersion::V4.header_len() as f64 - tcp_header_len(true) as f64;
 
 impl Joined<'_> {
     /// Fills in the record's time budget and events.

@@ -2,6 +2,8 @@
 //! how near TCP comes to it.
 //! Knows no machine and no sentences.
 
+use linerate_trial::wire::tcp_header_len;
+
 use super::stages::{Stage, of, option, step};
 use super::{Purpose, SearchAsked, Searched, Step, Tried};
 
@@ -13,9 +15,7 @@ const LEAST_WINDOW: f64 = 4096.0;
 const MOST_LOSS: f64 = 0.05;
 /// Seconds.
 const MOST_JITTER_S: f64 = 0.15;
-/// Of each segment, TCP's header and its timestamps (RFC 7323), octets.
-const TCP_HEADER: f64 = 20.0;
-const TIMESTAMPS: f64 = 12.0;
+/// Octets.
 const UDP_HEADER: f64 = 8.0;
 
 /// Why TCP's throughput says nothing of this path.
@@ -158,8 +158,8 @@ fn window_of(asked: &SearchAsked, tried: &Tried, wire_bps: Option<f64>, baseline
     let around = asked.wire_octets.zip(asked.packet_octets).map(|(wire, payload)| f64::from(wire) - f64::from(payload));
     let line_bps = || {
         let mss = f64::from(tcp?.mss?);
-        let options = if timestamps == Some(true) { TIMESTAMPS } else { 0.0 };
-        Some(wire_bps? * mss / (mss + around? - UDP_HEADER + TCP_HEADER + options))
+        let header = f64::from(tcp_header_len(timestamps == Some(true)));
+        Some(wire_bps? * mss / (mss + around? - UDP_HEADER + header))
     };
     let window_bps = baseline_s.filter(|rtt_s| *rtt_s > 0.0).map(|rtt_s| octets * 8.0 / rtt_s);
     let (part, is_of_bytes) = tcp.map_or((None, false), |tcp| {

@@ -7,7 +7,7 @@ use linerate_machine::environment::{Environment, Nic};
 use linerate_trial::timeline::{FlowColumn, MachineColumn, Timeline};
 
 use super::slices::Seen;
-use super::{Limit, Sums, TimeLine};
+use super::{Limit, Sums, TimeLine, is_queued};
 
 /// A direction of a stream, as both ends saw it.
 pub(crate) struct Stream<'a> {
@@ -43,10 +43,6 @@ const CATCHES_UP: usize = 3;
 const SATURATED: u64 = 930;
 /// From this share of what its speed allows an interface is full, preambles and gaps included.
 const FULL: f64 = 0.95;
-/// A round trip that takes so many times the shortest has a queue in it, if that makes a millisecond or more besides: less,
-/// a busy receiver makes.
-const QUEUED: f64 = 1.5;
-const QUEUED_US: u64 = 1000;
 /// Of a queue that something empties as fast as it can, so much of the delivery rate that TCP sees now arrives in a whole slice, and so many
 /// segments stand in it.
 const PASSES: f64 = 0.7;
@@ -395,7 +391,7 @@ impl<'a> OneFlow<'a> {
     fn queue_stands(&self, slice: usize) -> bool {
         let flow = |column| self.sent.flow(column, slice);
         let (Some(now), Some(least)) = (flow(FlowColumn::RttUs), flow(FlowColumn::MinRttUs)) else { return false };
-        now as f64 >= least as f64 * QUEUED && now >= least.saturating_add(QUEUED_US)
+        is_queued(now as f64, least as f64)
     }
 
     /// Whether what emptied the queue had no time left, as far as a single flow tells: round trips of a small window, which loss keeps
