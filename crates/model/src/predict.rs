@@ -174,7 +174,8 @@ fn one(
     } else if half > WIDE {
         Some(Refusal::Wide(half))
     } else if is_beyond(measured, row) && !is_known(machine, most_often(&each)) {
-        let lost = |(one, measured): &(Row, Measured)| measured.mbps < ARRIVES * offered(one);
+        let is_of_way = |one: &Row| one.load.workload.sends() == row.load.workload.sends();
+        let lost = |(one, measured): &(Row, Measured)| is_of_way(one) && measured.mbps < ARRIVES * offered(one);
         Some(if measured.iter().any(lost) { Refusal::UnlikeRepeats } else { Refusal::NoLimitMet })
     } else {
         None

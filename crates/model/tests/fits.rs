@@ -201,6 +201,11 @@ fn a_sweep_up_to_its_knee_tells_of_loads_beyond_and_one_below_it_does_not() {
     let below = sweep(&[(100.0, 100.0), (200.0, 200.0), (300.0, 300.0)], None);
     let prediction = swept(&machine, &below, beyond());
     assert_eq!(prediction.refusal, Some(Refusal::NoLimitMet), "{prediction:?}");
+    // Where some was lost, and repeats differ by more than that, not all of it arrived.
+    let noisy = Measured { mbps: 280.0, noise: 0.3, lost_at: None };
+    let unlike = [below[..2].to_vec(), vec![(below[2].0.clone(), noisy)]].concat();
+    let prediction = swept(&machine, &unlike, beyond());
+    assert_eq!(prediction.refusal, Some(Refusal::UnlikeRepeats), "{prediction:?}");
     // Nor does it tell of another driver, even at a load that passed.
     let slower = row(Workload::UdpRx, 1470.0, Some(300.0), &[("cpu.speed", "0.5")]);
     assert!(swept(&machine, &below, slower).refusal.is_some());

@@ -371,12 +371,11 @@ mod tests {
     use linerate_trial::doubt::{Doubt, Doubted};
     use linerate_trial::event::{Event, Happening};
     use linerate_trial::options;
+    use linerate_trial::outcome::TcpSample;
     use linerate_trial::spec::{Spec, Workload};
 
     use super::*;
     use crate::examination::{Examination, Failed, Passed, Place, Probe, Step, StepResult};
-    use linerate_trial::outcome::TcpSample;
-
     use crate::record::{Counted, Directions, FlowFigures, Interval, Losses};
     use crate::sample;
     use crate::time_budget::{Limit, TimeLine};
@@ -911,6 +910,19 @@ mod tests {
             found(&findings(&record), "lossy-path").unwrap().sentence.contains("limit of rate")
         };
         assert!(of_queue([14.8, 15.2], 16.0));
+        // Nor is it a rate where TCP delivers five times as much between losses that permit more.
+        let permitted = |delivered: f64| {
+            let mut record = record_of("one segment of fifty lost on the way");
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.rtt_s, tcp.min_rtt_s) = (Some(1.6e-3), Some(1.5e-3));
+            let (limit, direction) = (Limit::CongestionWindow, record.direction);
+            record.time_budget = vec![TimeLine { direction, limit, end: None, seconds: 1.8, share: 0.9 }];
+            let tcp = Some(TcpSample { delivery_rate: Some((delivered / 8.0 * 1e6) as u64), ..TcpSample::default() });
+            let slice = Interval { throughput_bps: Some(15e6), tcp, ..Interval::default() };
+            record.intervals = vec![slice; 2];
+            found(&findings(&record), "lossy-path").unwrap().sentence.contains("limit of rate")
+        };
+        assert!(permitted(16.0) && !permitted(75.0));
         assert!(!of_queue([14.8, 15.2], 75.0) && !of_queue([20.0, 10.0], 16.0));
     }
 

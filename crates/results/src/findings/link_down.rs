@@ -72,3 +72,22 @@ fn missing_share(case: &Case<'_>) -> Option<f64> {
     // One slice alone tells nothing.
     Some(1.0 - bits / (best * seconds)).filter(|share| *share > 0.0).or_else(|| case.missing_share())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, findings};
+    use super::*;
+    use crate::record::Record;
+
+    #[test]
+    fn transactions_that_are_missing_are_held_against_the_time_without_a_carrier() {
+        let all = cases::cases();
+        let case = all.iter().find(|case| case.name == "requests while a link is down").unwrap();
+        let sure = |record: &Record| findings(record).into_iter().find(|one| one.name == RULE.name).map(|one| one.sure);
+        assert_eq!(sure(&case.record), Some(Sureness::Sure));
+        // As many came as were asked for.
+        let mut whole = case.record.clone();
+        whole.result.as_mut().unwrap().transactions_per_s = Some(200.0);
+        assert_eq!(sure(&whole), None);
+    }
+}

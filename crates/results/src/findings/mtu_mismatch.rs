@@ -92,3 +92,29 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             ]),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::End;
+
+    use super::super::{cases, findings};
+    use super::*;
+    use crate::examination::{Examination, Passed, Probe, Step, StepResult};
+    use crate::record::Record;
+
+    #[test]
+    fn behind_a_router_different_mtus_are_no_fault() {
+        let all = cases::cases();
+        let case = all.iter().find(|case| case.name == "MTU 1400 at the receiver").unwrap();
+        let sure = |record: &Record| findings(record).into_iter().find(|one| one.name == RULE.name).map(|one| one.sure);
+        assert_eq!(sure(&case.record), Some(Sureness::Sure));
+        let mut routed = case.record.clone();
+        let came = StepResult::Passed(Passed::Hops { routers: 1 });
+        let steps = vec![Step { probe: Probe::Hops { from: End::Host }, came }];
+        routed.examination = Some(Examination { seconds: 1.0, steps, cause: None });
+        assert_eq!(sure(&routed), Some(Sureness::Likely), "its own interface counted drops");
+        routed.target.counters.0.remove(&Stage::DriverRxRing);
+        routed.loss_budget = Some(Vec::new());
+        assert_eq!(sure(&routed), None);
+    }
+}

@@ -44,3 +44,33 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     Some(finding)
 }
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::{Direction, End};
+    use linerate_path::budget::{Chain, Seen, drops_seen};
+
+    use super::super::{Sureness, findings};
+    use super::*;
+    use crate::record::{Counted, Losses};
+    use crate::sample;
+
+    #[test]
+    fn of_a_drop_or_two_nothing_is_sure() {
+        let sure = |lost: u64| {
+            let mut record = sample::rr(0, "64");
+            record.doubts.clear();
+            record.host.counters.add(Stage::DriverTxRing, "link tx_dropped", lost);
+            let way = |direction, of, arrived| Losses { direction, of, sent: 100, arrived, unaccounted: 0 };
+            let there = way(Direction::Rx, Counted::Requests, 100 - lost);
+            record.losses = vec![there, way(Direction::Tx, Counted::Answers, 100)];
+            let [target, host] = [&record.target, &record.host].map(|machine| &machine.counters);
+            let (sender, receiver) = (Seen::new(End::Host, host, None), Seen::new(End::Target, target, None));
+            record.loss_budget = Some(drops_seen(false, Some(lost), Chain::direct(&sender, &receiver)).lines);
+            (record.unaccounted, record.result.as_mut().unwrap().transactions_per_s) = (Some(0), Some(50.0));
+            record.result.as_mut().unwrap().latency.as_mut().unwrap().timeouts = Some(lost);
+            findings(&record).into_iter().find(|one| one.name == RULE.name).map(|one| one.sure)
+        };
+        assert_eq!([2, 4].map(sure), [Some(Sureness::Likely), Some(Sureness::Sure)]);
+    }
+}

@@ -68,6 +68,23 @@ pub(super) fn cases() -> Vec<FaultCase> {
             },
         ),
         case(
+            "a small loss on the way beside as many packets that a third machine sends to a group",
+            "lossy-path",
+            &["unaccounted"],
+            udp(Rx, 3, 3.0),
+            |r| {
+                let lost = lose(r, 15);
+                let sent = r.result.as_ref().and_then(|figures| figures.flow.packets_sent).expect("a UDP stream");
+                losses(r, Counted::Datagrams, Rx, sent, lost);
+                r.host.counters.add(Stage::DriverTxRing, "link tx_packets", sent);
+                r.target.counters.add(Stage::DriverRxRing, "link rx_packets", sent);
+                for (end, received, delivered) in [(&mut r.host, 16, 1), (&mut r.target, sent, sent - lost)] {
+                    end.counters.add(Stage::ReceiverStack, "Ip InReceives", received);
+                    end.counters.add(Stage::ReceiverStack, "Ip InDelivers", delivered);
+                }
+            },
+        ),
+        case(
             "a loss on the way beside what the sender sends others",
             "lossy-path",
             &["unaccounted"],

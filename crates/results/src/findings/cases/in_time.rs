@@ -571,6 +571,14 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 1);
             r.host.counters.add(Stage::SenderStack, "TcpExt TCPSynRetrans", 1);
         }),
+        case("one of two streams' transactions waits at the end", "retransmission-timeout", &[], rr(300e-6), |r| {
+            over_tcp(r, 0);
+            drop(r.asked.insert("streams".to_owned(), "2".to_owned()));
+            let latency = r.result.as_mut().and_then(|figures| figures.latency.as_mut()).expect("it is timed");
+            // The other has its time, and this one a tenth of it.
+            (latency.count, latency.mean_s, r.duration_s) = (3_600, Some(300e-6), Some(1.0));
+            r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 1);
+        }),
         case(
             "damaged requests over TCP, which tcp_info has as arrived",
             "stack-drops",
