@@ -927,6 +927,53 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_for_a_lost_segment_is_read_late_and_was_delivered() {
+        let check = |delivered: [f64; 4]| {
+            let mut record = record_of("a slower link on the way");
+            record.duration_s = Some(4.0);
+            let flow = &mut record.result.as_mut().unwrap().flow;
+            flow.throughput_bps = Some(0.22e6);
+            let tcp = flow.tcp.as_mut().unwrap();
+            (tcp.rtt_s, tcp.min_rtt_s) = (Some(0.5), Some(12e-6));
+            let slice = |(mbit, delivered): (f64, f64)| {
+                let delivery_rate = Some((delivered / 8.0 * 1e6) as u64);
+                let tcp = Some(TcpSample { rtt_us: 500_000, delivery_rate, ..TcpSample::default() });
+                Interval { throughput_bps: Some(mbit * 1e6), tcp, ..Interval::default() }
+            };
+            record.intervals = [0.20, 0.01, 0.64, 0.04].into_iter().zip(delivered).map(slice).collect();
+            let what = Happening::Stall { direction: Some(record.direction), lost_share: None };
+            record.events = vec![Event { at_s: 0.7, for_s: Some(2.6), within_s: 0.05, end: None, what }];
+            let all = findings(&record);
+            found(&all, "bottleneck").map(|one| one.sentence.clone())
+        };
+        assert!(check([0.29; 4]).unwrap().contains("about 0.29 Mbit/s pass it"));
+        assert_eq!(check([0.29, 0.02, 0.7, 0.04]), None);
+    }
+
+    #[test]
+    fn of_both_ways_slices_tell_nothing_of_the_one_that_carries_little() {
+        let is_one = |[tx, rx]: [f64; 2], way: Direction, silent_s: f64| {
+            let mut record = record_of("a slower link on the way");
+            let lines = record.time_budget.clone();
+            record.time_budget.extend(lines.into_iter().map(|line| TimeLine { direction: Direction::Rx, ..line }));
+            let figures = record.result.as_mut().unwrap();
+            let of = |mbit: f64| FlowFigures { throughput_bps: Some(mbit * 1e6), ..figures.flow.clone() };
+            figures.directions = Some(Directions { tx: of(tx), rx: of(rx) });
+            record.direction = Direction::Both;
+            let tcp = Some(TcpSample { rtt_us: 24_000, ..TcpSample::default() });
+            let slice =
+                |mbit: f64| Interval { throughput_bps: Some(mbit * 1e6), tcp: tcp.clone(), ..Interval::default() };
+            record.intervals = [10.0, 12.0, 60.0].map(slice).to_vec();
+            let what = Happening::Stall { direction: Some(way), lost_share: None };
+            record.events = vec![Event { at_s: 0.1, for_s: Some(silent_s), within_s: 0.05, end: None, what }];
+            let all = findings(&record);
+            all.iter().any(|one| one.name == "bottleneck" && one.direction == way)
+        };
+        assert!(is_one([27.0, 0.3], Direction::Rx, 0.1) && !is_one([27.0, 0.3], Direction::Tx, 0.1));
+        assert!(!is_one([27.0, 0.3], Direction::Rx, 1.2));
+    }
+
+    #[test]
     fn of_both_ways_a_lossy_one_has_not_the_other_s_queue() {
         let is_one = |[tx, rx]: [f64; 2], lost: u64| {
             let mut record = record_of("a slower link on the way");

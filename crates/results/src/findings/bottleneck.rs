@@ -21,10 +21,10 @@ const LEAST_LATE_S: f64 = 0.15;
 /// Up to this share of its time a receiving thread may work, or wait for a CPU, and still be said to have time left.
 const MOST_BUSY: f64 = 0.5;
 
-/// Of two ways at once, one that carries so many times the other fills the queues that both see; at this loss and above a window is of some
-/// eight segments (Mathis), which fill none.
-const MANY_TIMES: f64 = 3.0;
+/// At this loss and above a window is of some eight segments (Mathis), which fill no queue.
 const STEADY_LOSS: f64 = 0.02;
+/// What brings nothing for this share of the time is not busy.
+const SILENT: f64 = 0.4;
 /// As far as a window is known that loss makes.
 const TWICE: f64 = 2.0;
 
@@ -33,9 +33,9 @@ pub(super) const RULE: Rule = Rule {
     says: "A queue stands between the two ends: a slower link, a shaper or a busy switch on the way limits, not the ends.",
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
                while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle) a discipline that keeps to a \
-               rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput, nor where loss kept the window small: of one stream that \
+               rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput and delivery rate, nor where loss kept the window small: of one stream that \
                loses segments, round trips count where 70 % of the delivery rate arrives and two segments and a half wait; of both ways at once, \
-               not where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way. Before lossy-path where it took 1.5 times as long as \
+               not where nothing came through for 40 % of the time, nor where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way. Before lossy-path where it took 1.5 times as long as \
                what loss took; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial and stayed (loss-began), the share and the rate from then on; of TCP the rate that its throughput fell to and kept \
@@ -122,23 +122,19 @@ fn in_middle(case: &Case<'_>, finding: Finding, middle: Option<(&str, &str, u64)
     finding.on_middle().because(held).attempt("middle.qdisc", "default", case.metric())
 }
 
-/// Whether the same round trips carried many times as much the other way, and the queue in them is that one's as likely: segments
-/// are lost here all the time, and the window is as small as that makes it.
+/// Whether the queue in the round trips, which are both ways', is the other one's as likely. Many times as much went that way, while
+/// segments are lost here all the time, and the window is as small as that makes it. Or nothing came through here for much of the time:
+/// behind a queue that stands something is busy.
 fn is_other_ways_queue(case: &Case<'_>) -> bool {
-    let of = |way: Direction| {
-        let directions = case.record.result.as_ref()?.directions.as_ref()?;
-        if way == Direction::Tx { directions.tx.throughput_bps } else { directions.rx.throughput_bps }
-    };
-    let (this, other) = match case.way {
-        Direction::Tx => (of(Direction::Tx), of(Direction::Rx)),
-        _ => (of(Direction::Rx), of(Direction::Tx)),
-    };
-    let is_less = this.zip(other).is_some_and(|(this, other)| this * MANY_TIMES <= other);
+    if case.record.direction != Direction::Both {
+        return false;
+    }
     let is_small = |tcp: &TcpSummary, this: f64| {
         let ratio = tcp.needed_retransmissions() as f64 / tcp.segments_sent.unwrap_or(0).max(1) as f64;
         ratio >= STEADY_LOSS && permitted_bps(tcp, ratio).is_some_and(|permitted| this <= TWICE * permitted)
     };
-    is_less && case.tcp().zip(this).is_some_and(|(tcp, this)| is_small(tcp, this))
+    let small = || case.tcp().zip(case.throughput_bps()).is_some_and(|(tcp, this)| is_small(tcp, this));
+    case.silent_share() >= SILENT || (case.carries_little() && small())
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
@@ -164,7 +160,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let short = case.short()?;
     let tcp = case.tcp()?;
-    let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.passing_bps())? / 1e6;
+    let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.busy_bps())? / 1e6;
     let middle = case.held_in_middle();
     let sentence = format!("{} limits: about {} Mbit/s pass it.", place(case, middle), tidy(mbit));
     let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {

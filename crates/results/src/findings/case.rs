@@ -45,7 +45,7 @@ const PART: f64 = 0.05;
 /// Slices of a steady stream are so near their mean.
 const STEADY: f64 = 0.25;
 /// And so near each other are those of a limit of rate.
-const EVEN: f64 = 0.12;
+const EVEN: f64 = 0.06;
 /// TCP tells its delivery rate over a round trip at least; bursts pass a short one at the link's rate. At the end of a slice it may be so
 /// many times the slice's throughput, and of several streams, of which each has its share by chance.
 const LEAST_RTT_S: f64 = 1e-3;
@@ -75,6 +75,8 @@ const CPU_PART: f64 = 0.2;
 const LEAST_TIMER_S: f64 = 0.95 * TCP_RTO_MIN_S;
 /// Of the best time slice's throughput, less than this is no busy link's.
 const MUCH_LESS: f64 = 0.7;
+/// Of both ways at once, one that carries so many times the other.
+const MANY_TIMES: f64 = 3.0;
 /// The same of a SYN (RFC 6298, section 2.1: 1 s).
 const LEAST_SYN_S: f64 = 0.95;
 /// What limits so many times as long as a loss does comes before it.
@@ -624,8 +626,7 @@ impl<'a> Case<'a> {
 
     /// Payload bits per second of the time in which something arrived.
     pub(super) fn passing_bps(&self) -> Option<f64> {
-        let (silent_s, _) = self.held(|event| matches!(event.what, Happening::Stall { .. }));
-        let passing = self.span_s().map(|span_s| 1.0 - silent_s / span_s).filter(|part| *part >= LEAST_PASSING);
+        let passing = Some(1.0 - self.silent_share()).filter(|part| *part >= LEAST_PASSING);
         Some(self.throughput_bps()? / passing.unwrap_or(1.0))
     }
 
@@ -842,16 +843,55 @@ impl<'a> Case<'a> {
     }
 
     /// Whether, of the time slices in which round trips were as long as behind a queue, most had much less come through than the best
-    /// did: a queue that stands is that of something that is busy, and passes what it can.
+    /// did: a queue that stands is that of something that is busy, and passes what it can. What waits for a lost segment is read late, and
+    /// was delivered all the same.
     pub(super) fn passes_less_when_queued(&self) -> bool {
+        // Slices of both ways at once have the sum, which tells nothing of the way that carries little.
+        let Some(least_us) = self.tcp().and_then(|tcp| Some(tcp.min_rtt_s? * 1e6)).filter(|_| !self.carries_little())
+        else {
+            return false;
+        };
         let intervals = &self.record.intervals;
-        let Some(least_us) = self.tcp().and_then(|tcp| Some(tcp.min_rtt_s? * 1e6)) else { return false };
         let best = intervals.iter().filter_map(|one| one.throughput_bps).fold(0.0, f64::max);
         let stands = |tcp: &TcpSample| is_queued(f64::from(tcp.rtt_us), least_us);
-        let queued = intervals.iter().filter(|one| one.tcp.as_ref().is_some_and(stands));
-        let throughputs: Vec<f64> = queued.filter_map(|one| one.throughput_bps).collect();
-        let low = throughputs.iter().filter(|bps| **bps < MUCH_LESS * best).count();
-        low * 2 > throughputs.len()
+        let queued =
+            intervals.iter().filter_map(|one| Some((one.throughput_bps?, one.tcp.as_ref().filter(|tcp| stands(tcp))?)));
+        let queued: Vec<(f64, u64)> = queued.map(|(bps, tcp)| (bps, tcp.delivery_rate.unwrap_or(0))).collect();
+        let best_delivery = queued.iter().map(|(_, delivery)| *delivery as f64).fold(0.0, f64::max);
+        let is_low = |(bps, delivery): &&(f64, u64)| {
+            *bps < MUCH_LESS * best && (best_delivery == 0.0 || (*delivery as f64) < MUCH_LESS * best_delivery)
+        };
+        queued.iter().filter(is_low).count() * 2 > queued.len()
+    }
+
+    /// Payload bits per second that came through this way, and the other one, of both at once.
+    fn ways_bps(&self) -> Option<(f64, f64)> {
+        let directions = self.record.result.as_ref()?.directions.as_ref()?;
+        let (tx, rx) = (directions.tx.throughput_bps?, directions.rx.throughput_bps?);
+        Some(if self.way == Direction::Tx { (tx, rx) } else { (rx, tx) })
+    }
+
+    /// Whether this way, of both at once, carried little beside the other one.
+    pub(super) fn carries_little(&self) -> bool {
+        self.ways_bps().is_some_and(|(this, other)| this * MANY_TIMES <= other)
+    }
+
+    /// The share of the time in which nothing came through this way.
+    pub(super) fn silent_share(&self) -> f64 {
+        let (silent_s, _) = self.held(|event| matches!(event.what, Happening::Stall { .. }));
+        self.span_s().map_or(0.0, |span_s| silent_s / span_s)
+    }
+
+    /// Payload bits per second that something on the way lets pass, which is busy: as long as it is so nothing is silent that passes it, and
+    /// what waits for a lost segment is only read late.
+    pub(super) fn busy_bps(&self) -> Option<f64> {
+        let passing = self.passing_bps()?;
+        let is_known = self.record.direction != Direction::Both && self.streams() <= 1.0;
+        let samples = self.record.intervals.iter().filter_map(|one| one.tcp.as_ref()?.delivery_rate);
+        let mut delivered: Vec<f64> = samples.filter(|_| is_known).map(|octets| octets as f64 * 8.0).collect();
+        delivered.sort_by(f64::total_cmp);
+        let median = delivered.get(delivered.len() / 2).copied().unwrap_or(f64::INFINITY);
+        Some(passing.min(median.max(self.throughput_bps()?)))
     }
 
     /// Nothing moved for a while, or from a moment on.
