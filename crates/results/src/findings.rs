@@ -974,6 +974,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_acknowledged_when_the_sender_has_counted_is_not_lost() {
+        let is_lost = |twice: u64, segments_lost: Option<u64>| {
+            let mut record = record_of("a slower link on the way");
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.retransmissions, tcp.segments_lost) = (513, segments_lost);
+            let (target, host) = (&mut record.target.counters, &mut record.host.counters);
+            target.add(Stage::DriverTxRing, "link tx_packets", 1_991);
+            host.add(Stage::DriverRxRing, "link rx_packets", 1_663);
+            host.add(Stage::DriverTxRing, "link tx_packets", 1_257);
+            target.add(Stage::DriverRxRing, "link rx_packets", 937);
+            host.add(Stage::ReceiverStack, "TcpExt TCPDSACKOldSent", twice);
+            found(&findings(&record), "acknowledgements").is_some()
+        };
+        assert!(!is_lost(0, None));
+        // What arrived twice was not lost: acknowledgements of it were.
+        assert!(is_lost(500, None) && is_lost(0, Some(328)));
+    }
+
+    #[test]
     fn of_both_ways_a_lossy_one_has_not_the_other_s_queue() {
         let is_one = |[tx, rx]: [f64; 2], lost: u64| {
             let mut record = record_of("a slower link on the way");

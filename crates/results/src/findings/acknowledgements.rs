@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
     name: "acknowledgements",
     says: "TCP's acknowledgements are lost, or wait in a shaper, on their way back to the sender: data waits for them.",
     rests_on: "One direction of TCP that came short. Lost: at least 5 and 20 % of the packets that the receiver's link sent, by counters \
-               of drops of either machine on the way back, and by the receiver's link tx_packets less the sender's link rx_packets; and a \
+               of drops of either machine on the way back, and by the receiver's link tx_packets less the sender's link rx_packets (and less what came after the sender had counted: segments that had to be retransmitted and that the links do not show as lost); and a \
                smaller part of the data, by the other two counts. \
                Waiting: a discipline at the receiver's egress, or the middle's towards the sender, keeps to a rate and held back at least 10 % of its packets, while \
                a queue on the way, or a window, limited at least 30 % of the time.",
@@ -74,7 +74,7 @@ impl LostBack {
         if there.is_some_and(|(left, came)| came > left.saturating_add(left / 20).saturating_add(LEAST)) {
             return None;
         }
-        let between = sent.saturating_sub(arrived);
+        let between = sent.saturating_sub(arrived).saturating_sub(acknowledged_later(case));
         // They came by another interface, as a stack has them that its interface has not (of many it makes fewer, never more).
         let in_stack = case.sender.sum(Stage::ReceiverStack, |name| name == "Tcp InSegs");
         if in_stack.is_some_and(|stack| stack.saturating_sub(arrived) > between / 2) {
@@ -117,6 +117,18 @@ impl LostBack {
     pub(super) fn clause(&self) -> String {
         format!("of {} packets on the way back {} were lost, {}", self.on_way(), self.packets(), percent(self.share()))
     }
+}
+
+/// About how many segments came to the receiver after the sender had counted, which did so with segments on their way: the two links
+/// show fewer of them lost than had to be retransmitted, and each may have been acknowledged. What arrived twice the receiver says itself
+/// (TcpExt TCPDSACKOldSent, TCPDSACKOfoSent), for acknowledgements that say so may be lost.
+fn acknowledged_later(case: &Case<'_>) -> u64 {
+    let links = case.sender.link_sent().zip(case.receiver.link_received());
+    let Some((tcp, (left, came))) = case.tcp().filter(|tcp| tcp.segments_lost.is_none()).zip(links) else { return 0 };
+    let again = ["TCPDSACKOldSent", "TCPDSACKOfoSent"].map(|name| case.receiver.counter(&format!("TcpExt {name}")));
+    let twice: u64 = again.into_iter().flatten().total();
+    let needed = tcp.retransmissions.saturating_sub(twice.max(tcp.spurious_retransmissions.unwrap_or(0)));
+    needed.saturating_add(came).saturating_sub(left)
 }
 
 fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
