@@ -367,7 +367,7 @@ mod tests {
     use linerate_machine::end::{End, Party};
     use linerate_machine::probe::Protocol;
     use linerate_path::budget::{Chain, Seen, drops_seen};
-    use linerate_path::stage::Stage;
+    use linerate_path::stage::{Counters, Stage};
     use linerate_trial::doubt::{Doubt, Doubted};
     use linerate_trial::event::{Event, Happening};
     use linerate_trial::options;
@@ -924,6 +924,22 @@ mod tests {
         };
         assert!(permitted(16.0) && !permitted(75.0));
         assert!(!of_queue([14.8, 15.2], 75.0) && !of_queue([20.0, 10.0], 16.0));
+    }
+
+    #[test]
+    fn syns_alone_are_lost_to_a_limit_of_connections() {
+        let says = |syns: u64, others: u64| {
+            let mut record = record_of("a limit of new connections");
+            record.host.counters = Counters::default();
+            for (name, count) in [("Tcp RetransSegs", syns + others), ("TcpExt TCPSynRetrans", syns)] {
+                record.host.counters.add(Stage::SenderStack, name, count);
+            }
+            let all = findings(&record);
+            let one = found(&all, "retransmission-timeout").unwrap();
+            (one.sentence.contains("limits new connections"), one.evidence.join("; "))
+        };
+        assert!(says(4, 0).0 && !says(4, 1).0 && !says(3, 0).0);
+        assert!(says(1, 0).1.contains("1 segment was retransmitted, 1 of them SYN"), "{}", says(1, 0).1);
     }
 
     #[test]

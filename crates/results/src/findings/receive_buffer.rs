@@ -6,6 +6,7 @@ use linerate_path::stage::Stage;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent};
+use super::words::were;
 use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
@@ -37,7 +38,7 @@ fn find_tcp_memory(case: &Case<'_>) -> Option<Finding> {
         RULE.finds(case, Some(side.end), Sureness::Likely, 0.95, sentence)
             .because(format!("{}: {counters}", side.end))
             .because_of(side.sysctl(TCP_MEM).map(|pages| format!("{TCP_MEM} is {pages} pages")))
-            .because(format!("{} segments were retransmitted", tcp.retransmissions))
+            .because(format!("{} retransmitted", were(tcp.retransmissions, "segment")))
             .because(short)
             .attempt(side.setting(&format!("sysctl.{TCP_MEM}")), "262144 524288 1048576", "throughput")
             .wrong_if("It is wrong if as little comes through with ten times the pages in net.ipv4.tcp_mem.")

@@ -4,6 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent};
+use super::words::were;
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 
@@ -80,7 +81,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let sentence = sentence.to_owned();
     Some(
         RULE.finds(case, None, Sureness::Likely, (twice as f64 / again as f64).clamp(0.5, 1.0), sentence)
-            .because(format!("{again} segments were retransmitted, {} of all", percent(share)))
+            .because(format!("{} retransmitted, {} of all", were(again, "segment"), percent(share)))
             .because(format!(
                 "{}: TcpExt TCPDSACKRecv {twice} (the receiver had them already), reordering seen {reorders} times",
                 case.sender.end

@@ -4,6 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
+use super::words::were;
 use super::{Finding, Rule, Sureness};
 use crate::total::Total;
 
@@ -14,11 +15,19 @@ pub(super) const RULE: Rule = Rule {
     name: "retransmission-timeout",
     says: "Some round trips took as long as TCP waits before it sends a lost segment again, or SYN: a few losses, long waits.",
     rests_on: "Round trips of tcp-rr or tcp-crr of 0.2 s or more, and three times the shortest; likely with segments that were lost or \
-               retransmitted, else possible. Or each transaction of tcp-crr took a second or more, and as many SYNs were retransmitted.",
+               retransmitted, else possible. A limit of connections where SYNs alone were retransmitted, four at least. Or each transaction of tcp-crr took a second or more, and as many SYNs were retransmitted.",
     source: "RFC 6298 (retransmission timer; 1 s for SYN); Linux TCP_RTO_MIN, 200 ms.",
     suggests: &["sysctl.net.ipv4.tcp_ecn"],
     find,
 };
+
+/// So many SYNs that were retransmitted, and nothing else, are no accident: a connection has six segments or so that would be.
+const FEW_SYNS: u64 = 4;
+
+/// Whether SYNs alone were retransmitted.
+fn is_of_syns(syn: u64, again: u64) -> bool {
+    syn >= FEW_SYNS && syn == again
+}
 
 /// Whether fewer packets reached either link than the other sent, and no counter of either machine saw any dropped.
 fn is_between(case: &Case<'_>) -> bool {
@@ -46,12 +55,18 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             } else {
                 ("host", "target")
             };
-            format!("{} of {} segments from the {from} to the {to} were lost", losses.lost(), losses.sent)
+            let verb = if losses.lost() == 1 { "was" } else { "were" };
+            format!("{} of {} segments from the {from} to the {to} {verb} lost", losses.lost(), losses.sent)
         })
         .collect();
     let where_lost = if is_between(case) { "lost between the two ends" } else { "lost" };
     let each = case.waits_for_each_syn();
+    let only_syns = case.is(Workload::TcpCrr) && is_of_syns(syn, again);
     let sentence = match each {
+        false if only_syns => format!(
+            "Only the first packets of connections (SYN) are {where_lost}, and {slow} of {all} connections waited until TCP sent them \
+             again: something limits new connections, such as a packet filter or a full table of connections."
+        ),
         true => format!(
             "The first SYN of each connection is {where_lost}, and the next one passes: something on the way goes by what the first \
              alone has, such as ECN, or by how many come at once."
@@ -72,7 +87,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             }))
             .because_of(waited.is_left.then(|| "the last one still waited when the trial ended".to_owned()))
             .because_of(ways)
-            .because(format!("{again} segments were retransmitted, {syn} SYNs among them"))
+            .because(format!("{} retransmitted, {syn} of them SYN", were(again, "segment")))
             .because_of(
                 case.latency()
                     .and_then(|latency| latency.max_s)

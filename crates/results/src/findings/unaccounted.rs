@@ -10,6 +10,7 @@ use linerate_trial::wire::{EthernetOverhead, tcp_header_len};
 
 use super::case::{Case, FEW, Loss, Side, percent, tidy};
 use super::streams::DeadFlows;
+use super::words::were;
 use super::{Finding, Rule, Sureness};
 use crate::record::{Counted, Losses, PathLine};
 use crate::total::Total;
@@ -353,7 +354,7 @@ fn find_behind(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, Some(end), Sureness::Likely, (gone as f64 / again.max(1) as f64).min(1.0), behind(end))
             .because(format!("{end}: its link has {gone} packets more than TCP, UDP and ICMP took"))
-            .because(format!("{again} segments were retransmitted"))
+            .because(format!("{} retransmitted", were(again, "segment")))
             .wrong_if(WRONG_BEHIND)
             .explains(&["lossy-path", "bottleneck", "outage", "acknowledgements"]),
     )

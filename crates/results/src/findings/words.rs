@@ -16,6 +16,11 @@ fn grouped(digits: &str) -> String {
     format!("{sign}{apart}")
 }
 
+/// So many of a noun, and the verb of them: `1 segment was`, `2 segments were`.
+pub(super) fn were(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun} was") } else { format!("{count} {noun}s were") }
+}
+
 /// A figure with three digits or so.
 pub(super) fn tidy(value: f64) -> String {
     match value.abs() {

@@ -434,6 +434,12 @@ pub(super) fn cases() -> Vec<FaultCase> {
             (latency.min_s, latency.max_s, latency.count) = (Some(1.01), Some(1.03), 6);
             r.host.counters.add(Stage::SenderSocket, "TcpExt TCPSynRetrans", 6);
         }),
+        case("a limit of new connections", "retransmission-timeout", &[], rr(300e-6), |r| {
+            over_tcp(r, 4);
+            r.workload = Workload::TcpCrr;
+            r.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", 4);
+            r.host.counters.add(Stage::SenderStack, "TcpExt TCPSynRetrans", 4);
+        }),
         case("datagrams that the way carries in two pieces each", "path-mtu", &[], udp(Rx, 100, 100.0), |r| {
             r.asked.insert("message_size".to_owned(), "1432".to_owned());
             r.result.as_mut().expect("figures").flow.path_mtu = Some(1300);
