@@ -2,6 +2,8 @@
 //! Knows sizes, links' MTUs, and what was tried right after.
 
 use linerate_machine::probe::Protocol;
+use linerate_path::budget::{DropCause, LossLine};
+use linerate_path::stage::Stage;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent};
@@ -16,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     name: "fragments",
     says: "Datagrams larger than the MTU travel as fragments, and hardly any comes through, while whole packets do: something on the way \
            drops fragments.",
-    rests_on: "At least 90 % of the datagrams, or requests, lost that need fragments at the sender's link, unaccounted for; and the \
+    rests_on: "At least 90 % of the datagrams, or requests, lost that need fragments at the sender's link, unaccounted for, or taken by the receiver's stack and delivered to nobody; and the \
                examination right after, whose datagrams in whole packets were answered.",
     source: "RFC 8900 (IP fragmentation considered fragile), section 3.",
     suggests: &["message_size"],
@@ -35,7 +37,17 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if message.saturating_add(headers) <= mtu || mtu <= headers {
         return None;
     }
-    let missing = Missing::of(case).filter(|missing| missing.loss.ratio >= ALL)?;
+    let loss = case.loss().filter(|loss| loss.ratio >= ALL)?;
+    let by_filter = |line: &LossLine| line.cause == Some(DropCause::Undelivered);
+    let (place, evidence) = match Missing::of(case) {
+        Some(missing) if missing.is_between() => (format!(" {}", missing.links), missing.evidence(case).to_vec()),
+        Some(missing) => (String::new(), missing.evidence(case).to_vec()),
+        None => {
+            let filtered = case.lost_by(Stage::ReceiverStack, by_filter).filter(|at| at.part >= ALL)?;
+            let place = format!(" in the {}'s stack, by a packet filter for all that shows", case.receiver.end);
+            (place, vec![filtered.evidence()])
+        }
+    };
     let answered = |step: &&crate::examination::Step| {
         let is_udp =
             matches!(step.probe, Probe::Transport { transport: Protocol::Udp, asker } if asker == case.sender.end);
@@ -43,7 +55,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     case.record.examination.as_ref()?.steps.iter().find(answered)?;
     let fragments = case.ip_version().fragments(message.saturating_add(8), mtu)?;
-    let place = if missing.is_between() { format!(" {}", missing.links) } else { String::new() };
     let sentence = format!(
         "Fragments are dropped{place}: {} of {message} bytes travel as {fragments} fragments each, and do not come through, while whole packets \
          do.",
@@ -51,12 +62,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     );
     let finding = RULE
         .finds(case, None, Sureness::Likely, 1.0, sentence)
-        .because(format!("{} of them were lost", percent(missing.loss.ratio)))
+        .because(format!("{} of them were lost", percent(loss.ratio)))
         .because(format!("the {}'s link takes packets of {mtu} bytes", case.sender.end))
         .because("datagrams in whole packets were answered right after".to_owned())
-        .because_of(missing.evidence(case))
+        .because_of(evidence)
         .wrong_if("It is wrong if as many are lost where each fits into a packet.")
-        .explains(&["lossy-path", "unaccounted", "bottleneck", "dead-flows"]);
+        .explains(&["lossy-path", "unaccounted", "bottleneck", "dead-flows", "stack-drops"]);
     Some(match case.record.workload {
         Workload::UdpStream => finding.attempt("message_size", (mtu - headers).to_string(), "loss"),
         _ => finding,

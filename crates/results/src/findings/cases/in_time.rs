@@ -434,6 +434,18 @@ pub(super) fn cases() -> Vec<FaultCase> {
             (latency.min_s, latency.max_s, latency.count) = (Some(1.01), Some(1.03), 6);
             r.host.counters.add(Stage::SenderSocket, "TcpExt TCPSynRetrans", 6);
         }),
+        case("a filter of the receiver that takes fragments", "fragments", &["stack-drops"], udp(Rx, 20, 0.0), |r| {
+            r.asked.insert("message_size".to_owned(), "4000".to_owned());
+            let lost = lose(r, r.result.as_ref().and_then(|result| result.flow.packets_sent).expect("a UDP stream"));
+            r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 3 * lost + 1);
+            r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 1);
+            r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 3 * lost);
+            r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 3 * lost);
+            let probe = Probe::Transport { transport: Protocol::Udp, asker: End::Host };
+            let came = StepResult::Passed(Passed::Answered { answered: 3, lost: Some(0), median_s: Some(1e-4) });
+            let steps = vec![Step { probe, came }];
+            r.examination = Some(Examination { seconds: 1.3, steps, cause: None });
+        }),
         case("a limit of new connections", "retransmission-timeout", &[], rr(300e-6), |r| {
             over_tcp(r, 4);
             r.workload = Workload::TcpCrr;
