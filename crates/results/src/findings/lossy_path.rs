@@ -66,7 +66,11 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
             format!("{are_lost}: a queue there has no room for the {burst} that the trial sends at a time.")
         }
         (None, None, Some(Pattern::Bursts { runs, seconds: Some(seconds), .. }), _) if *seconds >= STOPS_S => {
-            format!("{are_lost} for about {} ms at a time: something there stopped {runs} times.", tidy(seconds * 1e3))
+            let ms = tidy(seconds * 1e3);
+            match runs {
+                1 => format!("{are_lost} for about {ms} ms, once: something there stopped."),
+                _ => format!("{are_lost} for about {ms} ms at a time: something there stopped {runs} times."),
+            }
         }
         (None, None, _, Some(_)) => format!(
             "{} of some streams are lost {links}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",

@@ -459,8 +459,8 @@ impl Pattern {
             case.whole_s().filter(|_| case.is(Workload::UdpStream)).map(|whole_s| mean * whole_s / sent.max(1.0))
         };
         if runs < ENOUGH_RUNS {
-            // A few have a pattern only where each is far longer than chance makes it.
-            let is_long = runs > 1 && mean > LONG_RUN * independent;
+            // A few have a pattern only where each is far longer than chance makes it; one, where the rest came through.
+            let is_long = mean > LONG_RUN * independent && (runs > 1 || ratio < MOST);
             return is_long.then(|| Pattern::Bursts { runs, mean, seconds: bursts() });
         }
         Some(match even {
@@ -482,7 +482,10 @@ impl Pattern {
         match self {
             Pattern::Bursts { runs, mean, seconds } => {
                 let long = seconds.map_or(String::new(), |seconds| format!(" ({} ms)", tidy(seconds * 1e3)));
-                format!("they vanished in {runs} bursts, {}{long} at a time on average", tidy(*mean))
+                match runs {
+                    1 => format!("they vanished one after the other, {}{long}", tidy(*mean)),
+                    _ => format!("they vanished in {runs} bursts, {}{long} at a time on average", tidy(*mean)),
+                }
             }
             Pattern::Regular(_) => "they vanished one by one, at more regular distances than chance makes".to_owned(),
             Pattern::Above(share) => format!(
