@@ -599,6 +599,16 @@ mod tests {
     }
 
     #[test]
+    fn a_way_that_stops_once_says_so() {
+        let mut record = record_of("a way that stops for a tenth of a second now and then");
+        let flow = &mut record.result.as_mut().unwrap().flow;
+        flow.loss_bursts = Some([(flow.packets_lost.unwrap(), 1)].into());
+        let all = findings(&record);
+        let one = found(&all, "lossy-path").unwrap();
+        assert!(one.sentence.ends_with("ms, once: something there stopped."), "{one:#?}");
+    }
+
+    #[test]
     fn a_way_that_stops_now_and_then_says_how_long() {
         let first = &findings(&record_of("a way that stops for a tenth of a second now and then"))[0];
         assert!(first.sentence.contains("for about 100 ms at a time: something there stopped 10 times"), "{first:#?}");
@@ -944,13 +954,14 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_lost_segment_is_read_late_and_was_delivered() {
-        let check = |delivered: [f64; 4]| {
+        let check = |delivered: [f64; 4], again: u64| {
             let mut record = record_of("a slower link on the way");
             record.duration_s = Some(4.0);
             let flow = &mut record.result.as_mut().unwrap().flow;
             flow.throughput_bps = Some(0.22e6);
             let tcp = flow.tcp.as_mut().unwrap();
             (tcp.rtt_s, tcp.min_rtt_s) = (Some(0.5), Some(12e-6));
+            (tcp.retransmissions, tcp.segments_sent) = (again, Some(200));
             let slice = |(mbit, delivered): (f64, f64)| {
                 let delivery_rate = Some((delivered / 8.0 * 1e6) as u64);
                 let tcp = Some(TcpSample { rtt_us: 500_000, delivery_rate, ..TcpSample::default() });
@@ -962,8 +973,10 @@ mod tests {
             let all = findings(&record);
             found(&all, "bottleneck").map(|one| one.sentence.clone())
         };
-        assert!(check([0.29; 4]).unwrap().contains("about 0.29 Mbit/s pass it"));
-        assert_eq!(check([0.29, 0.02, 0.7, 0.04]), None);
+        assert!(check([0.29; 4], 74).unwrap().contains("about 0.29 Mbit/s pass it"));
+        assert_eq!(check([0.29, 0.02, 0.7, 0.04], 74), None);
+        // Where nothing is lost nothing is read late.
+        assert_eq!(check([0.29; 4], 0), None);
     }
 
     #[test]

@@ -857,9 +857,12 @@ impl<'a> Case<'a> {
         let queued =
             intervals.iter().filter_map(|one| Some((one.throughput_bps?, one.tcp.as_ref().filter(|tcp| stands(tcp))?)));
         let queued: Vec<(f64, u64)> = queued.map(|(bps, tcp)| (bps, tcp.delivery_rate.unwrap_or(0))).collect();
+        // Of both ways the delivery rate is one's, and the throughput both ones'.
+        let is_read_late = self.retransmitted().is_some() && self.record.direction != Direction::Both;
         let best_delivery = queued.iter().map(|(_, delivery)| *delivery as f64).fold(0.0, f64::max);
         let is_low = |(bps, delivery): &&(f64, u64)| {
-            *bps < MUCH_LESS * best && (best_delivery == 0.0 || (*delivery as f64) < MUCH_LESS * best_delivery)
+            let is_delivered = is_read_late && best_delivery > 0.0 && *delivery as f64 >= MUCH_LESS * best_delivery;
+            *bps < MUCH_LESS * best && !is_delivered
         };
         queued.iter().filter(is_low).count() * 2 > queued.len()
     }

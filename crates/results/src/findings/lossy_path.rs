@@ -83,7 +83,11 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let finding = RULE
         .finds(case, None, Sureness::Likely, missing.part * share_of_both(case, missing.loss.packets), sentence)
         .because_of(missing.evidence(case))
-        .because_of(uneven.map(|uneven| uneven.clause()).or(pattern.map(|pattern| pattern.clause())))
+        .because_of(
+            uneven
+                .map(|uneven| uneven.clause())
+                .or(pattern.filter(|_| burst.is_none()).map(|pattern| pattern.clause())),
+        )
         .because_of(case.loss_from().map(|from| from.clause()))
         .wrong_if("It is wrong if as many vanish over a cable from one end to the other, with nothing between.");
     Some(if burst.is_some() { finding.attempt("burst", "1", "loss") } else { finding })
