@@ -599,6 +599,20 @@ mod tests {
     }
 
     #[test]
+    fn cpu_time_without_offloads_stands_behind_many_losses_on_the_way() {
+        let stands_before = |lost: u64| {
+            let mut record = record_of("one segment of fifty lost on the way");
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.retransmissions, tcp.segments_lost) = (lost, Some(lost));
+            let losses = &mut record.losses[0];
+            (losses.arrived, losses.unaccounted) = (losses.sent - lost, lost as i64);
+            found(&findings(&record), "lossy-path").unwrap().explains.contains(&"checksum-offload")
+        };
+        // Of 2,600 or so.
+        assert!(!stands_before(30) && stands_before(60));
+    }
+
+    #[test]
     fn a_way_that_stops_once_says_so() {
         let mut record = record_of("a way that stops for a tenth of a second now and then");
         let flow = &mut record.result.as_mut().unwrap().flow;

@@ -26,6 +26,8 @@ const BORNE_BY_BBR: f64 = 0.15;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
 pub(super) const ABOUT: f64 = 3.0;
 
+/// What a CPU does without offloads is not what to look at first where TCP loses so much on the way.
+const MUCH: f64 = 0.02;
 /// More than so many times what it permits is none that it lets through.
 const EXCEEDS: f64 = 1.8;
 
@@ -183,6 +185,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                  short queue on the way is the cause, not a bad cable.",
             )
             .explains(&["sender-cpu", "host-limits", "application-limited"])
+            .explains(if ratio >= MUCH { &["checksum-offload", "segmentation"] } else { &[] })
             .explains(timer),
     )
 }
