@@ -599,6 +599,18 @@ mod tests {
     }
 
     #[test]
+    fn marks_are_counted_where_they_arrive() {
+        let mut record = record_of("segments marked as congested");
+        record.host.counters.add(Stage::ReceiverStack, "IpExt InCEPkts", 90);
+        let all = findings(&record);
+        let marks = found(&all, "congestion-marks").unwrap();
+        assert!(
+            marks.evidence[0].starts_with("90 of") && marks.evidence[0].ends_with("(host: InCEPkts)"),
+            "{marks:#?}"
+        );
+    }
+
+    #[test]
     fn cpu_time_without_offloads_stands_behind_many_losses_on_the_way() {
         let stands_before = |lost: u64| {
             let mut record = record_of("one segment of fifty lost on the way");

@@ -13,8 +13,8 @@ const MARKED: f64 = 0.001;
 pub(super) const RULE: Rule = Rule {
     name: "congestion-marks",
     says: "A queue on the way marks segments as congested (ECN) instead of losing them; TCP goes no faster than such marks permit.",
-    rests_on: "TCP that came short: at least 0.1 % of its segments, and 10, arrived marked, by the sender's TcpExt TCPDeliveredCE, or the \
-               receiver's IpExt and Ip6 InCEPkts; and no more than three times came through of what a loss of that share permits, for TCP answers a \
+    rests_on: "TCP that came short: at least 0.1 % of its segments, and 10, arrived marked, by the receiver's IpExt and Ip6 InCEPkts, or \
+               the sender's TcpExt TCPDeliveredCE; and no more than three times came through of what a loss of that share permits, for TCP answers a \
                mark as it answers a loss. Not for BBR, which goes by rate.",
     source: "RFC 3168, sections 5 and 6.1.2 (congestion experienced; the sender's response).",
     suggests: &["sysctl.net.ipv4.tcp_ecn"],
@@ -27,10 +27,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let (short, tcp) = (case.short()?, case.tcp()?);
     let (sender, receiver) = (case.sender, case.receiver);
-    let told = sender.counter("TcpExt TCPDeliveredCE").filter(|marked| *marked > 0);
-    let (marked, end, counter) = match told {
-        Some(marked) => (marked, sender.end, "TcpExt TCPDeliveredCE"),
-        None => (receiver.of_ip("InCEPkts"), receiver.end, "InCEPkts"),
+    // A sender takes all for marked that is acknowledged until it has answered a mark (RFC 3168, section 6.1.3).
+    let (marked, end, counter) = match receiver.of_ip("InCEPkts") {
+        0 => (sender.counter("TcpExt TCPDeliveredCE").unwrap_or(0), sender.end, "TcpExt TCPDeliveredCE"),
+        marked => (marked, receiver.end, "InCEPkts"),
     };
     let sent = case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?;
     let share = (marked as f64 / sent.max(1) as f64).min(1.0);
