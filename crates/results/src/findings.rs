@@ -257,7 +257,12 @@ pub fn findings(record: &Record) -> Vec<Finding> {
     #[cfg(any(test, feature = "sample"))]
     crate::effort::count(|effort| effort.findings += 1);
     let mut found: Vec<Finding> = Vec::new();
-    for case in Case::of(record) {
+    let mut cases = Case::of(record);
+    if record.workload.is_stream() {
+        // Of two that are as sure and explain as much, that of the way that lost more stays first.
+        cases.sort_by(|a, b| b.lost_share().total_cmp(&a.lost_share()));
+    }
+    for case in cases {
         for finding in RULES.iter().filter_map(|rule| (rule.find)(&case)) {
             // Of both directions at once a machine's own trouble is told once; of requests and their answers all but what is of one way.
             let is_told = |other: &Finding| {
@@ -491,6 +496,8 @@ mod tests {
         };
         assert_eq!(first([20_000, 200]).1, Direction::Tx);
         assert_eq!(first([200, 20_000]).1, Direction::Rx);
+        // Also where both lost much.
+        assert_eq!((first([9_000, 3_000]).1, first([3_000, 9_000]).1), (Direction::Tx, Direction::Rx));
     }
 
     #[test]

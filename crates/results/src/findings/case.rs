@@ -462,6 +462,11 @@ impl<'a> Case<'a> {
         this > 0 && this < other / LITTLE
     }
 
+    /// The share of what was sent that was lost, or retransmitted, where that matters.
+    pub(super) fn lost_share(&self) -> f64 {
+        self.loss().map(|loss| loss.ratio).or(self.tcp_loss()).or(self.retransmitted()).unwrap_or(0.0)
+    }
+
     /// The share of TCP's segments that the way lost, by both ends' counts, where that matters.
     pub(super) fn tcp_loss(&self) -> Option<f64> {
         let losses = self.losses().filter(|losses| losses.of == Counted::Segments)?;
