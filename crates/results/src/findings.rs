@@ -577,6 +577,12 @@ mod tests {
         let mut record = record_of("a way that got slower in mid-trial");
         let said = |record: &Record| findings(record)[0].sentence.clone();
         assert!(said(&record).contains("about 19.1 Mbit/s pass it"), "{}", said(&record));
+        // Before that the rate that was asked limited, for longer.
+        let mut asked = record.clone();
+        let direction = asked.direction;
+        let line = |limit, share| TimeLine { direction, limit, end: None, seconds: 2.0 * share, share };
+        asked.time_budget = vec![line(Limit::AskedRate, 0.52), line(Limit::Path, 0.46)];
+        assert!(said(&asked).contains("about 19.1 Mbit/s pass it"), "{}", said(&asked));
         // One that got faster has none that limits it all the time.
         let Happening::RateChanged { from_bps, to_bps, .. } = &mut record.events[0].what else { panic!() };
         std::mem::swap(from_bps, to_bps);

@@ -145,7 +145,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     // BBR empties the queue that it finds, and keeps to the rate that it found.
     let share = queued + if queued >= SEEN { case.share_of(&[Limit::Pacing]) } else { 0.0 };
     let of_cpu = [Limit::SenderCpu, Limit::SenderCpuWait, Limit::ReceiverCpu, Limit::ReceiverCpuWait];
-    let others = case.time().filter(|line| !matches!(line.limit, Limit::Path | Limit::Pacing | Limit::Unaccounted));
+    let slowed = case.slowed();
+    // Where throughput fell and stayed so, the rate that was asked limited before.
+    let is_other = |limit: Limit| match limit {
+        Limit::Path | Limit::Pacing | Limit::Unaccounted => false,
+        Limit::AskedRate => slowed.is_none(),
+        _ => true,
+    };
+    let others = case.time().filter(|line| is_other(line.limit));
     let largest = others.map(|line| line.share).fold(0.0, f64::max);
     if share < SHARE || share < case.share_of(&of_cpu) || share < largest {
         return None;
@@ -153,7 +160,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if is_other_ways_queue(case) {
         return None;
     }
-    let slowed = case.slowed();
     // A way whose packets take now this long and now that has no queue that stands.
     if slowed.is_none() && case.passes_less_when_queued() {
         return None;
