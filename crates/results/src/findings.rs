@@ -612,6 +612,16 @@ mod tests {
     }
 
     #[test]
+    fn whoever_sent_all_had_the_time_for_checksums() {
+        let is_told = |sent_mbit: f64| {
+            let mut record = record_of("a lossy way behind a CPU that computes checksums in time");
+            record.result.as_mut().unwrap().flow.achieved_load_bps = Some(sent_mbit * 1e6);
+            found(&findings(&record), "checksum-offload").is_some()
+        };
+        assert!(!is_told(99.8) && is_told(90.0));
+    }
+
+    #[test]
     fn marks_are_counted_where_they_arrive() {
         let mut record = record_of("segments marked as congested");
         record.host.counters.add(Stage::ReceiverStack, "IpExt InCEPkts", 90);

@@ -629,6 +629,12 @@ impl<'a> Case<'a> {
         self.flow()?.throughput_bps
     }
 
+    /// Whether as many datagrams were sent as were asked.
+    pub(super) fn has_sent_all(&self) -> bool {
+        let sent = self.flow().and_then(|flow| flow.achieved_load_bps).zip(self.asked_bps());
+        self.is(Workload::UdpStream) && sent.is_some_and(|(sent, asked)| sent >= self.reached() * asked)
+    }
+
     /// Payload bits per second of the time in which something arrived.
     pub(super) fn passing_bps(&self) -> Option<f64> {
         let passing = Some(1.0 - self.silent_share()).filter(|part| *part >= LEAST_PASSING);

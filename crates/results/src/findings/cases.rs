@@ -572,6 +572,14 @@ fn out_of_cpu() -> Vec<FaultCase> {
             busy(r);
             nic(&mut r.target).offloads.insert("tx-checksum-ipv4".to_owned(), false);
         }),
+        case("a lossy way behind a CPU that computes checksums in time", "lossy-path", &[], udp(Rx, 100, 92.0), |r| {
+            let full = CpuShares { busy: 0.98, system: 0.7, softirq: 0.28, ..CpuShares::default() };
+            cpus(&mut r.host, &[full]);
+            r.host.threads.as_mut().expect("they are told").system_s = 1.5;
+            nic(&mut r.host).offloads.insert("tx-checksum-ipv4".to_owned(), false);
+            let lost = lose(r, 1_360);
+            between_links(r, 17_006, lost);
+        }),
         case("no checksums over the other IP by the MAC", "sender-cpu", &[], tx(), |r| {
             busy(r);
             drop(r.asked.insert("ip".to_owned(), "4".to_owned()));
