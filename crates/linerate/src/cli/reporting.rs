@@ -1,11 +1,12 @@
 //! What `report` is asked.
 //! Knows no other command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
+use super::judging::SELECT_HELP;
 use crate::complete;
 
 #[derive(Args, Debug)]
@@ -35,8 +36,8 @@ pub(crate) struct MadeArgs {
     /// Write it into this file; without one, to standard output
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Put the raw records in, from which `linerate report verify` recomputes every figure (with --html)
-    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "campaign", value_parser = ["campaign"], requires = "html")]
+    /// Put the raw records in, from which `linerate report verify` recomputes every figure (HTML only)
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "campaign", value_parser = ["campaign"])]
     pub(crate) attach: Option<String>,
     /// Words of yours in Markdown: a question first, then remarks under the headings of sections, with references like
     /// {{rx throughput median rate=400M}} in the places of figures (docs/reports.md)
@@ -59,12 +60,19 @@ pub(crate) struct FormArgs {
     /// Markdown, for a wiki, an issue or a merge request
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// Plain text of 72 columns, for a mailing list (the default)
+    /// Plain text of 72 columns, for a mailing list (the default, unless the file's name ends in .html or .md)
     #[arg(long)]
     pub(crate) text: bool,
 }
 
 impl MadeArgs {
+    /// The form that is asked for, in words or by the file's name.
+    pub(crate) fn form(&self) -> FormArgs {
+        let FormArgs { html, markdown, text } = self.form;
+        let by_name = || self.output.as_deref().and_then(form_of);
+        if html || markdown || text { self.form } else { by_name().unwrap_or(self.form) }
+    }
+
     /// Nothing is said of what a report shall be.
     pub(crate) fn is_empty(&self) -> bool {
         let MadeArgs { selection, baseline, candidate, from, form, output, attach, notes, anonymous, ascii } = self;
@@ -85,16 +93,33 @@ pub(crate) struct ReportFile {
     pub(crate) form: FormArgs,
 }
 
+/// The form that a file's name says.
+fn form_of(path: &Path) -> Option<FormArgs> {
+    let form = |html, markdown| Some(FormArgs { html, markdown, text: !html && !markdown });
+    match path.extension()?.to_str()? {
+        "html" | "htm" => form(true, false),
+        "md" | "markdown" => form(false, true),
+        "txt" => form(false, false),
+        _ => None,
+    }
+}
+
 pub(super) fn report_file(text: &str) -> Result<ReportFile, String> {
-    let form = |html, markdown| FormArgs { html, markdown, text: !html && !markdown };
     let path = PathBuf::from(text);
-    let form = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("html" | "htm") => form(true, false),
-        Some("md" | "markdown") => form(false, true),
-        Some("txt") => form(false, false),
-        _ => return Err("a report's form is known by its file's name; write FILE.html, FILE.md or FILE.txt".to_owned()),
-    };
+    let form = form_of(&path).ok_or_else(|| {
+        "a report's form is known by its file's name; write FILE.html, FILE.md or FILE.txt".to_owned()
+    })?;
     Ok(ReportFile { path, form })
+}
+
+pub(super) fn report_help() -> String {
+    format!(
+        "{SELECT_HELP}\n\nExamples:\n  \
+         linerate report last -o report.html\n  \
+         linerate report last:direction=tx --markdown\n  \
+         linerate report --baseline last~1 --candidate last -o change.html --attach\n  \
+         linerate report verify change.html"
+    )
 }
 
 #[derive(Args, Debug)]

@@ -53,6 +53,9 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
 }
 
 fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    if arguments.attach.is_some() && !arguments.form().html {
+        bail!("records are attached to HTML only: give --html, or a file that ends in .html");
+    }
     match &arguments.from {
         Some(file) => again(file, arguments),
         None => selected(arguments, shared),
@@ -147,7 +150,7 @@ fn write(
     }
     origin.seal(&material);
     let report = Report::new(&origin, material, |places| records.at(places))?;
-    let text = in_form(&report, arguments.form, arguments.ascii);
+    let text = in_form(&report, arguments.form(), arguments.ascii);
     written(arguments.output.as_deref(), &text)?;
     Ok(without(records.left_out.iter().map(|(_, why)| why)))
 }
