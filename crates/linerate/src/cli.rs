@@ -76,8 +76,10 @@ pub(crate) enum Command {
     /// Tries what a measurement needs from the bottom up, a line each: the links of both machines, their addresses,
     /// requests over TCP and UDP asked by either, and packets as large as the links allow. Where something fails, it says
     /// what both machines' counters saw dropped meanwhile. Keeps no record; the status is 1 where something failed.
+    #[command(after_help = CHECK_HELP)]
     Check(CheckArgs),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
+    #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
     /// Send test frames back to where they came from, and say every 5 s how many
     ///
@@ -85,6 +87,7 @@ pub(crate) enum Command {
     /// already, and none that is for many: so nobody has strangers flooded, and two echoes do not answer each other. It is
     /// done in the driver (XDP) where that can be, else in the kernel's stack or by a packet socket, and goes on while a
     /// line is printed. Ctrl-C ends it, and nothing stays behind (docs/echo.md).
+    #[command(after_help = ECHO_HELP)]
     Echo(EchoArgs),
     /// List the built-in plans, or show one
     Plans {
@@ -93,6 +96,7 @@ pub(crate) enum Command {
         plan: Option<String>,
     },
     /// Look at one machine, and change its settings
+    #[command(after_help = TARGET_HELP)]
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
@@ -115,7 +119,7 @@ pub(crate) enum Command {
     #[command(after_help = PREDICT_HELP)]
     Predict(PredictArgs),
     /// Write a document of what was measured: HTML, Markdown or plain text, whose figures can be recomputed
-    #[command(after_help = SELECT_HELP)]
+    #[command(after_help = report_help())]
     Report(ReportArgs),
     /// The lab from menus: settings, tests, servers, screens of both machines, plans and records, in 80 x 24 or line by line
     ///
@@ -247,7 +251,7 @@ pub(crate) fn command() -> clap::Command {
 type Tip = fn() -> String;
 
 /// What an argument that is missing can be.
-const MISSING: [(&str, Tip); 6] = [
+const MISSING: [(&str, Tip); 7] = [
     ("<ENDPOINT>", || format!("a machine is reached as one of: {}", endpoint_forms())),
     ("<PLAN>", || {
         "`linerate plans` lists the built-in plans; a plan file is given as a path, like ./mine.toml".to_owned()
@@ -258,6 +262,7 @@ const MISSING: [(&str, Tip); 6] = [
     ("<CANDIDATE>", || "what the baseline is held against: `last` is the latest campaign".to_owned()),
     ("<METRIC>", || format!("metrics are {}", METRICS.iter().map(Metric::short).collect::<Vec<_>>().join(", "))),
     ("<NAME>", || "`linerate lab list` shows the boards".to_owned()),
+    ("<SELECTION>...", || "`last` is the latest campaign, and `linerate records campaigns` lists all".to_owned()),
 ];
 
 /// A complaint, with the next step where clap knows none.
@@ -286,6 +291,9 @@ fn with_next_step(mut complaint: clap::Error) -> clap::Error {
         }
         let tips = tips.into_iter().map(Into::into).collect();
         complaint.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    } else if complaint.kind() == ErrorKind::UnknownArgument {
+        // That a word behind `--` is a value: nothing here takes one that begins with a dash.
+        complaint.remove(ContextKind::Suggested);
     }
     // Nor is an option one to be named that means nothing there.
     let suggested = complaint.get(ContextKind::SuggestedArg).map(ToString::to_string).unwrap_or_default();
@@ -306,11 +314,21 @@ fn misplaced(word: &str, of_usage: Option<&ContextValue>) -> Option<String> {
         {
             return Some(tip);
         }
+        let is_machine = word == "local" || word.contains([':', '@']);
+        if let Some((_, action)) = usage.split_once(" target <ENDPOINT> ").filter(|_| is_machine) {
+            let action = action.split(' ').next().unwrap_or_default();
+            return Some(format!("the machine stands before what is done with it: linerate target {word} {action}"));
+        }
         return match word.strip_prefix('-') {
             None => Some(format!("leave '{word}' out; what has blanks in it is quoted")),
-            Some(rest) => rest
-                .starts_with(|c: char| c.is_ascii_digit())
-                .then(|| format!("'{word}' is below zero; write '{rest}'")),
+            Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
+                Some(format!("'{word}' is below zero; write '{rest}'"))
+            }
+            // Of letters behind one dash clap names the first.
+            Some(_) => std::env::args().find(|one| one.starts_with(word)).and_then(|whole| {
+                let is_it = |one: &Arg| !one.is_hide_set() && one.get_long() == Some(whole.trim_start_matches('-'));
+                named(of_usage).get_arguments().any(is_it).then(|| format!("long options have two dashes: -{whole}"))
+            }),
         };
     }
     let of = named(of_usage);
@@ -390,8 +408,9 @@ fn named(usage: Option<&ContextValue>) -> clap::Command {
     of
 }
 
-/// Options that several commands share; they may stand before the command's name too.
+/// Options that several commands share; they may stand before the command's name too. Help shows them behind a command's own.
 #[derive(Args, Debug, Default)]
+#[command(next_display_order = 900)]
 pub(crate) struct SharedArgs {
     /// Where records are kept: a file, or postgres://USER@HOST/DATABASE [default: LINERATE_STORE, linerate.toml, or
     /// linerate/records.sqlite in the XDG data folder]
@@ -432,6 +451,19 @@ pub(crate) fn means_something(option: &str, command: &str) -> bool {
         "target" => REACH.contains(&option),
         _ => false,
     }
+}
+
+/// A row of a list in help: a name, and what it is beside it, in 80 columns.
+fn described(name: &str, width: usize, what: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in what.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => word.clone_into(line),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= 76 - width => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    format!("  {name:<width$}  {}\n", lines.join(&format!("\n{:1$}", "", width + 4)))
 }
 
 /// What [`SharedArgs`] declares.
@@ -569,6 +601,49 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mistaken_has_a_next_step() {
+        let tip = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            with_next_step(parsed(words).unwrap_err()).to_string()
+        };
+        for (line, next) in [
+            ("linerate target info netns:b", "linerate target netns:b info"),
+            ("linerate run rr tcp --target local", "leave 'tcp' out"),
+            ("linerate predict", "`last` is the latest campaign"),
+            ("linerate records list --limit 1 last last~1", "leave 'last~1' out"),
+            ("linerate run tcp -t 5", "iperf3's -t is --set duration="),
+        ] {
+            assert!(tip(line).contains(next), "{line}: {}", tip(line));
+        }
+        let unknown = tip("linerate run tcp -d");
+        assert!(unknown.contains("'-d'") && !unknown.contains("as a value"), "{unknown}");
+    }
+
+    #[test]
+    fn a_list_in_help_fits_80_columns() {
+        let text = set_help();
+        let list = text.lines().skip(1).take_while(|line| !line.is_empty());
+        let broken: Vec<&str> = list.filter(|line| line.chars().count() > 80 || !line.starts_with("  ")).collect();
+        assert!(broken.is_empty(), "{broken:#?}");
+        assert!(text.contains("\n                      part of the line rate"), "{text}");
+    }
+
+    #[test]
+    fn a_report_has_the_form_that_its_files_name_says() {
+        let form = |line: &str| {
+            let cli = parsed(line.split(' ').map(OsString::from).collect()).unwrap();
+            let Command::Report(report) = cli.command else { panic!("{line}") };
+            let FormArgs { html, markdown, .. } = report.made.form();
+            (html, markdown)
+        };
+        assert_eq!(form("linerate report last -o x.html"), (true, false));
+        assert_eq!(form("linerate report -o x.md"), (false, true));
+        assert_eq!(form("linerate report -o x.html --text"), (false, false));
+        assert_eq!(form("linerate report -o x"), (false, false));
+        assert_eq!(form("linerate report --html -o x.md"), (true, false));
+    }
+
+    #[test]
     fn shared_options_are_shown_where_they_mean_something() {
         let help = |path: &[&str]| {
             let mut command = command();
@@ -581,6 +656,9 @@ mod tests {
             one.render_long_help().to_string()
         };
         assert!(help(&["run"]).contains("--psk-file") && help(&["records", "list"]).contains("--store"));
+        // Behind a command's own.
+        let (report, target) = (help(&["report"]), help(&["target", "info"]));
+        assert!(report.find("--ascii") < report.find("--store") && target.find("--json") < target.find("--psk-file"));
         assert!(!help(&["records", "list"]).contains("--psk-file") && !help(&["plans"]).contains("--store"));
     }
 }

@@ -89,3 +89,9 @@ mod tests {
         assert!(interval("5s").is_ok() && interval("1ms").is_err() && interval("soon").is_err());
     }
 }
+
+/// What an echo looks like.
+pub(super) const ECHO_HELP: &str = "\
+Examples:
+  linerate echo --interface eth0
+  linerate echo --interface eth0 --secret 1a2b3c4d --ask 02:00:00:00:00:02";

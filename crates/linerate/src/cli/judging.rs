@@ -283,7 +283,7 @@ Examples:
   linerate explain
   linerate explain last:direction=tx
   linerate explain 01M7Y0 --markdown
-  linerate explain last --try                             does what it suggests help?
+  linerate explain last --try                    does what it suggests help?
   linerate explain last --try --finding receive-ring --keep
 
 docs/findings.md says what each finding rests on.";
@@ -312,8 +312,10 @@ pub(super) fn compare_help() -> String {
          linerate compare last:target.mtu=1500 last:target.mtu=9000\n  \
          linerate compare :plan=tcp,until=1d :plan=tcp,since=1d\n  \
          linerate compare --null last                          how noisy is it?\n  \
-         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' --fail-if 'loss worse 0.1%'\n  \
-         linerate compare last~1 last --fail-if 'throughput worse 3%' --junit compare.xml\n\n\
+         linerate compare 01M7Y0 last --fail-if 'throughput worse 3%' \\\n      \
+             --fail-if 'loss worse 0.1%'\n  \
+         linerate compare last~1 last --fail-if 'throughput worse 3%' \\\n      \
+             --junit compare.xml\n\n\
          docs/method.md says how a difference is judged.",
         metrics_help()
     )

@@ -236,6 +236,14 @@ pub(crate) enum Cable {
     Plugged,
 }
 
+/// What a look looks like.
+pub(super) const TARGET_HELP: &str = "\
+Examples:
+  linerate target root@board info
+  linerate target root@board get mtu gro ring.rx
+  linerate target root@board set gro=off
+  linerate target root@board restore";
+
 const REGISTERS_HELP: &str = "Examples:\n  \
                               linerate target root@board registers ENET_RCR\n  \
                               linerate target root@board registers 'ENET_IEEE_*' --watch\n  \

@@ -18,7 +18,8 @@ use linerate_trial::tool::Tool;
 
 use super::reporting::{ReportFile, report_file};
 use super::{
-    CasesArgs, OutputArgs, TableArgs, between, endpoint, name_and_value, one_or_more, some_time, whole_number,
+    CasesArgs, OutputArgs, TableArgs, between, described, endpoint, name_and_value, one_or_more, some_time,
+    whole_number,
 };
 use crate::complete;
 use crate::measure::middle::GivenPorts;
@@ -329,24 +330,41 @@ pub(crate) enum CpuMethodArg {
 pub(super) const SET_HINT: &str = "`linerate run --help` lists the options that --set takes.";
 
 /// What a search looks like.
-pub(super) const SEARCH_HELP: &str = "Examples:\n  linerate search --target root@board --set direction=tx,rx\n  linerate search \
-                                      --target root@board --goal rfc2544 --set message_size=18,1472\n  linerate search --target \
-                                      netns:b --host netns:a --max-rate 1G --goal 'loss=0.1 %,trial=5s'";
+pub(super) const SEARCH_HELP: &str = "\
+Examples:
+  linerate search --target root@board --set direction=tx,rx
+  linerate search --target root@board --goal rfc2544 --set message_size=18,1472
+  linerate search --target netns:b --host netns:a --max-rate 1G \\
+      --goal 'loss=0.1 %,trial=5s'";
+
+/// What a check looks like.
+pub(super) const CHECK_HELP: &str = "\
+Examples:
+  linerate check --target root@board
+  linerate check --target root@board --target-address 10.0.0.2 --json";
+
+/// What serving looks like.
+pub(super) const SERVE_HELP: &str = "\
+Examples:
+  linerate serve iperf3                      then, on the board: iperf3 -c HOST
+  linerate serve iperf3 netperf nuttcp --allow 10.0.0.0/24
+  linerate serve iperf3 --port 5999 --one-off --json";
 
 /// What a person needs to know to write `--set`.
 pub(super) fn set_help() -> String {
     let mut text = "Options that --set takes (docs/plans.md says more):\n".to_owned();
     for option in linerate_trial::options::OPTIONS {
-        text += &format!("  {:<18}  {}: {}\n", option.name, option.in_short(), option.allowed());
+        text += &described(option.name, 18, &format!("{}: {}", option.in_short(), option.allowed()));
     }
-    text +=
-        &format!("  {:<18}  how often to measure each configuration: 1 to 100000\n", linerate_trial::options::REPEAT);
-    text += "\nSettings of a machine are options too, as target.NAME, host.NAME, middle.NAME: target.mtu=1500,9000, host.gro=off.\n\
+    text += &described(linerate_trial::options::REPEAT, 18, "How often to measure each configuration: 1 to 100000");
+    text += "\nSettings of a machine are options too, as target.NAME, host.NAME, middle.NAME: target.mtu=1500,9000, host.gro=off. \
              docs/settings.md lists them. They are put back when the trials are done, however they end.\n";
     text + "\nExamples:\n  \
             linerate run tcp --target root@board\n  \
-            linerate run udp-sweep --target root@board --set rate=50M..500M:50M --set duration=5s\n  \
-            linerate run tcp-stream --target netns:b --host netns:a --set direction=tx,rx --json"
+            linerate run udp-sweep --target root@board --set rate=50M..500M:50M \\\n      \
+                --set duration=5s\n  \
+            linerate run tcp-stream --target netns:b --host netns:a \\\n      \
+                --set direction=tx,rx --json"
 }
 
 /// A rate in bits per second.
