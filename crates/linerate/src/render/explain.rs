@@ -212,10 +212,10 @@ pub(crate) fn in_a_line(firsts: &[First], width: Option<u16>) -> String {
     wrapped(&text, width)
 }
 
-/// What limits the trials of a direction.
+/// What limits the trials of a direction, or of several alike.
 struct Strongest<'a> {
-    /// Told where a run has trials of several.
-    direction: Option<Direction>,
+    /// Told where a run has trials of others too.
+    directions: Vec<Direction>,
     /// Its trials go both ways at once.
     is_both: bool,
     record: &'a str,
@@ -230,7 +230,8 @@ impl Strongest<'_> {
     fn sentence(&self) -> String {
         // What is on a way, and not of a machine, may be on either.
         let way = Some(self.finding.direction).filter(|_| self.is_both && self.finding.machine.is_none());
-        let direction: String = self.direction.into_iter().chain(way).map(|way| format!("{way}: ")).collect();
+        let directions = [join(&self.directions), join(way.as_slice())];
+        let direction: String = directions.iter().filter(|one| !one.is_empty()).map(|one| format!("{one}: ")).collect();
         let of = if self.of > 1 { format!(", in {} of {} trials", self.same, self.of) } else { String::new() };
         format!("{direction}{} ({}{of})", self.finding.sentence, self.finding.sure.name())
     }
@@ -239,7 +240,6 @@ impl Strongest<'_> {
 /// Of each direction what its trials have in common: the finding that has most weight in all of them together, as the trial says it
 /// in which it has most.
 fn strongest(firsts: &[First]) -> Vec<Strongest<'_>> {
-    let several = firsts.iter().any(|first| first.direction != firsts[0].direction);
     let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
     let of_direction = |direction: Direction| {
         let (mut of, mut alike) = (0, Vec::<(f64, Strongest<'_>)>::new());
@@ -257,16 +257,33 @@ fn strongest(firsts: &[First]) -> Vec<Strongest<'_>> {
                 }
                 None => {
                     let is_both = direction == Direction::Both;
-                    let direction = several.then_some(direction);
                     let record = &first.record;
-                    alike.push((weigh(finding), Strongest { direction, is_both, record, finding, same: 1, of: 0 }));
+                    let directions = vec![direction];
+                    alike.push((weigh(finding), Strongest { directions, is_both, record, finding, same: 1, of: 0 }));
                 }
             }
         }
         let (_, one) = alike.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
         Some(Strongest { of, ..one })
     };
-    Direction::ALL.into_iter().filter_map(of_direction).collect()
+    let mut all: Vec<Strongest<'_>> = Vec::new();
+    for one in Direction::ALL.into_iter().filter_map(of_direction) {
+        let said = |one: &Strongest<'_>| (one.finding.sentence.clone(), one.finding.sure, one.is_both);
+        match all.iter_mut().find(|other| said(other) == said(&one)) {
+            Some(other) => {
+                other.directions.extend(one.directions);
+                (other.same, other.of) = (other.same + one.same, other.of + one.of);
+            }
+            None => all.push(one),
+        }
+    }
+    let is_of_all = |one: &Strongest<'_>| firsts.iter().all(|first| one.directions.contains(&first.direction));
+    all.iter_mut().filter(|one| is_of_all(one)).for_each(|one| one.directions.clear());
+    all
+}
+
+fn join(directions: &[Direction]) -> String {
+    directions.iter().map(Direction::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -333,6 +350,13 @@ mod tests {
                 && lines[1].ends_with("(likely, in 2 of 3 trials)"),
             "{said}"
         );
+        // Of both directions the same is said once.
+        let again = First { direction: Direction::Rx, ..first(tx) };
+        let said = in_a_line(&[first(tx), again], None);
+        assert!(said.starts_with("A shaper at") && said.ends_with("(likely, in 2 of 2 trials)\n"), "{said}");
+        let again = First { direction: Direction::Both, ..first(tx) };
+        let said = in_a_line(&[first(tx), first(rx), First { direction: Direction::Tx, ..first(tx) }, again], None);
+        assert_eq!(said.lines().count(), 3, "{said}");
         // What most of them have is said, though one weighs more alone.
         let said = in_a_line(&firsts(&["segments that an egress filter", "segments that an egress filter", rx]), None);
         assert!(
