@@ -31,10 +31,11 @@ use crate::measure::error::TrialError;
 use crate::measure::middle::{AskedMiddle, GivenPorts};
 use crate::measure::pair::{ANSWER_TIME, GivenAddresses, Pair};
 use crate::measure::settings;
-use crate::output::out;
+use crate::output::{out, say};
 use crate::progress::Progress;
 use crate::render::compare as render;
 use crate::render::explain::Explained;
+use crate::render::wrapped;
 use linerate_plan::Changes;
 
 /// The longest that a trial of the comparison takes: many short ones tell more than few long ones.
@@ -86,6 +87,10 @@ pub(super) fn experiment(
     let wanted = Wanted { name: "try".to_owned(), source: text, changes, search: Vec::new(), middle: None };
     let mut order = wanted.begin().context("what the record was asked cannot be asked again")?;
     TRIES.clone_into(&mut order.plan.name);
+    if !shared.quiet {
+        let tried = format!("{}={} instead of {before}, in turns", suggestion.name, suggestion.value);
+        say(format_args!("linerate: trying {tried}, for the finding {}: {}", finding.name, finding.sentence));
+    }
     let progress = Progress::new(shared.quiet);
     let mut records = Vec::new();
     let ended =
@@ -109,26 +114,26 @@ pub(super) fn experiment(
             Ok(words) => format!("It helped: {words}. That bears out the finding {}.", finding.name),
             Err(words) => format!("{words} {}", finding.wrong_if),
         };
-        out!("\n{conclusion}\n");
         let measured = throughput_of(&comparison);
-        if let Some(said) = explained.guess.as_ref().zip(measured).map(|(guess, mbps)| guess.did(mbps)) {
-            out!("{said}\n");
-        }
-        match (&done, kept) {
+        let guess = explained.guess.as_ref().zip(measured).map(|(guess, mbps)| guess.did(mbps));
+        let left = match (&done, kept) {
             (Ok(()), true) => {
                 let machine = endpoint_of(record, &suggestion.name).unwrap_or_default();
-                out!("{}={} stays, until linerate target {machine} restore.\n", suggestion.name, suggestion.value)
+                Some(format!(
+                    "{}={} stays, until linerate target {machine} restore.",
+                    suggestion.name, suggestion.value
+                ))
             }
             (Ok(()), false) if helped.is_ok() && setting_of(&suggestion.name).is_some() => {
-                out!(
-                    "Nothing is left changed; linerate explain {} --try --keep tries it again, and keeps it.\n",
-                    record.id
-                )
+                let again = format!("linerate explain {} --try --keep tries it again, and keeps it", record.id);
+                Some(format!("Nothing is left changed; {again}."))
             }
-            (Ok(()), false) => out!("Nothing is left changed.\n"),
+            (Ok(()), false) => Some("Nothing is left changed.".to_owned()),
             // What is left then, the error says.
-            (Err(_), _) => {}
-        }
+            (Err(_), _) => None,
+        };
+        let lines: String = [Some(conclusion), guess, left].into_iter().flatten().map(|line| line + "\n").collect();
+        out!("\n{}", wrapped(&lines, width().filter(|_| !arguments.output.markdown)));
     }
     done?;
     Ok(if helped.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) })
