@@ -18,21 +18,17 @@ const MOST: usize = 20;
 pub(super) fn table(record: &Record) -> Table {
     let both = record.direction == Direction::Both;
     let row = |line: &TimeLine| {
-        let way = if both { Cell::text(line.direction.name()) } else { Cell::default() };
+        let way = both.then(|| Cell::text(line.direction.name()));
         let seconds = match record.workload.is_stream() {
             true => format!("{} s", figure(line.seconds, 3)),
             false => format!("{} µs", figure(line.seconds * 1e6, 3)),
         };
-        vec![
-            way,
-            Cell::text(line.clause()),
-            Cell::numbers(format!("{:.1}", line.share * 100.0)),
-            Cell::numbers(seconds),
-        ]
+        let share = Cell::numbers(format!("{:.1}", line.share * 100.0));
+        way.into_iter().chain([Cell::text(line.clause()), share, Cell::numbers(seconds)]).collect()
     };
     let time = if record.workload.is_stream() { "time" } else { "of each" };
     Table::new(
-        ["", "limited by", "share %", time],
+        both.then_some("").into_iter().chain(["limited by", "share %", time]),
         record.time_budget.iter().filter(|line| line.share >= LEAST).map(row),
     )
 }
