@@ -46,7 +46,8 @@ pub fn rows(menu: &Shown, width: usize) -> Vec<(Option<usize>, String)> {
 pub fn help(menu: &Shown, width: usize) -> String {
     let mut page = String::new();
     for (at, item) in menu.items.iter().enumerate().filter(|(_, item)| !item.help.is_empty()) {
-        let text = format!("{}: {}", in_line(&item.label, LONGEST), item.help);
+        let colon = if item.label.ends_with('?') { "" } else { ":" };
+        let text = format!("{}{colon} {}", in_line(&item.label, LONGEST), item.help);
         write_text(&mut page, &number(at + 1), &text, width);
     }
     let leaves = "leaves; Enter alone shows the menu again; a question is left with a full stop.";
@@ -141,7 +142,7 @@ mod tests {
         all.note("Tests run with these.");
         all.item("Speed", Some("1000".into()), "What is offered.", ());
         all.item("Pause frames", Some("rx on tx off".into()), "", ());
-        all.item("Show", None, "", ());
+        all.item("Does it work?", None, "Asks both ends.", ());
         let all = all.shown;
         assert_eq!(
             menu(&all, 80),
@@ -149,10 +150,12 @@ mod tests {
              Tests run with these.\n  \
                1  Speed         [1000]\n  \
                2  Pause frames  [rx on tx off]\n  \
-               3  Show\n  \
+               3  Does it work?\n  \
                0  Back\n"
         );
-        assert_eq!(help(&all, 80).lines().next(), Some("  1  Speed: What is offered."));
+        let all_help = help(&all, 80);
+        let lines: Vec<&str> = all_help.lines().take(2).collect();
+        assert_eq!(lines, ["  1  Speed: What is offered.", "  3  Does it work? Asks both ends."]);
         for width in 20..80 {
             let (menu, help) = (menu(&all, width), help(&all, width));
             assert!(menu.lines().chain(help.lines()).all(|line| line.chars().count() <= width));

@@ -21,7 +21,7 @@ fn word(step: &Step) -> &'static str {
 /// The line, or lines, of a step.
 pub(crate) fn text(step: &Step, width: usize) -> String {
     let name = format!("{:7}{}", word(step), step.name());
-    let room = u16::try_from(width.saturating_sub(NAMES).max(30)).ok();
+    let room = u16::try_from(width.saturating_sub(NAMES).max(20)).ok();
     let mut text = String::new();
     for (number, line) in wrapped(&sentence(&step.sentence()), room).lines().enumerate() {
         // Whole words, in one column: the broken lines' own indentation is not wanted here.
