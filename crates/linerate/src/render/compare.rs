@@ -304,6 +304,9 @@ pub(super) fn summary(comparison: &Comparison) -> String {
         };
         *counts.entry(kind).or_default() += 1;
     }
+    if counts.is_empty() {
+        return "No verdict: there is no configuration of which both sides have a figure.".to_owned();
+    }
     let counts: Vec<String> = counts.into_iter().map(|((_, words), count)| format!("{count} {words}")).collect();
     let among = if comparison.family > 1 {
         format!(" p is corrected for {} judgements at once (Holm).", comparison.family)
@@ -412,6 +415,14 @@ mod tests {
         let comparison = comparison(|_| {});
         let text = shown(&comparison, |shown| text(shown, Some(100)));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn sides_without_a_figure_in_common() {
+        let (tcp, rr) =
+            (Observation::of(&sample::tcp(0, Direction::Rx, 900.0, false)), Observation::of(&sample::rr(0, "64")));
+        let apart = compare(&[&tcp], &[&rr], &CompareOptions::default());
+        assert!(summary(&apart).starts_with("No verdict: "), "{}", summary(&apart));
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Predicted<'_> {
                     counted(measured.len(), "row"),
                     figure(*best, 2)
                 );
-                let next = "Give the rows' noise as it is (repeats tell), leave out what has another cause, or widen the machine's bounds";
+                let next = "Measure with --repeat, or give a table's rows their noise; leave out what has another cause; or widen the machine's bounds";
                 pieces.push(Piece::Lines(vec![format!("Not identifiable from these rows: {rows}. {next}.")]));
                 return pieces;
             }

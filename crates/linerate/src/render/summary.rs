@@ -433,7 +433,7 @@ fn busy_cpus(records: &[Record]) -> Vec<String> {
         if let Some((record, at, busy, cpu)) = busiest.filter(|(_, _, busy, _)| *busy >= BUSY) {
             let all = match cpu.per_cpu.len() {
                 1 => String::new(),
-                cpus => format!(" (all {cpus} of them: {} %)", percent(cpu.machine.busy).trim_end_matches(".0")),
+                cpus => format!(" (all {cpus} CPUs together: {} %)", percent(cpu.machine.busy).trim_end_matches(".0")),
             };
             sentences.push(format!(
                 "The {name}'s CPU {at} was busy {} % of the time in {} {}{all}.",
