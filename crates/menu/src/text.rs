@@ -142,7 +142,7 @@ mod tests {
         all.note("Tests run with these.");
         all.item("Speed", Some("1000".into()), "What is offered.", ());
         all.item("Pause frames", Some("rx on tx off".into()), "", ());
-        all.item("Does it work?", None, "Asks both ends.", ());
+        all.item("Is it up?", None, "Asks both ends.", ());
         let all = all.shown;
         assert_eq!(
             menu(&all, 80),
@@ -150,12 +150,12 @@ mod tests {
              Tests run with these.\n  \
                1  Speed         [1000]\n  \
                2  Pause frames  [rx on tx off]\n  \
-               3  Does it work?\n  \
+               3  Is it up?\n  \
                0  Back\n"
         );
         let all_help = help(&all, 80);
         let lines: Vec<&str> = all_help.lines().take(2).collect();
-        assert_eq!(lines, ["  1  Speed: What is offered.", "  3  Does it work? Asks both ends."]);
+        assert_eq!(lines, ["  1  Speed: What is offered.", "  3  Is it up? Asks both ends."]);
         for width in 20..80 {
             let (menu, help) = (menu(&all, width), help(&all, width));
             assert!(menu.lines().chain(help.lines()).all(|line| line.chars().count() <= width));
