@@ -76,6 +76,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// The kernel counts CPU time in ticks of up to 10 ms.
 const SHORTEST: Duration = Duration::from_millis(100);
 
+/// What an echo looks like.
+pub(super) const ECHO_HELP: &str = "\
+Examples:
+  linerate echo --interface eth0
+  linerate echo --interface eth0 --secret 1a2b3c4d --ask 02:00:00:00:00:02";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,9 +95,3 @@ mod tests {
         assert!(interval("5s").is_ok() && interval("1ms").is_err() && interval("soon").is_err());
     }
 }
-
-/// What an echo looks like.
-pub(super) const ECHO_HELP: &str = "\
-Examples:
-  linerate echo --interface eth0
-  linerate echo --interface eth0 --secret 1a2b3c4d --ask 02:00:00:00:00:02";
