@@ -78,6 +78,9 @@ impl Toolchain {
             if matches!(self, Toolchain::Sources { .. }) {
                 // Zig links so that code stands at one address; what could stand anywhere would be larger.
                 flags += " -Crelocation-model=static";
+                // LLVM for PowerPC makes one block of all constants, which saves registers where addresses come out of a table; where they
+                // do not, each first use takes one more instruction. The option is taken for every machine, and changes no other's code.
+                flags += " -Cllvm-args=-ppc-global-merge=false";
             }
         }
         // What a panic says names no folder of this machine.
