@@ -332,6 +332,41 @@ fn a_killed_client_leaves_what_was_measured() {
     }
 }
 
+/// As 2.0.14 sends where its user chose no size: the first datagram is the head alone.
+#[test]
+fn a_stream_whose_first_datagram_is_short_has_the_size_of_the_others() {
+    const COUNT: i32 = 60;
+    let (reported, served) = with_server("127.0.0.1", Limits::default(), |at| {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        udp.connect(at).unwrap();
+        udp.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let words = |number: i32| {
+            let high = if number < 0 { -1 } else { 0 };
+            let mut words = [0; 19];
+            words[..6].copy_from_slice(&[number, 0, 0, high, 0x4c01_0098, 1]);
+            (words[6], words[9], words[13], words[14]) = (5001, -100, 0x0002_0000, 0x000e_0000);
+            words.iter().flat_map(|word: &i32| word.to_be_bytes()).collect::<Vec<u8>>()
+        };
+        udp.send(&words(1)).unwrap();
+        for number in 2..COUNT {
+            let mut datagram = words(number);
+            datagram.resize(1470, 0);
+            udp.send(&datagram).unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+        let mut last = words(-COUNT);
+        last.resize(1470, 0);
+        udp.send(&last).unwrap();
+        udp.recv(&mut [0; 2048]).is_ok()
+    });
+    assert!(reported, "the client waits for a report");
+    let [one] = &served[..] else { panic!("{served:?}") };
+    let [ours, _] = one.ended.as_ref().unwrap().as_ref();
+    let flow = &ours.flows[0];
+    assert_eq!((one.spec.message_octets(), flow.messages, flow.octets), (1470, COUNT as u64, COUNT as u64 * 1470));
+    assert_eq!(flow.arrivals.as_ref().unwrap().missing(), 0);
+}
+
 #[test]
 fn a_client_that_vanishes_does_not_hold_the_server() {
     let began = Instant::now();

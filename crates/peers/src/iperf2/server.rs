@@ -89,10 +89,12 @@ impl Serve for Server {
     fn stream<'a>(&'a self, service: Service<'a>, stream: DatagramStream<'a>) {
         let DatagramStream { socket, peer, mut start, permit, known, .. } = stream;
         let Some(first) = start.datagrams.first() else { return };
-        let (Some(header), size) = (datagram::header(first), first.len() as u32) else { return };
-        let (since, before) = (start.since, start.before.take());
+        // The first of 2.0.14's has no more than the header, the last of a video's frame what is left of it.
+        let longest = start.datagrams.iter().map(Vec::len).max().unwrap_or(0);
+        let (Some(header), size) = (datagram::header(first), longest as u32) else { return };
+        let (since, before, first) = (start.since, start.before.take(), first.len() as u64);
         let Ok(early) = EarlyDatagrams::start(&socket, start.datagrams, since) else { return };
-        let (first, early, known) = (size.into(), Some(early), Some(known));
+        let (early, known) = (Some(early), Some(known));
         let member = Member { socket, peer, since, before, first, early, known };
         self.join(service, permit, Request::Streams(header), size, member);
     }
