@@ -95,9 +95,15 @@ const CUT_SHORT: f64 = 0.8;
 /// Marks a test that ended well before the time that its client asked for, where its protocol has no other way to say so. Where it says
 /// no time, `spec` has the longest that is allowed.
 pub fn mark_cut_short(outcome: &mut Outcome, spec: &Spec, limits: &Limits) {
-    let Extent::Time(time) = spec.extent else { return };
+    let is_told = matches!(spec.extent, Extent::Time(time) if time < limits.time());
+    outcome.ended_early |= is_told && is_cut_short(outcome, spec);
+}
+
+/// Whether a test went on for much less than the time that was asked for.
+pub fn is_cut_short(outcome: &Outcome, spec: &Spec) -> bool {
+    let Extent::Time(time) = spec.extent else { return false };
     let longest_ns = outcome.flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
-    outcome.ended_early |= time < limits.time() && (longest_ns as f64) < CUT_SHORT * time.as_nanos() as f64;
+    (longest_ns as f64) < CUT_SHORT * time.as_nanos() as f64
 }
 
 /// Whether the peer has closed its control connection, or it broke. Asked without a wait: the shortest time-out of a read
@@ -120,7 +126,7 @@ pub enum Closing {
     Open,
     /// The connection broke.
     Broke(ErrorKind),
-    /// It says more than any server that says nothing but that it is there.
+    /// It says what no server says that says nothing but that it is there.
     Talks,
 }
 
@@ -136,6 +142,16 @@ const MOST_WORDS: usize = 512;
 
 /// Reads what still comes until the peer closes its side, for so long, or until `is_over` says so.
 pub fn await_close(socket: &Socket, until: impl Fn() -> Instant, is_over: &dyn Fn() -> bool) -> Closing {
+    read_to_close(socket, until, is_over, |octets, before| before + octets.len() > MOST_WORDS)
+}
+
+/// The same; `talks` is told what came and how much before it, and says whether the peer is another.
+fn read_to_close(
+    socket: &Socket,
+    until: impl Fn() -> Instant,
+    is_over: &dyn Fn() -> bool,
+    talks: impl Fn(&[u8], usize) -> bool,
+) -> Closing {
     let Ok(mut stream) = socket.try_clone().map(TcpStream::from) else { return Closing::Open };
     if stream.set_read_timeout(Some(READ_TIME)).is_err() {
         return Closing::Open;
@@ -144,12 +160,10 @@ pub fn await_close(socket: &Socket, until: impl Fn() -> Instant, is_over: &dyn F
     loop {
         match stream.read(&mut octets) {
             Ok(0) => return Closing::Closed(Instant::now()),
+            Ok(len) if talks(&octets[..len], heard) => return Closing::Talks,
             Ok(len) => heard += len,
             Err(error) if is_passing(&error) => {}
             Err(error) => return Closing::Broke(error.kind()),
-        }
-        if heard > MOST_WORDS {
-            return Closing::Talks;
         }
         if Instant::now() > until() || is_over() {
             return Closing::Open;
@@ -173,7 +187,10 @@ pub fn await_closes<E: From<io::Error>>(
         let closing = |socket| {
             let talks = &talks;
             let work = move || {
-                let closing = await_close(socket, until, &is_over);
+                let closing = read_to_close(socket, until, &is_over, |octets, before| {
+                    // What begins with text is HTTP, SSH or mail: an acknowledgement begins with a small number.
+                    before + octets.len() > MOST_WORDS || (before == 0 && octets[0].is_ascii_graphic())
+                });
                 talks.fetch_or(matches!(closing, Closing::Talks), Ordering::Relaxed);
                 closing
             };

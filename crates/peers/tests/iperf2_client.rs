@@ -244,12 +244,14 @@ fn a_server_that_is_none_is_a_sentence() {
     for workload in [Workload::TcpStream, Workload::TcpRr] {
         let sentence = run(&Spec::new(workload), nobody).unwrap_err();
         assert!(sentence.contains("start 'iperf -s' there"), "{sentence}");
-        let sentence = nonsense(&Spec::new(workload), b"HTTP/1.1 400 Bad Request\r\n").unwrap_err();
+        let sentence = nonsense(&Spec::new(workload), &[0; 26]).unwrap_err();
         assert!(sentence.contains("ended the connection in mid-test"), "{sentence}");
         assert!(sentence.contains("check the port"), "{sentence}");
     }
     let sentence = run(&Spec { direction: Direction::Tx, ..Spec::new(Workload::UdpStream) }, nobody).unwrap_err();
     assert!(sentence.contains("start 'iperf -s -u' there"), "{sentence}");
+    let sentence = nonsense(&Spec::new(Workload::TcpStream), b"HTTP/1.1 400 Bad Request\r\n").unwrap_err();
+    assert!(sentence.contains("is no iperf2 server; check the port"), "{sentence}");
 }
 
 /// One that sends and reads nothing: without an end, or some junk before it closes on what it has not read.
@@ -263,7 +265,7 @@ fn a_server_that_talks_is_none() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept().unwrap();
-                let junk = [b'A'; 100];
+                let junk = [2; 100];
                 while stream.write_all(&junk).is_ok() && talks_on {}
                 thread::sleep(Duration::from_millis(800));
             });
@@ -274,6 +276,27 @@ fn a_server_that_talks_is_none() {
             assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         });
     }
+}
+
+/// One that is killed in mid-test closes as one that has sent everything.
+#[test]
+fn a_server_that_sends_for_less_than_was_asked_is_lost() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let mut spec = Spec { direction: Direction::Tx, ..Spec::new(Workload::TcpStream) };
+    spec.extent = Extent::Time(Duration::from_secs(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 64]).unwrap();
+            let until = Instant::now() + Duration::from_millis(300);
+            while Instant::now() < until && stream.write_all(&[0; 10_000]).is_ok() {
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let sentence = run(&spec, at).unwrap_err();
+        assert!(sentence.contains("was lost while the test ran: it closed the connection"), "{sentence}");
+    });
 }
 
 /// It reads everything or nothing, and does not close: it is named before the controller gives the trial up.

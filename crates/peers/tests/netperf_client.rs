@@ -160,7 +160,7 @@ fn a_server_that_is_none_is_a_sentence() {
             assert!(sentence.contains(contains), "{workload}: {sentence}");
         };
         check(b"", "if it was started with a passphrase (-Z), start it without");
-        check(b"HTTP/1.1 400 Bad Request\r\n\r\n", "closed the connection");
+        check(b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no netserver; check the port");
         check(&[b'x'; 2000], "is no netserver");
         check(&message(98, 998, &[]), "has no omni tests; install netperf 2.5 or later there");
         check(&message(98, 1, &[]), "refused: Operation not permitted");
@@ -197,7 +197,33 @@ fn a_server_that_goes_before_its_results_is_a_sentence_and_no_figure() {
             run(&spec(Workload::TcpStream), at).unwrap_err()
         });
         assert!(sentence.contains(contains), "{sentence}");
+        assert!(!sentence.contains("passphrase"), "it has taken the test: {sentence}");
     }
+}
+
+/// It is named before the controller gives the trial up.
+#[test]
+fn a_server_that_hangs_in_mid_test_is_a_sentence() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut control = accept(&listener);
+            control.read_exact(&mut [0; 656]).unwrap();
+            let data = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = i32::from(data.local_addr().unwrap().port());
+            control.write_all(&message(98, 0, &[(44, port)])).unwrap();
+            let stream = accept(&data);
+            let _ = control.read_to_end(&mut Vec::new());
+            drop(stream);
+        });
+        let spec = spec(Workload::TcpStream);
+        let began = Instant::now();
+        let sentence = run(&spec, at).unwrap_err();
+        let late = began.elapsed().saturating_sub(spec.expected_time().unwrap());
+        assert!(late < Duration::from_millis(8900), "{late:?}");
+        assert!(sentence.contains("had not closed the connection 8 s after the stream's end"), "{sentence}");
+    });
 }
 
 /// A port whose queue of connections is full answers nothing, as one that a filter drops.

@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::protocol::Notify;
 use crate::remote_end::remote_end;
 use crate::socket_options::open;
+use crate::wait::is_cut_short;
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -84,6 +85,10 @@ impl Test<'_> {
         }
         trial.start();
         let outcome = self.client.outcome(trial, LATE)?;
+        // One that is killed closes as one that has sent everything.
+        if is_cut_short(&outcome, self.client.spec) && !self.client.is_stopped() {
+            return Err(self.client.lost("the test ran")(ErrorKind::UnexpectedEof.into()));
+        }
         Ok([remote_end(self.client.spec, &outcome), outcome])
     }
 

@@ -30,7 +30,7 @@ use crate::error::Error;
 use crate::listener::is_passing;
 use crate::protocol::Notify;
 use crate::socket_options::open;
-use crate::wait::{await_close, await_closes};
+use crate::wait::{Closing, await_close, await_closes};
 
 /// How long it has for a message. One that measures CPU use by a method of its own may calibrate first.
 const MESSAGE_TIME: Duration = Duration::from_secs(8);
@@ -78,19 +78,6 @@ impl Link {
 }
 
 impl Test<'_> {
-    /// For `map_err`: the server was lost while this was being done.
-    fn lost(&self, doing: &'static str) -> impl Fn(io::Error) -> Error + Copy + use<> {
-        let server = self.client.server();
-        move |error| {
-            let action = match error.kind() {
-                ErrorKind::TimedOut => "see whether something else listens there",
-                ErrorKind::UnexpectedEof => "if it was started with a passphrase (-Z), start it without",
-                _ => "check the cable and its log, and try again",
-            };
-            Error::Lost { server, doing, error, action }
-        }
-    }
-
     fn run(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
         let mut links =
             Flow::of(self.client.spec).into_iter().map(|flow| self.link(flow)).collect::<Result<Vec<_>, _>>()?;
@@ -169,11 +156,13 @@ impl Test<'_> {
         request_of(self.client.spec, flow, server.is_ipv4(), own_port)
             .emit()
             .write(&mut Timed::new(&control, MESSAGE_TIME))
-            .map_err(self.lost("the test was asked for"))?;
+            .map_err(self.client.lost("the test was asked for"))?;
         let answer = self.hear(&control, MESSAGE_TIME, "its answer was awaited").map_err(|error| match error {
-            Error::Lost { server, error, .. } if error.kind() == ErrorKind::TimedOut => {
-                Error::Mute(server, MESSAGE_TIME)
+            Error::Lost { server, doing, error, .. } if error.kind() == ErrorKind::UnexpectedEof => {
+                let action = "if it was started with a passphrase (-Z), start it without";
+                Error::Lost { server, doing, error, action }
             }
+            Error::Lost { error, .. } => self.client.unheard(MESSAGE_TIME)(error),
             error => error,
         })?;
         let response = Response::parse(&answer);
@@ -182,7 +171,7 @@ impl Test<'_> {
             self.client.refused(what, "check what listens there")
         };
         let data_port = u16::try_from(response.data_port).ok().filter(|port| *port != 0).ok_or_else(nonsense)?;
-        let proven = ProvenPeer::by_connection(&control).map_err(self.lost("the data connection was opened"))?;
+        let proven = ProvenPeer::by_connection(&control).map_err(self.client.lost("the data connection was opened"))?;
         let at = proven.at(data_port);
         Ok(Link { flow, control, response, proven, at, since: Instant::now(), datagrams })
     }
@@ -206,7 +195,7 @@ impl Test<'_> {
 
     /// When the first octets were there of a server that sends, which it does without being asked.
     fn await_data(&self, links: &[Link], held: &[Socket]) -> Result<Option<Instant>, Error> {
-        let awaited = self.lost("its data was awaited");
+        let awaited = self.client.lost("its data was awaited");
         let is_sent = |link: &Link| link.flow.workload.is_stream() && link.flow.source == End::Target;
         let Some((_, socket)) = links.iter().zip(held).find(|(link, _)| is_sent(link)) else { return Ok(None) };
         let stream: TcpStream = socket.try_clone().map_err(awaited)?.into();
@@ -225,15 +214,22 @@ impl Test<'_> {
             .filter(|(link, _)| sends(link.flow))
             .map(|(link, held)| (link.flow.id, held))
             .unzip();
+        // The controller waits for the trial's own end, whenever requests that nobody answers have ended.
+        let due = self.client.spec.expected_time().map(|time| Instant::now() + time);
+        let mut asked = Vec::new();
         let closed = await_closes(&sending, CLOSING_TIME, self.client.stopped, |_| {
             self.client.await_end(trial, CLOSING_TIME)?;
             if self.client.spec.workload.is_udp() {
                 self.send_end_marks(links, held);
             } else {
-                links.iter().zip(held).for_each(|(link, socket)| self.say_end(link, socket));
+                let until = due.unwrap_or_else(Instant::now) + CLOSING_TIME;
+                asked.extend(links.iter().zip(held).filter_map(|(link, socket)| self.say_end(link, socket, until)));
             }
             Ok::<_, Error>(())
         })?;
+        if closed.iter().chain(&asked).any(|closing| matches!(closing, Closing::Open)) && !self.client.is_stopped() {
+            return Err(Error::NotClosed(self.client.server(), CLOSING_TIME));
+        }
         Ok(ids.into_iter().zip(closed).filter_map(|(id, closing)| Some((id, closing.at()?))).collect())
     }
 
@@ -253,23 +249,18 @@ impl Test<'_> {
         }
     }
 
-    /// Tells the server that a flow is over, where the flow's connection does not.
-    fn say_end(&self, link: &Link, socket: &Socket) {
+    /// Tells the server that a flow is over, where the flow's connection does not; and how it took that.
+    fn say_end(&self, link: &Link, socket: &Socket, until: Instant) -> Option<Closing> {
         match link.flow.workload {
             // Responses may be under way; a server whose connection breaks over them has no results.
-            Workload::TcpRr => {
-                let until = Instant::now() + CLOSING_TIME;
-                await_close(socket, || until, self.client.stopped);
-            }
+            Workload::TcpRr => Some(await_close(socket, || until, self.client.stopped)),
             // A connection without a request.
             Workload::TcpCrr => {
-                if let Ok(socket) = open(self.client.spec, self.client.route.local, link.at) {
-                    let _ = socket.shutdown(Shutdown::Write);
-                    let until = Instant::now() + CLOSING_TIME;
-                    await_close(&socket, || until, self.client.stopped);
-                }
+                let socket = open(self.client.spec, self.client.route.local, link.at).ok()?;
+                let _ = socket.shutdown(Shutdown::Write);
+                Some(await_close(&socket, || until, self.client.stopped))
             }
-            Workload::TcpStream | Workload::UdpStream | Workload::UdpRr | Workload::Frames => {}
+            Workload::TcpStream | Workload::UdpStream | Workload::UdpRr | Workload::Frames => None,
         }
     }
 
@@ -277,7 +268,7 @@ impl Test<'_> {
     fn hear(&self, control: &TcpStream, time: Duration, what: &'static str) -> Result<Message, Error> {
         let message = Message::read(&mut Timed::new(control, time));
         let message = message.and_then(|message| message.ok_or_else(|| ErrorKind::UnexpectedEof.into()));
-        let message = message.map_err(self.lost(what))?;
+        let message = message.map_err(self.client.lost(what))?;
         match message.second {
             0 => Ok(message),
             // No number of an error.
@@ -291,7 +282,7 @@ impl Test<'_> {
     }
 
     fn results(&self, control: &TcpStream) -> Result<Results, Error> {
-        let results = Results::parse(&self.hear(control, CLOSING_TIME, "its results were awaited")?);
+        let results = Results::parse(&self.hear(control, CLOSING_TIME - END_MARK_TIME, "its results were awaited")?);
         let _ = control.shutdown(Shutdown::Write);
         let _ = io::copy(&mut Timed::new(control, Duration::from_secs(1)).take(1024), &mut io::sink());
         Ok(results)

@@ -88,17 +88,20 @@ impl Message {
         octets
     }
 
-    /// Reads the next one. `None`: the peer has said all it had to say.
+    /// Reads the next one. `None`: the peer has said all it had to say. A part of one is none: who speaks this protocol writes
+    /// it at once.
     pub fn read(from: &mut impl Read) -> io::Result<Option<Message>> {
+        let cut = || io::Error::new(io::ErrorKind::InvalidData, "a part of a message came");
         let mut octets = [0; LEN];
         let mut at = 0;
         while at < LEN {
             match from.read(&mut octets[at..]) {
                 Ok(0) if at == 0 => return Ok(None),
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(0) => return Err(cut()),
                 Ok(read) => at += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) if at == 0 => return Err(error),
+                Err(_) => return Err(cut()),
             }
         }
         Ok(Message::parse(&octets))
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(Message::read(&mut from).unwrap(), Some(calibration(4)));
         assert_eq!(Message::read(&mut from).unwrap(), None);
         let cut = Message::read(&mut Trickle(&octets[..655])).unwrap_err();
-        assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(cut.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
