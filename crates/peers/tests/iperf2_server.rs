@@ -312,7 +312,7 @@ fn strangers_and_nonsense_leave_the_server_serving() {
 /// A client that is killed after a second has sent and received what it has.
 #[test]
 fn a_killed_client_leaves_what_was_measured() {
-    for mode in ["-t 20", "-t 20 -R", "-t 20 -P 2", "-t 20 -u -b 20M"] {
+    for mode in ["-t 20", "-t 20 -R", "-t 20 -P 2", "-t 20 -r", "-t 20 -u -b 20M"] {
         let (client, served) = with_server("127.0.0.1", Limits::default(), |at| {
             let mut command = Command::new("timeout");
             command.args(["-s", "KILL", "1.5"]);

@@ -141,7 +141,9 @@ impl Session<'_> {
         self.spec.streams = self.members.len() as u16;
         let ended = self.part(self.spec.clone(), true);
         let goes_back = |header: &Header| header.flags & VERSION1 != 0 && header.flags & AT_ONCE == 0;
-        if ended.1.is_err() || !matches!(&self.request, Request::Streams(header) if goes_back(header)) {
+        // A client that has left in the first half listens for no other.
+        let is_whole = ended.1.as_ref().is_ok_and(|outcomes| !outcomes[0].ended_early);
+        if !is_whole || !matches!(&self.request, Request::Streams(header) if goes_back(header)) {
             return ended;
         }
         self.test.part(ended);
