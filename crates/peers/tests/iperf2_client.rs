@@ -302,6 +302,22 @@ fn a_server_that_sends_for_less_than_was_asked_is_lost() {
     });
 }
 
+/// As 2.0.14 takes requests: for a stream.
+#[test]
+fn a_server_that_answers_no_request_is_no_figure() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let spec = Spec { extent: Extent::Time(Duration::from_millis(300)), ..requests(100) };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let sentence = run(&spec, at).unwrap_err();
+        assert!(sentence.contains("answered no request; start an iperf there that knows --bounceback"), "{sentence}");
+    });
+}
+
 /// It reads everything or nothing, and does not close: it is named before the controller gives the trial up.
 #[test]
 fn a_server_that_hangs_is_a_sentence() {

@@ -89,6 +89,11 @@ impl Test<'_> {
         if is_cut_short(&outcome, self.client.spec) && !self.client.is_stopped() {
             return Err(self.client.lost("the test ran")(ErrorKind::UnexpectedEof.into()));
         }
+        // Of a server that does not know what it is asked, requests are a stream.
+        if asks && outcome.flows.iter().all(|flow| flow.messages_total == 0) && !self.client.is_stopped() {
+            let action = "start an iperf there that knows --bounceback, as 2.1.8 does, or choose tcp-stream";
+            return Err(self.client.refused("answered no request", action));
+        }
         Ok([remote_end(self.client.spec, &outcome), outcome])
     }
 
