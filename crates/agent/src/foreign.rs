@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use linerate_control::message::{Foreign, RefusalKind};
+use linerate_control::message::{Failure, Foreign, RefusalKind};
 use linerate_host::interfaces;
 use linerate_host::traffic::Progress;
 #[cfg(feature = "peers")]
@@ -78,12 +78,12 @@ impl Test {
         self,
         notify: impl Fn(Progress) + Send + 'static,
         stopped: &dyn Fn() -> bool,
-    ) -> Result<[Outcome; 2], String> {
+    ) -> Result<[Outcome; 2], (String, Option<Failure>)> {
         let Test { foreign, spec, local, interface } = self;
         let unanswered = foreign.unanswered.map(|bits_per_second| UnprovenLimit { bits_per_second });
         let route = linerate_peers::Route { local, interface, server: foreign.server, unanswered };
         linerate_peers::run(foreign.tool, &foreign.tokens, &spec, &route, notify, stopped)
-            .map_err(|error| error.to_string())
+            .map_err(|error| (error.to_string(), error.is_no_server().then_some(Failure::NoServer)))
     }
 
     /// Never called: nothing was prepared.
@@ -92,8 +92,8 @@ impl Test {
         self,
         _: impl Fn(Progress) + Send + 'static,
         _: &dyn Fn() -> bool,
-    ) -> Result<[Outcome; 2], String> {
+    ) -> Result<[Outcome; 2], (String, Option<Failure>)> {
         let Test { foreign, spec, local, interface } = self;
-        Err(format!("{} {local} {interface:?}: {}", foreign.tool, spec.workload))
+        Err((format!("{} {local} {interface:?}: {}", foreign.tool, spec.workload), None))
     }
 }

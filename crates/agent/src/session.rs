@@ -424,7 +424,7 @@ impl Session {
         let thread = thread::start("trial", 256 << 10, move || {
             let event = match test.run(notify(&outlet), &|| asked.load(Ordering::Relaxed)) {
                 Ok([other, own]) => Event::FinishedWith { own: Box::new(own), other: Box::new(other) },
-                Err(message) => Event::TrialFailed { message, failure: None, seen: None },
+                Err((message, failure)) => Event::TrialFailed { message, failure, seen: None },
             };
             outlet.event(event);
         })

@@ -698,6 +698,8 @@ pub enum Failure {
     ConnectionBroke,
     /// Nothing passed, and this end's interface has no carrier, as the sentence says.
     NoCarrier,
+    /// What answers in another tool's place is no server of it, or hangs: asked again, it does the same.
+    NoServer,
 }
 
 /// An address of an interface.

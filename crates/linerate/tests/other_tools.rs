@@ -107,6 +107,27 @@ fn what_a_server_cannot_do_is_said_and_so_is_one_that_is_not_there() {
     check(&["run", "tcp-stream", "--target", &target], "start 'iperf3 -s' there");
 }
 
+#[test]
+fn a_server_that_says_nothing_is_waited_for_once() {
+    // Its kernel accepts connections.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("iperf3:{}", listener.local_addr().unwrap());
+    let _lease = LEASE.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = store("mute");
+    let began = Instant::now();
+    let output =
+        Command::new(LINERATE).args(["run", "tcp-stream", "--target", &target, "--store"]).arg(&store).output();
+    let took = began.elapsed();
+    let _ = std::fs::remove_file(&store);
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("first \"TCP stream, host sends\""), "{said}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("said nothing for 6 s"), "{said}");
+    assert!(took < Duration::from_secs(11), "{took:?}");
+}
+
 /// Two namespaces whose link has link-local addresses; they go with the value.
 struct LinkLocal([String; 2]);
 

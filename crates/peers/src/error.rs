@@ -125,7 +125,8 @@ struct Loss<'a>(&'a io::Error);
 impl fmt::Display for Loss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.kind() {
-            ErrorKind::TimedOut => f.write_str("it was silent"),
+            // What a blocking read says whose time is over.
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => f.write_str("it was silent"),
             ErrorKind::UnexpectedEof => f.write_str("it closed the connection"),
             _ => self.0.fmt(f),
         }
@@ -133,6 +134,11 @@ impl fmt::Display for Loss<'_> {
 }
 
 impl Error {
+    /// Whether something answers in the server's place that does not behave as the server.
+    pub fn is_no_server(&self) -> bool {
+        matches!(self, Error::WrongServer(_) | Error::Mute(..) | Error::NotClosed(..))
+    }
+
     /// The same, of a refusal for which the protocol has a number.
     #[must_use]
     pub fn with_code(mut self, number: i32) -> Error {

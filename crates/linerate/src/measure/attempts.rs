@@ -38,6 +38,19 @@ pub(crate) fn streams(pair: &Pair, route: Route, transport: Protocol, from: End)
     Ok(attempts.steps)
 }
 
+/// The same where a trial has shown that what answers there is no server, or hangs: trying again takes as long, and shows
+/// nothing else.
+pub(crate) fn of_no_server(tool: Tool, scope: (Protocol, End), sentence: &str) -> Vec<Step> {
+    // Some serve TCP or datagrams, whichever they were started for.
+    if !tool.row().start_udp.is_empty() {
+        return Vec::new();
+    }
+    let (transport, from) = scope;
+    let workload = if transport == Protocol::Udp { Workload::UdpStream } else { Workload::TcpStream };
+    let failed = Failed::Requests { sentence: Some(sentence.to_owned()), largest: None, drops: Vec::new() };
+    vec![Step { probe: Probe::Stream { workload, from }, came: StepResult::Failed(failed) }]
+}
+
 /// Attempts of one examination.
 pub(super) struct Attempts<'a> {
     pair: &'a Pair,

@@ -381,7 +381,9 @@ fn watch(
                     Some(lost) => lost,
                     None => {
                         let why = why_it_failed(pair, end, &message, failure, outcomes);
-                        TrialError::Traffic(with_links(pair, route, why))
+                        let is_found = why.1 != Some(Failure::NoServer);
+                        let sentence = with_links(pair, route, why);
+                        if is_found { TrialError::Traffic(sentence) } else { TrialError::NotOpened(sentence) }
                     }
                 });
             }

@@ -115,7 +115,11 @@ impl Examined {
             }
             Err(_) => return None,
         };
-        let examination = match self.once(pair, &conducted.spec, conducted.route)? {
+        let not_opened = match &why {
+            Some(TrialError::NotOpened(sentence)) => Some(sentence.as_str()),
+            _ => None,
+        };
+        let examination = match self.once(pair, &conducted.spec, conducted.route, not_opened)? {
             Ok(examination) => examination,
             Err(error) => {
                 // A machine that is lost meanwhile is the news.
@@ -149,11 +153,18 @@ impl Examined {
             return None;
         }
         // A machine that is lost meanwhile is the next trial's news: this one has its figures.
-        self.once(pair, spec, route)?.ok()
+        self.once(pair, spec, route, None)?.ok()
     }
 
-    /// An examination, or what one of the same came to; `None` where the user wants an end.
-    fn once(&mut self, pair: &Pair, spec: &Spec, route: Option<Route>) -> Option<Result<Examination, TrialError>> {
+    /// An examination, or what one of the same came to; `None` where the user wants an end. `not_opened`: why the ends did
+    /// not find each other.
+    fn once(
+        &mut self,
+        pair: &Pair,
+        spec: &Spec,
+        route: Option<Route>,
+        not_opened: Option<&str>,
+    ) -> Option<Result<Examination, TrialError>> {
         if interrupt::requested() {
             return None;
         }
@@ -163,14 +174,18 @@ impl Examined {
         }
         let mut examination = examine(pair, spec.ip, Some(scope), &mut |_| {});
         // Of another tool's server its protocol tells what passes, unless it is one that answers nothing.
-        if pair.foreign.as_ref().is_some_and(|foreign| foreign.unanswered.is_none())
+        if let Some(foreign) = pair.foreign.as_ref().filter(|foreign| foreign.unanswered.is_none())
             && let Some(route) = route
             && let Ok(found) = &mut examination
             && found.cause().is_none()
         {
             let began = Instant::now();
             let from = if spec.direction == Direction::Tx { End::Target } else { End::Host };
-            let steps = match attempts::streams(pair, route, scope.transport, from) {
+            let steps = match not_opened {
+                Some(sentence) => Ok(attempts::of_no_server(foreign.tool, (scope.transport, from), sentence)),
+                None => attempts::streams(pair, route, scope.transport, from),
+            };
+            let steps = match steps {
                 Ok(steps) => steps,
                 Err(error) => return Some(Err(error)),
             };
