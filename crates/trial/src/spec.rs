@@ -676,6 +676,18 @@ mod tests {
         check(|s| s.frame_kind = Some(FrameKind::Udp6), "udp6", "84");
     }
 
+    /// A controller may say any number; times are added to each other.
+    #[test]
+    fn a_time_that_is_more_than_can_be_counted_is_out_of_bounds() {
+        for time in [Duration::MAX, Duration::from_secs(367 * 86_400), Duration::from_secs(1 << 40)] {
+            check(Workload::UdpStream, |s| s.warmup = time, "warmup");
+            check(Workload::UdpStream, |s| s.first_time = time, "first_time");
+            check(Workload::UdpStream, |s| s.interval = time, "interval");
+            check(Workload::UdpStream, |s| (s.extent, s.interval) = (Extent::Time(time), time), "duration");
+            check(Workload::Frames, |s| s.learning = Some(time), "learning");
+        }
+    }
+
     #[test]
     fn an_overload_is_a_part_of_what_is_offered() {
         let ms = Duration::from_millis;

@@ -187,7 +187,8 @@ counted!(u8, u16, u32, u64);
 
 impl Counted for Duration {
     fn count(&self) -> Option<u64> {
-        self.as_nanos().try_into().ok()
+        // More than is counted is too much, and not nothing.
+        Some(self.as_nanos().try_into().unwrap_or(u64::MAX))
     }
 
     fn of(ns: u64) -> Option<Duration> {
