@@ -228,6 +228,11 @@ fn an_interface_is_known_whatever_it_is_called() {
     let before = read("one");
     set("one");
     assert_ne!(read("one"), before);
+    // As one does that becomes a port of a bond.
+    ip("link set one address 02:00:00:00:00:77");
+    restore().check_done();
+    assert_eq!(read("one"), before);
+    set("one");
     ip("link set one name other.5");
     // Another one of the old name, which has what this one is changed to.
     ip("link add one mtu 4000 type veth peer name peer2");

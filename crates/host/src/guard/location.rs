@@ -35,6 +35,9 @@ pub(super) struct Interface {
     /// Its permanent address, or the one it has where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) address: Option<String>,
+    /// That address is its own for good.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) permanent: bool,
 }
 
 /// Why a setting was not read or written. Each is one sentence without an end.
@@ -220,10 +223,14 @@ impl Interface {
         Ok(Interface { name: name.to_owned(), ..link.into() })
     }
 
-    /// Whether it is this one: by its number, or by its name where that is another one; with the same address.
+    /// Whether it is this one: by its number and its address, or by one of both and its name. Where no address is for good, one
+    /// may change while the number stays: a bridge takes that of a port, and a port that of its bond.
     fn is(&self, other: &Interface) -> bool {
-        let is_named = || other.address.is_some() && other.name == self.name;
-        (other.index == self.index || is_named()) && other.address == self.address
+        let (is_named, has_address) = (other.name == self.name, other.address == self.address);
+        match other.index == self.index {
+            true => has_address || is_named && !self.permanent && !other.permanent,
+            false => has_address && is_named && other.address.is_some(),
+        }
     }
 
     /// What it is called now, and its number.
@@ -252,7 +259,8 @@ impl Interface {
 
 impl From<Link> for Interface {
     fn from(link: Link) -> Interface {
-        Interface { name: link.name, index: link.index, address: link.permanent_mac.or(link.mac) }
+        let permanent = link.permanent_mac.is_some();
+        Interface { name: link.name, index: link.index, address: link.permanent_mac.or(link.mac), permanent }
     }
 }
 
@@ -338,7 +346,13 @@ mod tests {
         check(&[("eth1", 5, "02:2"), ("eth0", 9, "02:1")], Ok(("eth0", 9)));
         check(&[("eth0", 9, "02:2")], Err("eth0 is gone"));
         check(&[("eth1", 9, "02:1")], Err("eth0 is gone"));
-        check(&[("eth0", 5, "02:2")], Err("may be another interface"));
+        check(&[("lan", 5, "02:2")], Err("may be another interface"));
+        // A bridge takes the address of a port, and a port that of its bond.
+        check(&[("eth0", 5, "02:2")], Ok(("eth0", 5)));
+        check(&[("eth0", 9, "02:1"), ("eth0", 5, "02:2")], Ok(("eth0", 5)));
+        let card = |mac: &str| Link { permanent_mac: Some(mac.to_owned()), ..link("eth0", 5, "02:9") };
+        assert!(Interface::from(card("02:1")).among(vec![card("02:1")]).is_ok());
+        assert!(Interface::from(card("02:1")).among(vec![card("02:2")]).is_err(), "another card");
         let tunnel = Interface::from(link("tun0", 5, ""));
         assert!(tunnel.among(vec![link("tun0", 9, "")]).is_err(), "nothing tells them apart");
     }
