@@ -114,8 +114,10 @@ impl Job {
     pub fn check(&self) -> Result<(), BadJob> {
         let is_id = |text: &str| text.len() == 26 && text.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
         let is_line = |text: &str| !text.is_empty() && text.len() <= LONGEST_SET && !text.chars().any(char::is_control);
-        let is_plan_name =
-            |text: &str| is_line(text) && text.len() <= 128 && !text.contains('/') && !text.starts_with('.');
+        // It becomes a file's, beside which a file of defaults has its meaning.
+        let is_plan_name = |text: &str| {
+            is_line(text) && text.len() <= 128 && !text.contains('/') && !text.starts_with('.') && text != "linerate"
+        };
         let parts = [
             (is_id(&self.id), "identifier"),
             (is_id(&self.group), "group"),
@@ -209,12 +211,13 @@ pub(crate) mod tests {
     #[test]
     fn what_anybody_may_have_queued_is_checked() {
         type Change = fn(&mut Job);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 10] = [
             (|job| job.id = "../../etc".to_owned(), "identifier"),
             (|job| job.bench = "a.b".to_owned(), "bench"),
             (|job| job.user = "a>".to_owned(), "user"),
             (|job| job.plan = "../x".to_owned(), "plan's name"),
             (|job| job.plan = "a\nb".to_owned(), "plan's name"),
+            (|job| job.plan = "linerate".to_owned(), "plan's name"),
             (|job| job.source = "x".repeat(LONGEST_PLAN + 1), "plan"),
             (|job| job.sets.push(("--target".to_owned(), "x".to_owned())), "options"),
             (|job| job.sets.push(("a".to_owned(), "x\u{1b}".to_owned())), "options"),
