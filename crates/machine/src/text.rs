@@ -26,6 +26,13 @@ pub fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
+/// The text as one word of a command that people copy: as it is, where a POSIX shell takes it for itself.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~".contains(c);
+    let is_word = !text.is_empty() && !text.starts_with('~') && text.chars().all(is_plain);
+    if is_word { text.to_owned() } else { shell_quoted(text) }
+}
+
 /// The candidate that `name` was likely meant to be, if one is near enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates

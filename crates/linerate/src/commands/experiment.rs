@@ -9,7 +9,7 @@ use linerate_control::message::Request;
 use linerate_control::{Client, Endpoint};
 use linerate_machine::change::{CUSTOM, Change};
 use linerate_machine::end::{End, Party, PerEnd};
-use linerate_machine::text::shell_quoted;
+use linerate_machine::text::shell_word;
 use linerate_machine::units::{format_duration, parse_duration};
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, CompareOptions, Comparison, Judged};
@@ -143,9 +143,7 @@ pub(super) fn experiment(
 fn endpoint_of(record: &Record, setting: &str) -> Option<String> {
     let (party, _) = setting_of(setting)?;
     let (_, machine) = record.parties().find(|(other, _)| *other == party)?;
-    let text = &machine.endpoint;
-    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "@:.-_/%,+=".contains(c));
-    Some(if is_plain { text.clone() } else { shell_quoted(text) })
+    Some(shell_word(&machine.endpoint))
 }
 
 /// How a machine of the record is reached. A record may be anybody's, and `exec:` is a command of its maker's.

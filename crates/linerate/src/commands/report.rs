@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
+use linerate_control::Endpoint;
 use linerate_machine::printable::in_line;
+use linerate_machine::text::{shell_quoted, shell_word};
 use linerate_results::record::Record;
 use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Reader, Store, StoreError};
@@ -18,6 +20,7 @@ use super::whole_file::{checked, write_whole};
 use super::{open_store, without};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::given;
+use crate::measure::middle::AskedMiddle;
 use crate::output::{data, out, say};
 use crate::render::report::{
     Carried, LeftOut, Material, Origin, Pseudonyms, Report, Verified, attached_at, check_notes, each_attached, line,
@@ -313,8 +316,11 @@ fn carried(mut campaign: Campaign) -> Carried {
         false => Vec::new(),
     };
     let Wanted { name, source, changes, search, middle } = wanted;
-    let mut words: Vec<String> =
-        changes.overrides.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
+    let mut words: Vec<String> = changes
+        .overrides
+        .iter()
+        .map(|(name, value)| format!("--set {}", shell_word(&format!("{name}={value}"))))
+        .collect();
     words.extend(changes.repeat.map(|repeat| format!("--repeat {repeat}")));
     words.extend(changes.seed.map(|seed| format!("--seed {seed}")));
     words.extend(changes.null.then(|| "--null".to_owned()));
@@ -323,10 +329,13 @@ fn carried(mut campaign: Campaign) -> Carried {
             format!("--precision {}% --max-repeats {}", precision.part * 100.0, precision.max_repeats)
         }),
     );
-    words.extend(changes.expect.iter().map(|expected| format!("--expect '{expected}'")));
+    words.extend(changes.expect.iter().map(|expected| format!("--expect {}", shell_quoted(&expected.to_string()))));
     let verb = if search.is_empty() { "run" } else { "search" };
-    words.extend(search);
-    words.extend(middle);
+    words.extend(search.iter().map(|words| option_quoted(words)));
+    if let Some((endpoint, interfaces)) = middle.as_deref().and_then(AskedMiddle::words) {
+        words.push(format!("--middle {}", shell_word(endpoint)));
+        words.extend(interfaces.map(|interfaces| format!("--middle-interfaces {}", shell_word(interfaces))));
+    }
     let command = reached(&campaign, verb, &name, &words);
     campaign.plan_text = source;
     Carried { campaign, command, expected }
@@ -334,13 +343,21 @@ fn carried(mut campaign: Campaign) -> Carried {
 
 fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> String {
     // Machines of the demo's own have names for people.
-    if campaign.target.contains(' ') {
+    if campaign.target.parse::<Endpoint>().is_err() {
         return "linerate demo".to_owned();
     }
-    let host = (campaign.host != "local").then(|| format!("--host {}", campaign.host));
-    let ends = std::iter::once(format!("--target {}", campaign.target)).chain(host);
+    let host = (campaign.host != "local").then(|| format!("--host {}", shell_word(&campaign.host)));
+    let ends = std::iter::once(format!("--target {}", shell_word(&campaign.target))).chain(host);
     let all: Vec<String> = ends.chain(words.iter().cloned()).collect();
-    format!("linerate {verb} {plan} {}", all.join(" "))
+    format!("linerate {verb} {} {}", shell_word(plan), all.join(" "))
+}
+
+/// An option as a search has it, for a shell: whoever wrote the store may have put anything into it.
+fn option_quoted(words: &str) -> String {
+    let Some((option, value)) = words.split_once(' ') else { return shell_word(words) };
+    let quoted = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let value = quoted.map_or_else(|| shell_word(value), |text| shell_quoted(&text.replace("'\\''", "'")));
+    format!("{} {value}", shell_word(option))
 }
 
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
@@ -398,4 +415,49 @@ fn written(file: Option<&Path>, text: &str) -> Result<()> {
 /// The file behind the name that was given; a sentence where it cannot be written.
 pub(super) fn writable(file: &Path) -> Result<PathBuf> {
     checked(file).map_err(|why| anyhow!("{} cannot be written: {why}; name another file", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use linerate_control::Endpoint;
+    use linerate_plan::Changes;
+    use linerate_results::sample;
+
+    use super::*;
+    use crate::measure::middle::{AskedMiddle, GivenPorts};
+
+    /// What a shell makes of the command.
+    fn words(command: &str) -> Vec<String> {
+        let told = Command::new("sh").arg("-c").arg(format!("printf '%s\\n' {command}")).output().unwrap();
+        String::from_utf8(told.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_command_that_measures_again_is_one_whatever_is_in_it() {
+        let hostile = "x; id $(id) `id` 'y\" > /dev/null &";
+        let named = |name: &str| (name.to_owned(), hostile.to_owned());
+        let interfaces = linerate_machine::end::PerEnd::of(|end| format!("{end}'$(id)"));
+        let middle =
+            AskedMiddle { endpoint: Endpoint::Exec(hostile.to_owned()), interfaces: Some(GivenPorts(interfaces)) };
+        let wanted = Wanted {
+            name: "mine $(id)".to_owned(),
+            source: String::new(),
+            changes: Changes { overrides: vec![named("target.qdisc")], ..Changes::default() },
+            search: vec!["--goal 'no $(id) drop'".to_owned(), "--confirm".to_owned(), "--reset $(id)".to_owned()],
+            middle: Some(middle.to_string()),
+        };
+        let mut campaign = sample::campaign_of(&sample::full(), 1);
+        (campaign.target, campaign.host) = (format!("exec:{hostile}"), "netns:$(id)".to_owned());
+        campaign.plan_text = serde_json::to_string(&wanted).unwrap();
+        let (command, _) = measured_by(campaign.clone());
+        let (exec, set) = (format!("exec:{hostile}"), format!("target.qdisc={hostile}"));
+        let want = ["linerate", "search", "mine $(id)", "--target", &exec, "--host", "netns:$(id)", "--set", &set];
+        let rest = ["--goal", "no $(id) drop", "--confirm", "--reset", "$(id)", "--middle", &exec];
+        let last = ["--middle-interfaces", "target'$(id),host'$(id)"];
+        assert_eq!(words(&command), [want.as_slice(), &rest, &last].concat(), "{command}");
+        campaign.target = "the lab's target".to_owned();
+        assert_eq!(measured_by(campaign).0, "linerate demo");
+    }
 }

@@ -8,6 +8,7 @@ use linerate_control::message::{Request, SETTINGS};
 use linerate_control::{Client, ConnectOptions, ControlError};
 use linerate_machine::change::{CUSTOM, Change};
 use linerate_machine::setting::{self, overlap};
+use linerate_machine::text::shell_word;
 
 use super::width;
 use crate::measure::error::TrialError;
@@ -83,7 +84,7 @@ pub(super) fn set(client: &Client, interface: String, changes: Vec<Change>, json
     client.request(Request::Keep, ANSWER_TIME)?;
     out!("{}", render::changed(&changed, json, width()));
     if !json {
-        let endpoint = &client.machine().endpoint;
+        let endpoint = shell_word(&client.machine().endpoint);
         out!("\nThis stays until `linerate target {endpoint} restore`, or until the machine restarts.\n");
     }
     Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use linerate_machine::end::End;
+use linerate_machine::text::shell_word;
 use linerate_results::join::{self, Conducted, Label};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::search::Purpose;
@@ -49,7 +50,11 @@ pub(crate) struct Order<'a> {
 pub(crate) enum CampaignError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{why}; the record {id} is kept in {path}: linerate records push {url} --store {path} brings it there")]
+    #[error(
+        "{why}; the record {id} is kept in {path}: linerate records push {} --store {} brings it there",
+        shell_word(url),
+        shell_word(path)
+    )]
     KeptHere { why: Box<StoreError>, url: String, id: String, path: String },
     #[error("{why}; the record {id} is lost, for this machine does not keep it either: {error}")]
     NotKept { why: Box<StoreError>, id: String, error: String },

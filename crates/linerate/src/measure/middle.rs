@@ -54,6 +54,15 @@ impl FromStr for GivenPorts {
     }
 }
 
+impl AskedMiddle {
+    /// The endpoint and the interfaces of what [`fmt::Display`] says.
+    pub(crate) fn words(said: &str) -> Option<(&str, Option<&str>)> {
+        let words = said.strip_prefix("--middle ")?;
+        let split = words.rsplit_once(" --middle-interfaces ");
+        Some(split.map_or((words, None), |(endpoint, interfaces)| (endpoint, Some(interfaces))))
+    }
+}
+
 /// As it is said on the command line.
 impl fmt::Display for AskedMiddle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

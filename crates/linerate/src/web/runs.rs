@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::sys::signals::ask_to_end;
 use linerate_machine::printable::in_line;
-use linerate_machine::text::shell_quoted;
+use linerate_machine::text::shell_word;
 
 use crate::measure::events::CampaignEvent;
 use crate::measure::watched::Watched;
@@ -326,12 +326,8 @@ fn each_line(from: impl Read, mut with: impl FnMut(&str)) {
 
 /// As a shell takes it.
 fn typed(words: &[String]) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~".contains(c);
-    let quoted = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.clone(),
-        false => shell_quoted(word),
-    };
-    std::iter::once("linerate".to_owned()).chain(words.iter().map(quoted)).collect::<Vec<_>>().join(" ")
+    let words = words.iter().map(|word| shell_word(word));
+    std::iter::once("linerate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use linerate_host::sys::{child, signals};
+use linerate_machine::text::shell_word;
 
 use crate::cli::{SharedArgs, means_something};
 
@@ -44,12 +45,8 @@ pub(super) fn command(words: &[String], shared: &SharedArgs) -> Command {
 
 /// A command as a person would type it.
 pub(super) fn typed(words: &[String], shared: &SharedArgs) -> String {
-    let quoted = |word: &String| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.,:=/[]@%~+".contains(c)) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
     let shared = shared_words(shared, words.first().map_or("", String::as_str));
-    let all: Vec<String> = words.iter().chain(&shared).map(quoted).collect();
+    let all: Vec<String> = words.iter().chain(&shared).map(|word| shell_word(word)).collect();
     format!("linerate {}", all.join(" "))
 }
 

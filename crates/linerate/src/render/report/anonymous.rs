@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use linerate_machine::text::shell_word;
 use linerate_results::record::Record;
 use serde_json::{Map, Value};
 
@@ -53,6 +54,9 @@ impl Pseudonyms {
                 *count += 1;
                 format!("{}-{count}", kind.names()[0])
             });
+            // As the command has it that measures again.
+            let quoted = Some(shell_word(text)).filter(|quoted| quoted != text);
+            pairs.extend(quoted.map(|quoted| (quoted, pseudonym.clone())));
             pairs.push((text.clone(), pseudonym));
         }
         pairs.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
@@ -140,5 +144,17 @@ mod tests {
         let pairs = [("lab".to_owned(), "machine-1".to_owned())];
         assert_eq!(in_text("lab, label, a-lab, (lab)".to_owned(), &pairs), "machine-1, label, a-lab, (machine-1)");
         assert_eq!(kept("root=/dev/sda1 quiet isolcpus=1 ip=192.0.2.1"), "quiet isolcpus=1");
+    }
+
+    #[test]
+    fn a_command_tells_no_machine_however_it_is_quoted() {
+        let target = "exec:ssh ann@vault 'agent --stdio'";
+        let mut campaign = linerate_results::sample::campaign_of(&linerate_results::sample::full(), 1);
+        campaign.target = target.to_owned();
+        let command = format!("linerate run tcp --target {} --set rate=1M", shell_word(target));
+        let campaigns = [Carried { campaign, command: command.clone(), expected: Vec::new() }];
+        let pseudonyms = Pseudonyms::of(&campaigns, &Material::new(false));
+        assert_eq!(in_text(command, &pseudonyms.pairs), "linerate run tcp --target machine-1 --set rate=1M");
+        assert_eq!(in_text(format!("{target} is busy"), &pseudonyms.pairs), "machine-1 is busy");
     }
 }

@@ -19,6 +19,7 @@ use crate::commands::boards;
 use crate::commands::compare::percentage;
 use crate::commands::order::check_idle;
 use crate::commands::report::measured_by;
+use crate::measure::middle::AskedMiddle;
 use crate::render::answer::Answer;
 
 /// A command that looks at a machine or sets it takes no longer.
@@ -98,12 +99,7 @@ impl Ends {
         // Where nobody named a host, it is the other end of a board's cable, or this machine.
         let own = boards::ends(target.clone(), Endpoint::Local).host;
         let host = if campaign.host == own.to_string() { own } else { machine(lab, &campaign.host)?.clone() };
-        // As the campaign's words say it: `--middle ENDPOINT --middle-interfaces TARGET,HOST`.
-        let middle = middle.and_then(|words| words.strip_prefix("--middle ")).map(|words| {
-            let (name, interfaces) = match words.rsplit_once(" --middle-interfaces ") {
-                Some((name, interfaces)) => (name, Some(interfaces)),
-                None => (words, None),
-            };
+        let middle = middle.and_then(AskedMiddle::words).map(|(name, interfaces)| {
             let interfaces = interfaces.map(|interfaces| format!("--middle-interfaces={interfaces}"));
             machine(lab, name).map(|middle| [format!("--middle={middle}")].into_iter().chain(interfaces).collect())
         });
