@@ -229,9 +229,13 @@ pub(crate) fn links() -> io::Result<Vec<Link>> {
 /// One interface.
 pub(crate) fn link(interface: &str) -> io::Result<Link> {
     // By number: asking by name came with Linux 2.6.33.
-    let header = message(sys::netlink::interface_index(interface)?);
+    link_of_index(sys::netlink::interface_index(interface)?)
+}
+
+/// The interface of this number.
+pub(crate) fn link_of_index(index: u32) -> io::Result<Link> {
     let mut found = None;
-    Netlink::route()?.request(libc::RTM_GETLINK, 0, &header, |reply| found = Link::from_reply(reply))?;
+    Netlink::route()?.request(libc::RTM_GETLINK, 0, &message(index), |reply| found = Link::from_reply(reply))?;
     found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 

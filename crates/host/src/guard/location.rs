@@ -1,6 +1,8 @@
 //! Where a setting is: its name, and the interface and the network namespace that it belongs to.
 //! Knows the way there from any namespace, and tells an interface from another one of its name.
 
+use std::io;
+
 use linerate_machine::change::{Access, CUSTOM, Custom};
 use linerate_machine::printable::brief;
 use linerate_machine::setting;
@@ -235,9 +237,13 @@ impl Interface {
 
     /// What it is called now, and its number.
     fn now(&self) -> Result<(String, u32), LocationError> {
-        let links = interfaces::links()
-            .map_err(|error| LocationError::Setting(format!("the interfaces cannot be listed: {error}")))?;
-        self.among(links)
+        // No other can be it, and to list hundreds for each of hundreds of settings takes minutes.
+        let found = [interfaces::link_of_index(self.index), interfaces::link(&self.name)];
+        let is_absent = |error: &io::Error| error.raw_os_error() == Some(libc::ENODEV);
+        let links = found.into_iter().filter(|link| !link.as_ref().is_err_and(is_absent)).collect::<Result<_, _>>();
+        self.among(links.map_err(|error| {
+            LocationError::Setting(format!("whether {} is there cannot be told: {error}", self.name))
+        })?)
     }
 
     fn among(&self, links: Vec<Link>) -> Result<(String, u32), LocationError> {
