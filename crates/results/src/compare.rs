@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use linerate_machine::end::End;
 use linerate_stats::shift::{Method, Shift};
-use linerate_stats::trend::trend;
+use linerate_stats::trend::{Unsteady, unsteady};
 use linerate_stats::{ALPHA, holm, median};
 use serde::Serialize;
 
@@ -35,6 +35,8 @@ pub struct CompareOptions {
     pub metrics: Vec<&'static Metric>,
     /// A smaller difference than this does not matter, as a part of the baseline; absent, each metric's own.
     pub margin: Option<f64>,
+    /// The sides are the two halves of one, measured in turns.
+    pub halves: bool,
 }
 
 /// Two sides held against each other.
@@ -170,8 +172,10 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
         };
         let base = median(&all.baseline);
         let mut doubts = around::doubtful(configuration, broken, metric);
-        if verdict.is_found() && configuration.one_after_the_other() {
-            doubts.extend(trends(configuration, metric, alpha / 2.0));
+        if wish.halves {
+            doubts.extend(hidden_by_halves(configuration, metric, alpha));
+        } else if configuration.one_after_the_other() {
+            doubts.extend(unsteady_sides(configuration, metric, &verdict, alpha / 2.0));
         }
         let of_side = |which, median| {
             let records = configuration.ids(which, metric);
@@ -320,18 +324,36 @@ fn corrected(trials: &[Trial<'_>], shifts: &[Option<Shift>]) -> Vec<f64> {
     corrected
 }
 
-/// What a difference between one time and another may be more of: which side's values rose or fell all the while. `level` is that
-/// of each side's test.
-fn trends(configuration: &Configuration<'_>, metric: &Metric, level: f64) -> Vec<String> {
+/// What a verdict between one time and another is doubted for: that a side's values rose or fell all the while, which a difference may be
+/// more of, or that they wandered, so that they say less than as many independent ones. `level` is that of each side's tests.
+fn unsteady_sides(configuration: &Configuration<'_>, metric: &Metric, verdict: &Verdict, level: f64) -> Vec<String> {
     let of = |which: Which| {
-        let trend = trend(&configuration.in_time(which, metric)).filter(|trend| trend.p <= level)?;
-        let way = if trend.rises { "rise" } else { "fall" };
-        Some(format!(
-            "the values of the {} {way} from trial to trial, and the difference may be more of that",
-            which.name()
-        ))
+        let side = which.name();
+        let trend = |way: &str| {
+            format!("the values of the {side} {way} from trial to trial, and the difference may be more of that")
+        };
+        let (is_found, is_told) = (verdict.is_found(), matches!(verdict, Verdict::Same { .. }) || verdict.is_found());
+        match unsteady(&configuration.in_time(&[which], metric), level)? {
+            Unsteady::Rises => is_found.then(|| trend("rise")),
+            Unsteady::Falls => is_found.then(|| trend("fall")),
+            Unsteady::Wanders => is_told.then(|| {
+                format!(
+                    "each value of the {side} is near the one before: its repeats are not independent, and the interval is too narrow"
+                )
+            }),
+        }
     };
     [Which::Baseline, Which::Candidate].into_iter().filter_map(of).collect()
+}
+
+/// What two halves measured in turns have both alike, whatever comes of them.
+fn hidden_by_halves(configuration: &Configuration<'_>, metric: &Metric, level: f64) -> Option<String> {
+    let how = match unsteady(&configuration.in_time(&[Which::Baseline, Which::Candidate], metric), level)? {
+        Unsteady::Rises => "the values rise from trial to trial",
+        Unsteady::Falls => "the values fall from trial to trial",
+        Unsteady::Wanders => "each value is near the one before",
+    };
+    Some(format!("{how}, which halves in turns hide: another time may differ by more than they do"))
 }
 
 fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
@@ -541,6 +563,49 @@ mod tests {
         check(1.0, "A/A trials of the baseline: no difference was found between the two sides; one of", 0);
         check(0.9, "the second side is not like the first: throughput (rate=200M) slower, loss", 4);
         assert!(null_sides(&all(&candidate)).is_none());
+    }
+
+    /// What wanders, over 24 repeats: it goes away and comes back, in three turns.
+    fn wandering(repeat: u32) -> f64 {
+        let [at, turn] = [repeat % 8, repeat / 8 % 2].map(f64::from);
+        90.0 + 0.1 * (4.0 - (at - 4.0).abs()) * (1.0 - 2.0 * turn) + 0.001 * at
+    }
+
+    #[test]
+    fn repeats_that_follow_one_another_are_no_independent_ones() {
+        let wish = CompareOptions { metrics: vec![Metric::find("throughput").unwrap()], ..CompareOptions::default() };
+        // Three loads of eight rounds, as one configuration.
+        let side = |name: &str, through: &dyn Fn(u32) -> f64| {
+            let mut made = campaign(name, &[100, 100, 100], |_, _| 90.0, |_| {});
+            let place = Metric::find("throughput").unwrap().place();
+            for (at, one) in made.iter_mut().enumerate() {
+                (one.repeat, one.values[place]) = (at as u32, Some(through(at as u32) * 1e6));
+            }
+            made
+        };
+        let noisy = |repeat: u32| 89.6 + 0.1 * f64::from(repeat * 7 % 9);
+        let doubts = |baseline: &[Observation], candidate: &[Observation]| {
+            let comparison = compare(&all(baseline), &all(candidate), &wish);
+            let words = comparison.judged[0].verdict.words(comparison.judged[0].metric);
+            let doubts = comparison.judged[0].doubts.iter().filter(|doubt| doubt.contains("near the one before"));
+            (words, doubts.map(|doubt| doubt.split(" is").next().unwrap().to_owned()).collect::<Vec<_>>())
+        };
+        let (steady, other) = (side("A", &noisy), side("B", &|repeat| wandering(repeat)));
+        let (words, whose) = doubts(&steady, &other);
+        assert!(words.starts_with("the same within"), "{words}");
+        assert_eq!(whose, ["each value of the candidate"]);
+        let (words, whose) = doubts(&other, &side("C", &|repeat| noisy(repeat) * 0.9));
+        assert_eq!((words.as_str(), &whose[..]), ("slower", &["each value of the baseline".to_owned()][..]));
+        assert_eq!(doubts(&steady, &side("B", &noisy)).1, [""; 0]);
+        // Halves in turns are alike whatever all of it did.
+        let halves = |side: &[Observation]| {
+            let (one, other) = split(&all(side));
+            let judged = compare(&one, &other, &CompareOptions { halves: true, ..wish.clone() }).judged;
+            judged[0].doubts.iter().find(|doubt| doubt.contains("halves")).map(|doubt| doubt[..15].to_owned())
+        };
+        assert_eq!(halves(&steady), None);
+        assert_eq!(halves(&other).as_deref(), Some("each value is n"));
+        assert_eq!(halves(&side("A", &|repeat| 90.0 + f64::from(repeat))).as_deref(), Some("the values rise"));
     }
 
     #[test]

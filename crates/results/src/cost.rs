@@ -4,7 +4,7 @@
 //! A trial tells the cost at an end only if nothing but packets took that end's time. A sender that keeps to a schedule
 //! sleeps and spins between departures; a receiver that loses many packets worked on some that nobody counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::{Direction, End, Party};
@@ -15,6 +15,7 @@ use linerate_trial::doubt::{Doubt, DoubtKind};
 use linerate_trial::spec::Workload;
 use serde::Serialize;
 
+use crate::observation::{Observation, TrialContext};
 use crate::profile::Category;
 use crate::record::Record;
 
@@ -108,6 +109,8 @@ struct Told {
 #[derive(Default)]
 struct Group {
     told: Vec<Told>,
+    /// What stood around them.
+    around: Vec<TrialContext>,
     left_out: BTreeMap<&'static str, usize>,
     doubts: Vec<&'static str>,
 }
@@ -127,6 +130,7 @@ pub fn costs(records: &[Record]) -> Vec<PacketCost> {
                 Some(why) => *group.left_out.entry(why).or_default() += 1,
                 None => {
                     group.told.push(told);
+                    group.around.push(Observation::of(record).around);
                     doubts(record, end).for_each(|doubt| {
                         if !group.doubts.contains(&doubt) {
                             group.doubts.push(doubt);
@@ -166,15 +170,35 @@ fn count_untold(records: &[Record], groups: &mut Groups) {
 impl Group {
     fn fitted(self, configuration: String, end: Option<End>, role: Role) -> PacketCost {
         let points: Vec<(f64, f64)> = self.told.iter().map(|told| (told.bytes, told.us)).collect();
-        let fit = Cost::fit(&points);
+        let fit = match (several_machines(&self.around, end.unwrap_or(End::Target)), Cost::fit(&points)) {
+            (_, Err(_)) if points.is_empty() => Err("every trial was left out; do as left_out says".to_owned()),
+            (Some(why), _) => Err(why),
+            (None, fit) => fit.map_err(|why| why.to_string()),
+        };
         let sizes = by_size(self.told).into_iter().filter_map(|told| size(&told, fit.as_ref().ok())).collect();
         let (fit, refused) = match fit {
             Ok(fit) => (Some(fit), None),
-            Err(_) if points.is_empty() => (None, Some("every trial was left out; do as left_out says".to_owned())),
-            Err(why) => (None, Some(why.to_string())),
+            Err(why) => (None, Some(why)),
         };
         PacketCost { configuration, end, role, fit, refused, sizes, left_out: self.left_out, doubts: self.doubts }
     }
+}
+
+/// What makes a machine another one, as far as its packets' cost goes; factors are in the configuration.
+const OF_A_MACHINE: [&str; 7] =
+    ["endpoint", "machine", "kernel", "kernel_version", "cpu.model", "cpu.max_frequency_khz", "cpu.governor"];
+
+/// Why these trials have no cost in common: a campaign that went on after its board was changed is of two machines.
+fn several_machines(around: &[TrialContext], end: End) -> Option<String> {
+    OF_A_MACHINE.iter().find_map(|what| {
+        let name = format!("{}.{what}", end.name());
+        let values: BTreeSet<&str> = around.iter().filter_map(|one| one.get(&name)).collect();
+        let (first, last) = (values.first()?, values.last()?);
+        (first != last).then(|| {
+            let values = values.iter().copied().collect::<Vec<_>>().join(", ");
+            format!("these trials are not of one machine: {name} is {values}; pick one, like 'last:{name}={first}'")
+        })
+    })
 }
 
 fn by_size(mut told: Vec<Told>) -> Vec<Vec<Told>> {
@@ -328,6 +352,19 @@ mod tests {
         let costs = costs(&all);
         assert_eq!(costs.len(), 4);
         assert_eq!(costs.iter().filter(|cost| cost.fit.is_some()).count(), 3);
+    }
+
+    #[test]
+    fn two_machines_have_no_cost_in_common() {
+        let mut records = campaign(&SIZES, "5kpps");
+        records[5].target.environment.kernel = Some("9.9".to_owned());
+        let [target, host] = &costs(&records)[..] else { panic!("{records:?}") };
+        let why = target.refused.as_deref().unwrap();
+        assert!(why.starts_with("these trials are not of one machine: target.kernel is "), "{why}");
+        assert!(target.fit.is_none() && target.sizes[0].fitted_us_per_packet.is_none());
+        assert!(host.refused.as_deref().is_some_and(|why| why.contains("left_out")), "{host:?}");
+        records.remove(5);
+        assert!(costs(&records)[0].fit.is_some());
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         bail!("the gate '{gate}' needs its metric judged; add --metric {}", gate.metric.short());
     }
     let margin = arguments.margin.as_deref().map(|text| percentage("--margin", text)).transpose()?;
-    let wish = CompareOptions { compared: arguments.on.clone(), metrics, margin };
+    let wish = CompareOptions { compared: arguments.on.clone(), metrics, margin, halves: false };
     // A gate may be on a metric that is not judged by default.
     if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.compared.usual) {
         bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
@@ -134,7 +134,7 @@ fn pairs(side: &[&Observation], wish: &CompareOptions) -> Option<Comparison> {
 
 fn null(side: &[&Observation], wish: &CompareOptions) -> Comparison {
     let (one, other) = compare::split(side);
-    let wish = CompareOptions { compared: Vec::new(), ..wish.clone() };
+    let wish = CompareOptions { compared: Vec::new(), halves: true, ..wish.clone() };
     compare::compare(&one, &other, &wish)
 }
 

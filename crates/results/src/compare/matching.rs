@@ -113,11 +113,11 @@ impl<'a> Configuration<'a> {
         sides.is_some_and(|(a, b)| a.1 < b.0 || b.1 < a.0)
     }
 
-    /// The values of one side in the order in which they were measured.
-    pub(super) fn in_time(&self, which: Which, metric: &Metric) -> Vec<f64> {
-        let mut side = self.side(which).to_vec();
-        side.sort_by(|a, b| a.id.cmp(&b.id));
-        side.iter().filter_map(|one| one.value(metric)).collect()
+    /// The values of these sides in the order in which they were measured.
+    pub(super) fn in_time(&self, sides: &[Which], metric: &Metric) -> Vec<f64> {
+        let mut all: Vec<&Observation> = sides.iter().flat_map(|which| self.side(*which)).copied().collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all.iter().filter_map(|one| one.value(metric)).collect()
     }
 
     /// What failed of each side.

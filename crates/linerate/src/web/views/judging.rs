@@ -85,6 +85,7 @@ fn compared(store: &Store, asked: &Asked, names: [&str; 2]) -> Result<Comparison
         compared: purposes.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
         metrics: asked.value("metric").map(metric).transpose()?.into_iter().collect(),
         margin: asked.value("margin").map(|text| percentage("the margin", text)).transpose()?,
+        halves: false,
     };
     sides(store, names, wish, false)
 }
