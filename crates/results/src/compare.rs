@@ -119,7 +119,8 @@ pub struct Found {
     /// Its 95 % interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
-    /// The shift as a part of the baseline's median; absent where that is 0, or the metric is told as it is.
+    /// The difference as a part of the baseline: by ratios, as [`verdict::difference`] has it; absent where the baseline's median is 0,
+    /// or the metric is told as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relative: Option<f64>,
     /// The interval's ends likewise.
@@ -186,7 +187,7 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
             metric,
             baseline: of_side(Which::Baseline, base),
             candidate: of_side(Which::Candidate, median(&all.candidate)),
-            found: shift.map(|shift| found(metric, base, &shift, p, alpha)),
+            found: shift.map(|shift| found(metric, all, &shift, p, alpha)),
             verdict,
             doubts,
         }
@@ -356,19 +357,19 @@ fn hidden_by_halves(configuration: &Configuration<'_>, metric: &Metric, level: f
     Some(format!("{how}, which halves in turns hide: another time may differ by more than they do"))
 }
 
-fn found(metric: &Metric, base: Option<f64>, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
-    let of = verdict::unit_of_difference(metric, base);
-    let relative = of.filter(|_| metric.compared.difference == Difference::Relative);
+fn found(metric: &Metric, sides: &Sides, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
+    let of = verdict::unit_of_difference(metric, median(&sides.baseline));
+    let is_part = metric.compared.difference == Difference::Relative;
+    let relative = verdict::difference(metric, sides, shift).filter(|_| is_part);
     // Of next to nothing, a part may be more than a number can be.
     let part = |value: f64| Some(value).filter(|value| value.is_finite());
     Found {
         shift: shift.estimate,
         interval: shift.interval,
-        relative: relative.and_then(|of| part(shift.estimate / of)),
-        // Nothing that is told by ratio can be less than none of it.
-        relative_interval: relative.and_then(|of| {
-            let (low, high) = shift.interval?;
-            part((low / of).max(-1.0)).zip(part(high / of))
+        relative: relative.and_then(|(value, _)| part(value)),
+        relative_interval: relative.and_then(|(_, interval)| {
+            let (low, high) = interval?;
+            part(low).zip(part(high))
         }),
         p: shift.p,
         p_corrected,

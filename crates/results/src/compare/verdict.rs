@@ -105,11 +105,26 @@ impl Sides {
 
     /// How far the candidate lies above the baseline, by pairs where the rounds are pairs.
     pub fn shift(&self, alpha: f64) -> Option<Shift> {
-        if self.are_pairs(alpha) {
-            within_pairs(&self.rounds.iter().map(|round| round.candidate - round.baseline).collect::<Vec<_>>())
-        } else {
-            between(&self.baseline, &self.candidate)
+        self.shift_by(if self.are_pairs(alpha) { Method::SignedRank } else { Method::RankSum })
+    }
+
+    fn shift_by(&self, method: Method) -> Option<Shift> {
+        match method {
+            Method::SignedRank => {
+                within_pairs(&self.rounds.iter().map(|round| round.candidate - round.baseline).collect::<Vec<_>>())
+            }
+            Method::RankSum => between(&self.baseline, &self.candidate),
         }
+    }
+
+    /// The same of the values' logarithms; `None` where one is not above 0.
+    fn ratio(&self, method: Method) -> Option<Shift> {
+        let mut all = self.baseline.iter().chain(&self.candidate);
+        let ln = |values: &[f64]| values.iter().map(|value| value.ln()).collect();
+        let round = |one: &Round| Round { baseline: one.baseline.ln(), candidate: one.candidate.ln(), ..*one };
+        let rounds = self.rounds.iter().map(round).collect();
+        let logarithms = Sides { baseline: ln(&self.baseline), candidate: ln(&self.candidate), rounds };
+        all.all(|value| *value > 0.0).then(|| logarithms.shift_by(method))?
     }
 
     /// Whether rounds are to be taken as pairs, which takes a drift out of the comparison. Three conditions:
@@ -147,22 +162,41 @@ pub(super) fn unit_of_difference(metric: &Metric, base: Option<f64>) -> Option<f
     }
 }
 
+/// A shift in the metric's kind of difference, and its interval; absent where the baseline's median is 0, of which there is no part.
+///
+/// A part is that of the ratios of a value of one side to one of the other. The shift divided by the baseline's median would have an
+/// interval that knows nothing of how uncertain that median is: where the sides lie far apart, it would hold the truth in one case of
+/// two. Of values among which there is a 0 there are no ratios, and it is taken all the same.
+pub(super) fn difference(metric: &Metric, sides: &Sides, shift: &Shift) -> Option<(f64, Option<(f64, f64)>)> {
+    let unit = unit_of_difference(metric, median(&sides.baseline))?;
+    let ratio = match metric.compared.difference {
+        Difference::Relative => sides.ratio(shift.method),
+        Difference::Absolute => None,
+    };
+    // Nothing that is told by ratio can be less than none of it.
+    let least = if metric.compared.difference == Difference::Relative { -1.0 } else { f64::NEG_INFINITY };
+    Some(match ratio {
+        Some(ratio) => (ratio.estimate.exp_m1(), ratio.interval.map(|(low, high)| (low.exp_m1(), high.exp_m1()))),
+        None => (shift.estimate / unit, shift.interval.map(|(low, high)| ((low / unit).max(least), high / unit))),
+    })
+}
+
 /// The verdict on a shift, whose p among all that is judged is `p`; `alpha` is this judgement's share of the level
 /// when there are as many repeats as it takes.
 pub fn verdict(metric: &Metric, sides: &Sides, shift: &Shift, p: f64, alpha: f64, margin: Option<f64>) -> Verdict {
     let unit = unit_of_difference(metric, median(&sides.baseline));
+    let difference = difference(metric, sides, shift);
     let margin = margin.unwrap_or(metric.compared.margin);
+    let resolution = metric.compared.resolution;
     let size = shift.estimate.abs();
-    if p <= ALPHA && size > unit.unwrap_or(0.0) * metric.compared.resolution {
+    if p <= ALPHA && difference.map_or(size > 0.0, |(part, _)| part.abs() > resolution) {
         return if metric.improves(shift.estimate) { Verdict::Better } else { Verdict::Worse };
     }
-    if let Some((low, high)) = shift.interval {
-        let within = low.abs().max(high.abs());
-        if within <= unit.unwrap_or(0.0) * margin.max(metric.compared.resolution) {
-            // Finer than it is measured it is not the same.
-            let within = unit.map_or(0.0, |unit| within / unit);
-            return Verdict::Same { within: if within > 0.0 { within.max(metric.compared.resolution) } else { 0.0 } };
-        }
+    // Of a baseline of 0 only what has no difference at all is the same.
+    let (interval, most) = difference.map_or((shift.interval, 0.0), |(_, part)| (part, margin.max(resolution)));
+    if let Some(within) = interval.map(|(low, high)| low.abs().max(high.abs())).filter(|within| *within <= most) {
+        // Finer than it is measured it is not the same.
+        return Verdict::Same { within: if within > 0.0 { within.max(resolution) } else { 0.0 } };
     }
     let each = shift.each.floor() as u32;
     let needed = shift.repeats_for(size.max(unit.unwrap_or(0.0) * margin), alpha);
@@ -171,6 +205,8 @@ pub fn verdict(metric: &Metric, sides: &Sides, shift: &Shift, p: f64, alpha: f64
 
 #[cfg(test)]
 mod tests {
+    use linerate_stats::noise::Noise;
+
     use super::*;
 
     #[track_caller]
@@ -205,6 +241,55 @@ mod tests {
             &[200.0, 800.0, 450.0, 350.0],
             "cannot tell: needs over 1,000 more repeats",
         );
+    }
+
+    /// How often of 1000 comparisons the interval of the part holds the truth.
+    fn held(n: usize, part: f64, noise: impl Fn(&mut Noise) -> f64, paired: bool) -> usize {
+        let metric = Metric::find("latency_p99").unwrap();
+        let mut chance = Noise::new(n as u64);
+        let mut holds = || {
+            let mut draw = |level: f64| (0..n).map(|_| level * noise(&mut chance)).collect::<Vec<_>>();
+            let (baseline, candidate) = (draw(1.0), draw(1.0 + part));
+            let round = |(at, (&baseline, &candidate)): (usize, (&f64, &f64))| {
+                let drift = if paired { 1.0 + at as f64 } else { 1.0 };
+                Round { baseline: drift * baseline, candidate: drift * candidate, baseline_first: at % 2 == 0 }
+            };
+            let rounds: Vec<Round> = baseline.iter().zip(&candidate).enumerate().map(round).collect();
+            let side = |of: fn(&Round) -> f64| rounds.iter().map(of).collect();
+            let mut sides = Sides { baseline: side(|one| one.baseline), candidate: side(|one| one.candidate), rounds };
+            if !paired {
+                sides.rounds.clear();
+            }
+            let shift = sides.shift_by(if paired { Method::SignedRank } else { Method::RankSum }).unwrap();
+            let (middle, interval) = difference(metric, &sides, &shift).unwrap();
+            let (low, high) = interval.unwrap();
+            assert!(low <= middle && middle <= high, "{low} {middle} {high}");
+            (low..=high).contains(&part)
+        };
+        (0..1000).filter(|_| holds()).count()
+    }
+
+    #[test]
+    fn the_interval_of_a_part_holds_the_truth_however_far_the_sides_lie_apart() {
+        for (n, part) in [(5, 9.0), (10, 1.0), (10, -0.8), (20, 3.0)] {
+            let count = held(n, part, |noise| 1.0 + 0.1 * noise.normal(), false);
+            assert!((930..=985).contains(&count), "{n} values, {part}: {count}");
+            let count = held(n, part, |noise| (0.5 * noise.normal()).exp(), false);
+            assert!((930..=985).contains(&count), "{n} values, {part}, skewed: {count}");
+        }
+        let count = held(12, 1.0, |noise| 1.0 + 0.1 * noise.normal(), true);
+        assert!((930..=985).contains(&count), "pairs: {count}");
+    }
+
+    #[test]
+    fn where_a_value_is_0_the_part_is_that_of_the_baseline_s_median() {
+        let metric = Metric::find("jitter").unwrap();
+        let part = |baseline: &[f64], candidate: &[f64]| {
+            let sides = Sides { baseline: baseline.to_vec(), candidate: candidate.to_vec(), rounds: Vec::new() };
+            difference(metric, &sides, &sides.shift(ALPHA).unwrap())
+        };
+        assert_eq!(part(&[1.0, 2.0, 2.0, 3.0, 2.0], &[0.0; 5]), Some((-1.0, Some((-1.0, -0.5)))));
+        assert_eq!(part(&[0.0; 5], &[1.0; 5]), None);
     }
 
     #[test]
