@@ -43,6 +43,8 @@ pub(super) fn parse(text: &str, file: &str, default_name: &str) -> Result<Plan, 
         let is_value = line.contains('=') || !line.starts_with('[') && before.trim_end().ends_with(['[', ',']);
         let hint = if is_value {
             "a value is a number, true, false, or a text in quotes like \"10s\""
+        } else if line.starts_with('[') {
+            "a table's name stands in brackets, like [options], and once; of one that is there already leave one of the two out"
         } else {
             "a name stands before = and once; of one that is there already leave one of the two out"
         };
@@ -350,9 +352,9 @@ impl<'t> Reader<'t> {
             self.check(&at, options::allowed(of))?;
             return Ok(text);
         }
-        canonical(name, &text).map_err(|error| match canonical_levels(name, &text) {
-            Ok(_) => varies(),
-            Err(_) => self.complaint(&at, error.to_string()),
+        canonical(name, &text).or_else(|error| match canonical_levels(name, &text) {
+            Ok(levels) if levels.len() > 1 => Err(varies()),
+            _ => Err(self.complaint(&at, error.to_string())),
         })
     }
 
@@ -538,6 +540,7 @@ mod tests {
         check("workload = 'tcp-rr'\n[options]\nduration = 10s\n", "4:12", "a text in quotes like \"10s\"");
         check("a = 1\na = 2\n", "3:1", "leave one of the two out");
         check("[factors]\nip = 4\n[factors]\n", "4:2", "leave one of the two out");
+        check("workload = 'tcp-rr'\n[options\nip = 4\n", "3:9", "in brackets, like [options]");
         check("workload = 'tcp-rr\n", "2:19", "a text in quotes like \"10s\"");
         check("reprot = 'table'\n", "2:1", "did you mean 'report'?");
         check("xyzzyxyzzy = 1\n", "2:1", "keys are format, name, about");
@@ -567,6 +570,7 @@ mod tests {
         check(&options("rate = '-5M'"), "4:8", "write bits per second like 100M");
         check(&options("rate = '1M,2M'"), "4:8", "belongs under [factors]");
         check(&options("rate = ['1M']"), "4:8", "belongs under [factors]");
+        check(&options("rate = ' 1M'"), "4:8", "' 1M' is not allowed");
         check(&options("rate = 1979-05-27"), "4:8", "rate: write bits per second like 100M");
         check(&options("nodelay = true"), "4:1", "nodelay is for TCP; it does nothing in udp-stream");
         check(&options("request_size = 1"), "4:1", "request_size is for requests and responses");

@@ -3,7 +3,7 @@
 
 use linerate_machine::end::{Direction, End};
 use linerate_path::budget::{Leg, LossLine};
-use linerate_results::record::{PathLine, Record};
+use linerate_results::record::{Losses, PathLine, Record};
 use linerate_results::total::Total;
 
 use super::forms::Piece;
@@ -58,7 +58,7 @@ fn rows(record: &Record) -> (Vec<Vec<Cell>>, Vec<(usize, String)>) {
             }
         }
         if let Some(losses) = losses {
-            let said = format!("of {} {} that were sent", count(losses.sent), losses.of);
+            let said = format!("of {} {} that were sent{}", count(losses.sent), losses.of, measured(record, losses));
             rows.push(row(
                 "unaccounted",
                 Cell::default(),
@@ -82,6 +82,20 @@ fn rows(record: &Record) -> (Vec<Vec<Cell>>, Vec<(usize, String)>) {
         rows.push(row("retransmitted", Cell::default(), Cell::count(tcp.retransmissions), said));
     }
     named_once(rows, titles)
+}
+
+/// How many of the lost were of the measured part, which the figures are of, where it is not all of them.
+fn measured(record: &Record, losses: &Losses) -> String {
+    let figures = record.result.as_ref();
+    let flow = figures.map(|figures| match (&figures.directions, losses.direction) {
+        (Some(both), Direction::Tx) => &both.tx,
+        (Some(both), Direction::Rx) => &both.rx,
+        _ => &figures.flow,
+    });
+    match flow.and_then(|flow| flow.packets_lost) {
+        Some(lost) if lost != losses.lost() => format!("; {} of them in the measured part", count(lost)),
+        _ => String::new(),
+    }
 }
 
 fn row(stage: &str, passed: Cell, lost: Cell, evidence: &str) -> Vec<Cell> {
@@ -159,6 +173,19 @@ mod tests {
     use linerate_results::sample;
 
     use super::*;
+
+    #[test]
+    fn what_was_lost_of_the_measured_part_stands_beside_what_was_lost_in_all() {
+        let mut record = sample::udp(0, Direction::Rx, 100, 90.0);
+        let losses = Losses { direction: Direction::Rx, sent: 12_000, arrived: 10_000, ..sample::full().losses[0] };
+        let mut said = |lost: u64| {
+            record.result.as_mut().unwrap().flow.packets_lost = Some(lost);
+            record.losses = vec![losses];
+            table(&record).rows.pop().unwrap()[3].shown()
+        };
+        assert_eq!(said(1_500), "of 12,000 datagrams that were sent; 1,500 of them in the measured part");
+        assert_eq!(said(2_000), "of 12,000 datagrams that were sent");
+    }
 
     #[test]
     fn each_direction_has_a_title_and_names_its_stages() {
