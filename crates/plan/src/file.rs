@@ -352,9 +352,9 @@ impl<'t> Reader<'t> {
             self.check(&at, options::allowed(of))?;
             return Ok(text);
         }
-        canonical(name, &text).or_else(|error| match canonical_levels(name, &text) {
-            Ok(levels) if levels.len() > 1 => Err(varies()),
-            _ => Err(self.complaint(&at, error.to_string())),
+        canonical(name, &text).map_err(|error| match canonical_levels(name, &text) {
+            Ok(levels) if levels.len() > 1 => varies(),
+            _ => self.complaint(&at, error.to_string()),
         })
     }
 
