@@ -7,7 +7,7 @@ use linerate_firmware::responder::Responder;
 use linerate_nic::bus::BusAddress;
 use linerate_nic::driver::{Driver, Events, Frame, NeverClear, Polled};
 use linerate_nic::options::Options;
-use linerate_nic::place::{Misplaced, Place};
+use linerate_nic::place::{Misplaced, RingPlace};
 use linerate_nic::tx_ring::TxRing;
 
 use crate::board::Board;
@@ -101,7 +101,7 @@ fn rings(board: &Board, memory: &SharedMemory) -> Result<Rings, Misplaced> {
     let stride = board.controller.format.octets();
     let place = |descriptors: BusAddress, buffer: u32| {
         let buffers = descriptors.plus(4096.max(stride * RING as u32));
-        Place { descriptors, stride, buffers, buffer }
+        RingPlace { descriptors, stride, buffers, buffer }
     };
     let tx = place(memory.first(), LONGEST as u32);
     let rx = place(tx.buffers.plus(tx.buffer * RING as u32), board.buffer);

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{ProbeOrder, RefusalKind, Reply, Secret};
-use linerate_host::probe::{MOST_SIZES, Order, Witness, probe};
+use linerate_host::probe::{MOST_SIZES, Order, ProbeObserver, probe};
 use linerate_host::traffic::refused_by_system;
 
 use crate::refusal::{Refusal, check_of_one_machine, failed, out_of_order};
@@ -18,7 +18,7 @@ const WITNESS_TIME: Duration = Duration::from_secs(20);
 /// The witness, if there is one, and who has answered probes.
 #[derive(Default)]
 pub(crate) struct Probing {
-    witness: Option<Witness>,
+    witness: Option<ProbeObserver>,
     /// It has answered: it repeated a secret that only the other end's agent was told.
     proven: Option<IpAddr>,
     last: Option<Instant>,
@@ -34,7 +34,7 @@ impl Probing {
     ) -> Result<Reply, Refusal> {
         check_of_one_machine(peer)?;
         self.witness = None;
-        let witness = Witness::open(local, peer, interface, secret.0, WITNESS_TIME)
+        let witness = ProbeObserver::open(local, peer, interface, secret.0, WITNESS_TIME)
             .map_err(|error| failed(refused_by_system(&error)))?;
         let (udp, tcp) = witness.ports;
         self.witness = Some(witness);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use linerate_control::Outbox;
 use linerate_control::message::{Event, LONGEST_PROFILE_S, RefusalKind};
 use linerate_host::cpu::CpuMeter;
-use linerate_host::profile::{Least, Profiler};
+use linerate_host::profile::{MinimumSamples, Profiler};
 use linerate_machine::channel::{Sender, channel};
 use linerate_machine::thread;
 use linerate_trial::spec::MAX_PROFILE_HZ;
@@ -28,7 +28,7 @@ impl Profiling {
             let sentence = "a profile takes 1 to 10000 samples a second, for 10 ms to an hour";
             return Err(Refusal(RefusalKind::BadRequest, sentence.to_owned()));
         }
-        let profiler = Profiler::open(hz, Least::Machine).map_err(|error| failed(&error))?;
+        let profiler = Profiler::open(hz, MinimumSamples::Machine).map_err(|error| failed(&error))?;
         let meter = CpuMeter::start().ok();
         let running = profiler.start().map_err(|error| failed(&error))?;
         let (stop, stopped) = channel::<()>(1);

@@ -3,7 +3,7 @@
 
 use linerate_control::message::{RefusalKind, Reply};
 use linerate_host::registers;
-use linerate_machine::registers::Wanted;
+use linerate_machine::registers::RegisterRequest;
 
 use crate::refusal::Refusal;
 
@@ -16,13 +16,13 @@ pub enum DeviceMemory {
     Refused,
 }
 
-pub(crate) fn read(interface: &str, wanted: &Wanted, memory: DeviceMemory) -> Result<Reply, Refusal> {
+pub(crate) fn read(interface: &str, wanted: &RegisterRequest, memory: DeviceMemory) -> Result<Reply, Refusal> {
     allow(wanted, memory)?;
     Ok(Reply::Registers(Box::new(registers::read(interface, wanted))))
 }
 
 /// Whether this may be read at all.
-pub(crate) fn allow(wanted: &Wanted, memory: DeviceMemory) -> Result<(), Refusal> {
+pub(crate) fn allow(wanted: &RegisterRequest, memory: DeviceMemory) -> Result<(), Refusal> {
     wanted.validate().map_err(|sentence| Refusal(RefusalKind::BadRequest, sentence))?;
     if !wanted.memory.is_empty() && memory == DeviceMemory::Refused {
         let sentence = "this agent reads no physical memory for a key alone; start it with --allow-dev-mem, or reach it \
@@ -38,13 +38,13 @@ mod tests {
 
     #[test]
     fn a_key_alone_reads_no_memory() {
-        let memory = Wanted { memory: vec![0x0218_8084], ..Wanted::default() };
+        let memory = RegisterRequest { memory: vec![0x0218_8084], ..RegisterRequest::default() };
         let Err(Refusal(kind, sentence)) = read("lo", &memory, DeviceMemory::Refused) else { panic!("it was read") };
         assert_eq!(kind, RefusalKind::Failed);
         assert!(sentence.contains("--allow-dev-mem"), "{sentence}");
         assert!(allow(&memory, DeviceMemory::Allowed).is_ok());
-        assert!(allow(&Wanted { dump: true, ..Wanted::default() }, DeviceMemory::Refused).is_ok());
-        let odd = Wanted { memory: vec![1], ..Wanted::default() };
+        assert!(allow(&RegisterRequest { dump: true, ..RegisterRequest::default() }, DeviceMemory::Refused).is_ok());
+        let odd = RegisterRequest { memory: vec![1], ..RegisterRequest::default() };
         assert!(matches!(allow(&odd, DeviceMemory::Allowed), Err(Refusal(RefusalKind::BadRequest, _))));
     }
 }

@@ -247,7 +247,7 @@ impl Session {
             Request::Keep => self.settings.keep(),
             Request::Restore { names, kept } => Ok(Reply::Restored { settings: self.settings.restore(&names, kept) }),
             Request::Way { local, peer, interface } => {
-                Ok(Reply::Way(Box::new(linerate_host::probe::way(local, peer, interface.as_deref()))))
+                Ok(Reply::Way(Box::new(linerate_host::probe::route_info(local, peer, interface.as_deref()))))
             }
             Request::Witness { .. } | Request::Probe(_) if self.lease.is_none() => {
                 Err(out_of_order("probes need the lease; ask for it first"))
@@ -258,7 +258,7 @@ impl Session {
             Request::Probe(order) => self.probing.probe(&order),
             Request::Heard => self.probing.heard(),
             Request::Ports { towards, bridged } => {
-                let of = |end: End| middle::Towards { address: towards[end].address, mac: towards[end].mac.clone() };
+                let of = |end: End| middle::EndAddress { address: towards[end].address, mac: towards[end].mac.clone() };
                 Ok(Reply::Ports { interfaces: middle::find(&PerEnd::of(of), bridged) })
             }
             Request::Observe(observe) => self.observe(*observe),

@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::bare::{Bare, HEADER};
+use crate::bare_machine::{BareMachine, HEADER};
 use crate::connect_options::{ConnectOptions, receive_unless};
 use crate::error::ControlError;
 use crate::link::{Hints, Link, Start};
@@ -64,7 +64,7 @@ pub(crate) fn reach(
         first.put_back(line.into_bytes());
         return Ok(first);
     }
-    let (mut bare, mut home) = (Bare::default(), String::new());
+    let (mut bare, mut home) = (BareMachine::default(), String::new());
     loop {
         let line = carrier.line(&mut first, ANSWER)?;
         match line.trim_end().split_once(' ') {
@@ -224,7 +224,7 @@ impl Carrier<'_> {
     }
 
     /// The agent for this machine.
-    fn pick(&self, bare: &Bare) -> Result<Agent, ControlError> {
+    fn pick(&self, bare: &BareMachine) -> Result<Agent, ControlError> {
         let name = bare.agent().map_err(|what| {
             (self.unreachable)(format!(
                 "it has no agent, and none of linerate's is for it ({what}): build the package linerate-agent for it, \

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::message::Fence;
+use crate::message::FencingToken;
 use crate::noise::Psk;
 
 /// What [`crate::Endpoint::connect`] and [`crate::Client::connect`] need to know beside the endpoint.
@@ -37,7 +37,7 @@ pub struct ConnectOptions {
     /// An agent that is silent for so long is lost.
     pub silence: Duration,
     /// The bench that this controller was given by a team's queue: agents are told with which number.
-    pub fence: Option<Fence>,
+    pub fence: Option<FencingToken>,
     /// Asked again and again while a machine is being reached: whether nobody wants it any more.
     pub interrupted: fn() -> bool,
 }

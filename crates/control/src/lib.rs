@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
-mod bare;
+mod bare_machine;
 mod carry;
 mod client;
 mod connect_options;
@@ -30,7 +30,7 @@ pub use lease::{Connect, Lease, LeaseError};
 pub use link::{Guard, Link};
 pub use listen::{Limits, Listener};
 pub use noise::{Psk, PskError};
-pub use server::{Ending, Outbox, SILENCE, Server, Unreadable, read_request, serve};
+pub use server::{ConversationEnd, Outbox, SILENCE, Server, Unreadable, read_request, serve};
 
 /// A thread of the conversation. Messages are parsed on it: the stack bears JSON as deep as serde_json allows
 /// (128 levels), and only what is touched of it costs memory.

@@ -11,9 +11,9 @@ use linerate_machine::change::{Change, Changed, Custom, PutBack, Reading};
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::mac::MacAddress;
-use linerate_machine::probe::{ProbeReport, Way, WitnessReport};
+use linerate_machine::probe::{ProbeReport, RouteInfo, WitnessReport};
 use linerate_machine::profile::Profile;
-use linerate_machine::registers::{Readings, Wanted};
+use linerate_machine::registers::{Readings, RegisterRequest};
 use linerate_machine::screen::{Screen, View};
 use linerate_path::stage::Counters;
 use linerate_trial::middle::MiddleOutcome;
@@ -134,7 +134,7 @@ pub enum Request {
         /// The interface.
         interface: String,
         /// Which words.
-        wanted: Wanted,
+        wanted: RegisterRequest,
     },
     /// To get ready for a trial. Needs the lease.
     Prepare(Box<Prepare>),
@@ -231,7 +231,7 @@ pub enum Request {
     /// By which of its interfaces this machine forwards to these two others. Sends nothing.
     Ports {
         /// The target and the host.
-        towards: PerEnd<Towards>,
+        towards: PerEnd<EndAddress>,
         /// The two are in one subnet, so that this machine is a bridge between them; else it is a router.
         bridged: bool,
     },
@@ -320,12 +320,12 @@ pub struct Holder {
     pub name: String,
     /// Of a worker: the bench that it was given, and which giving of it this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fence: Option<Fence>,
+    pub fence: Option<FencingToken>,
 }
 
 /// Which giving of a bench a controller has: a later one has a greater number, and an agent refuses a smaller one than it has seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fence {
+pub struct FencingToken {
     /// The bench.
     pub bench: String,
     /// Grows with each giving.
@@ -350,7 +350,7 @@ pub struct Prepare {
     pub foreign: Option<Foreign>,
     /// Registers to read before and after the traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub registers: Option<Wanted>,
+    pub registers: Option<RegisterRequest>,
     /// The interface that `local` is meant at, where it is link-local: several interfaces may have it. Where its own is no link, the one
     /// that packets leave by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -365,7 +365,7 @@ pub struct Prepare {
 
 /// An end, as the machine in the middle can know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Towards {
+pub struct EndAddress {
     /// Its address of the test traffic.
     pub address: IpAddr,
     /// Its Ethernet address, where it is known.
@@ -382,7 +382,7 @@ pub struct Observe {
     pub interfaces: PerEnd<String>,
     /// Registers to read before and after the traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub registers: Option<Wanted>,
+    pub registers: Option<RegisterRequest>,
 }
 
 /// Which probes an agent is to send to the other end: a handful of packets, all at the same time.
@@ -569,7 +569,7 @@ pub enum Reply {
     /// To [`Request::Registers`].
     Registers(Box<Readings>),
     /// To [`Request::Way`].
-    Way(Box<Way>),
+    Way(Box<RouteInfo>),
     /// To [`Request::Witness`].
     Witnessing {
         /// The port for datagrams.
@@ -764,7 +764,7 @@ mod tests {
             Request::Describe { interface: None, modules: Vec::new() },
             Request::Addresses,
             Request::Counters { interface: String::new() },
-            Request::Registers { interface: String::new(), wanted: Wanted::default() },
+            Request::Registers { interface: String::new(), wanted: RegisterRequest::default() },
             Request::Connect { peer: [127, 0, 0, 1].into(), ports: Vec::new(), mac: None },
             Request::Start,
             Request::Stop,

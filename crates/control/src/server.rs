@@ -38,7 +38,7 @@ impl Server {
 
 /// Why a conversation ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Ending {
+pub enum ConversationEnd {
     /// The controller closed it: the orderly end.
     #[error("the controller closed the conversation")]
     Closed,
@@ -74,7 +74,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     heard: Instant,
-    ended: Option<Ending>,
+    ended: Option<ConversationEnd>,
 }
 
 /// Requests that wait while the handler is busy; a controller asks one at a time, and stops.
@@ -83,11 +83,11 @@ const WAITING: usize = 16;
 /// Holds the conversation until it ends. `handler` runs in this thread and is given one request after the other;
 /// it, or whoever it hands the outlet to, answers each. Pings are answered here, at once, so a handler may be slow;
 /// one that is should look at [`Outbox::has_ended`] now and then.
-pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &Outbox)) -> Ending {
+pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &Outbox)) -> ConversationEnd {
     let Link { reader, writer, guard, .. } = link;
     let writer = match LineWriter::new(writer, LONGEST_FROM_AGENT) {
         Ok(writer) => writer,
-        Err(error) => return Ending::NoThread(error.to_string()),
+        Err(error) => return ConversationEnd::NoThread(error.to_string()),
     };
     let _ = writer.send(&Hello {
         linerate: PROTOCOL,
@@ -101,7 +101,7 @@ pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &
     let theirs = outlet.clone();
     let reading = move || theirs.read(LineReader::new(reader, LONGEST_FROM_CONTROLLER), &requests_sent);
     if let Err(error) = crate::start_thread("linerate-read", reading) {
-        outlet.end(Ending::NoThread(error.to_string()));
+        outlet.end(ConversationEnd::NoThread(error.to_string()));
     }
     let tick = (server.silence / 4).min(Duration::from_millis(500));
     while !outlet.has_ended() {
@@ -109,13 +109,13 @@ pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &
             Ok(request) => handler(request, &outlet),
             Err(RecvTimeoutError::Timeout) => (),
             // The reader has ended, and said why just before.
-            Err(RecvTimeoutError::Disconnected) => outlet.end(Ending::Closed),
+            Err(RecvTimeoutError::Disconnected) => outlet.end(ConversationEnd::Closed),
         }
     }
     // The last answers, and a refusal of what cannot be read, still go out.
     outlet.0.writer.close(Duration::from_millis(500));
     drop(guard);
-    outlet.ending().unwrap_or(Ending::Closed)
+    outlet.ending().unwrap_or(ConversationEnd::Closed)
 }
 
 impl Outbox {
@@ -145,16 +145,16 @@ impl Outbox {
     pub fn has_ended(&self) -> bool {
         let mut state = self.lock();
         if state.ended.is_none() && state.heard.elapsed() >= self.0.silence {
-            state.ended = Some(Ending::Silent(self.0.silence));
+            state.ended = Some(ConversationEnd::Silent(self.0.silence));
         }
         state.ended.is_some()
     }
 
-    fn ending(&self) -> Option<Ending> {
+    fn ending(&self) -> Option<ConversationEnd> {
         self.lock().ended.clone()
     }
 
-    fn end(&self, ending: Ending) {
+    fn end(&self, ending: ConversationEnd) {
         self.lock().ended.get_or_insert(ending);
     }
 
@@ -172,8 +172,8 @@ impl Outbox {
         let sent = self.0.writer.send(line);
         match sent {
             Ok(()) | Err(WriteError::TooLong { .. }) => (),
-            Err(WriteError::NotReading) => self.end(Ending::NotReading),
-            Err(WriteError::Closed) => self.end(Ending::Closed),
+            Err(WriteError::NotReading) => self.end(ConversationEnd::NotReading),
+            Err(WriteError::Closed) => self.end(ConversationEnd::Closed),
         }
         sent
     }
@@ -184,11 +184,11 @@ impl Outbox {
         let ending = loop {
             let line = match lines.next_line() {
                 Ok(Some(line)) => line,
-                Ok(None) | Err(LineError::CutOff | LineError::Io(_)) => break Ending::Closed,
+                Ok(None) | Err(LineError::CutOff | LineError::Io(_)) => break ConversationEnd::Closed,
                 Err(error) => {
                     let message = format!("{error}; this agent ends the conversation");
                     let _ = self.send(&AgentLine::Refusal { re: None, kind: RefusalKind::BadRequest, message });
-                    break Ending::Nonsense(error.to_string());
+                    break ConversationEnd::Nonsense(error.to_string());
                 }
             };
             // After a long silence the conversation has ended, whatever comes then.
@@ -199,8 +199,8 @@ impl Outbox {
             if !greeted {
                 match Hello::read(&line) {
                     Some(hello) if hello.linerate == PROTOCOL => greeted = true,
-                    Some(hello) => break Ending::WrongVersion(hello.linerate),
-                    None => break Ending::Nonsense("the first line is no greeting".to_owned()),
+                    Some(hello) => break ConversationEnd::WrongVersion(hello.linerate),
+                    None => break ConversationEnd::Nonsense("the first line is no greeting".to_owned()),
                 }
                 continue;
             }

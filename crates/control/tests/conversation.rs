@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, PROTOCOL, RefusalKind, Reply, Request};
 use linerate_control::{
-    AgentEvent, Client, ConnectOptions, ControlError, Ending, Endpoint, Link, Machine, Outbox, Server, serve,
+    AgentEvent, Client, ConnectOptions, ControlError, ConversationEnd, Endpoint, Link, Machine, Outbox, Server, serve,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -48,7 +48,7 @@ fn served(
     server: Server,
     options: &ConnectOptions,
     handler: impl FnMut(linerate_control::message::RequestLine, &Outbox) + Send + 'static,
-) -> (Client, mpsc::Receiver<Ending>) {
+) -> (Client, mpsc::Receiver<ConversationEnd>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (ending_sent, ending) = mpsc::channel();
     thread::spawn(move || {
@@ -110,7 +110,7 @@ fn requests_events_and_refusals_find_their_way() {
     let error = client.request(Request::Stop, LONG).unwrap_err();
     check(&error, &["the target (test) did not stop", "nothing was prepared"]);
     drop(client);
-    assert_eq!(ending.recv_timeout(LONG), Ok(Ending::Closed));
+    assert_eq!(ending.recv_timeout(LONG), Ok(ConversationEnd::Closed));
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_closed_conversation_leaves_no_process_behind() {
 }
 
 /// What the server answers to raw lines, and why it ends.
-fn told(lines: &[u8], answers: usize, silence: Duration) -> (Vec<String>, Ending) {
+fn told(lines: &[u8], answers: usize, silence: Duration) -> (Vec<String>, ConversationEnd) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let server = Server { silence, ..Server::new("agent 1") };
     let serving = thread::spawn(move || {
@@ -316,7 +316,7 @@ fn a_server_refuses_by_name_and_bounds_what_it_reads() {
     let (said, ending) = told(format!("{hello}{{\"id\":5,\"request\":\"fly\"}}\n").as_bytes(), 1, LONG);
     assert!(said[0].contains(r#""linerate":2"#), "{said:?}");
     assert!(said[1].contains(r#""re":5,"kind":"unknown-message""#) && said[1].contains("'fly'"), "{said:?}");
-    assert_eq!(ending, Ending::Closed);
+    assert_eq!(ending, ConversationEnd::Closed);
 
     let (said, _) = told(format!("{hello}junk\n{{\"id\":6,\"request\":\"start\"}}\n").as_bytes(), 2, LONG);
     assert!(said[1].contains(r#""re":null,"kind":"bad-request""#), "{said:?}");
@@ -325,7 +325,7 @@ fn a_server_refuses_by_name_and_bounds_what_it_reads() {
     let long = [hello.as_bytes(), &vec![b'x'; 300_000]].concat();
     let (said, ending) = told(&long, 1, LONG);
     assert!(said[1].contains("limit of 262144 bytes"), "{said:?}");
-    assert!(matches!(ending, Ending::Nonsense(_)), "{ending}");
+    assert!(matches!(ending, ConversationEnd::Nonsense(_)), "{ending}");
 
     // As deep as a line is long, where either of two forms is taken: the reader's small stack bears it.
     let start = r#"{"id":5,"request":{"set":{"changes":[{"name":"custom.x","value":"1","custom":{"get":"#;
@@ -333,15 +333,15 @@ fn a_server_refuses_by_name_and_bounds_what_it_reads() {
     let (said, _) = told(deep.as_bytes(), 1, LONG);
     assert!(said[1].contains("bad-request") && said[1].contains("recursion"), "{said:?}");
 
-    assert_eq!(told(b"{\"linerate\":7}\n", 0, LONG).1, Ending::WrongVersion(7));
-    assert!(matches!(told(b"GET / HTTP/1.1\n", 0, LONG).1, Ending::Nonsense(_)));
+    assert_eq!(told(b"{\"linerate\":7}\n", 0, LONG).1, ConversationEnd::WrongVersion(7));
+    assert!(matches!(told(b"GET / HTTP/1.1\n", 0, LONG).1, ConversationEnd::Nonsense(_)));
 }
 
 #[test]
 fn a_silent_controller_is_left() {
     let silence = Duration::from_millis(300);
-    assert_eq!(told(b"", 0, silence).1, Ending::Silent(silence), "even before its greeting");
-    assert_eq!(told(format!("{HELLO}\n").as_bytes(), 0, silence).1, Ending::Silent(silence));
+    assert_eq!(told(b"", 0, silence).1, ConversationEnd::Silent(silence), "even before its greeting");
+    assert_eq!(told(format!("{HELLO}\n").as_bytes(), 0, silence).1, ConversationEnd::Silent(silence));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use linerate_host::echo::{Echo, EchoWay};
 use linerate_host::sys::bpf::{Attached, Program, ProgramKind};
 use linerate_host::sys::thread::monotonic_ns;
 use linerate_host::xdp::assembler::Assembler;
-use linerate_host::xdp::attach::{Pass, Place};
+use linerate_host::xdp::attach::{AttachPoint, PassProgram};
 use linerate_host::xdp::checker::{Checker, CheckerOptions, TimeBucket, Times};
 use linerate_host::xdp::generator::{Extent, Generator, GeneratorOptions, Pace};
 use linerate_trial::api::{ReceiverApi, SenderApi};
@@ -61,7 +61,7 @@ fn options(pace: Option<Pace>) -> GeneratorOptions {
 
 fn checker(name: &str, echoed: bool, times: Times) -> Checker {
     let options = CheckerOptions { echoed, times, ..CheckerOptions::new(SECRET, 1) };
-    within(name, || Checker::attach(LINK, &options, Some(Place::Driver)).unwrap())
+    within(name, || Checker::attach(LINK, &options, Some(AttachPoint::Driver)).unwrap())
 }
 
 /// Frames that came, copies too: other tools send the same frame over and over.
@@ -296,8 +296,8 @@ fn quantile(times: &[TimeBucket], part: f64) -> u64 {
 
 /// A flood through an echo: what came back of what it was offered.
 fn echo(pair: &Pair) -> Result<(), Box<dyn std::error::Error>> {
-    for way in [EchoWay::Xdp(Place::Driver), EchoWay::Socket] {
-        let _pass = (way == EchoWay::Socket).then(|| within(&pair.b, || Pass::attach(LINK).unwrap()));
+    for way in [EchoWay::Xdp(AttachPoint::Driver), EchoWay::Socket] {
+        let _pass = (way == EchoWay::Socket).then(|| within(&pair.b, || PassProgram::attach(LINK).unwrap()));
         let checker = checker(&pair.a, true, Times::Delays);
         let echo = within(&pair.b, || Echo::start(LINK, SECRET, Some(way)).unwrap());
         let sent = within(&pair.a, || {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 pub use crate::counters::{DRIVER_STATISTICS, snapshot_of};
 pub use crate::environment::environment_of;
-pub use crate::files::{Files, Wanted};
+pub use crate::files::{FileRequest, Files};
 
 /// Files that say which interface has an address.
 pub const ROUTES: [&str; 2] = ["/proc/net/route", "/proc/net/if_inet6"];
@@ -27,14 +27,14 @@ impl Device {
     }
 }
 
-impl Wanted {
+impl FileRequest {
     /// What tells where addresses are.
-    pub fn routes() -> Wanted {
-        Wanted { whole: ROUTES.map(str::to_owned).into(), lines: Vec::new() }
+    pub fn routes() -> FileRequest {
+        FileRequest { whole: ROUTES.map(str::to_owned).into(), lines: Vec::new() }
     }
 
     /// What counts, and what the machine is, seen from this interface.
-    pub fn of(interface: &str) -> Wanted {
+    pub fn of(interface: &str) -> FileRequest {
         let mut wanted = Files::wanted_by(|files| {
             snapshot_of(files, interface);
             environment_of(files, Some(interface));

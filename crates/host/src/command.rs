@@ -14,7 +14,7 @@ use crate::sys;
 
 /// A program that has ended, by itself and in time.
 #[derive(Debug)]
-pub struct Ended {
+pub struct CommandOutput {
     /// How it ended.
     pub status: ExitStatus,
     /// Its standard output, as far as it is read.
@@ -69,7 +69,7 @@ pub fn run(
     children: Children,
     patience: Duration,
     stop: impl Fn() -> bool,
-) -> Result<Ended, CommandError> {
+) -> Result<CommandOutput, CommandError> {
     let (program, arguments) = words.split_first().ok_or(CommandError::Empty)?;
     let failed = |error: io::Error| CommandError::Failed(program.clone(), error);
     let mut child = Command::new(program)
@@ -97,10 +97,10 @@ pub fn run(
     let text = |from: Receiver<Vec<u8>>| {
         from.octets_within(after).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     };
-    Ok(Ended { status, printed: text(printed), complained: text(complained) })
+    Ok(CommandOutput { status, printed: text(printed), complained: text(complained) })
 }
 
-impl Ended {
+impl CommandOutput {
     /// The first line of what it complained of, cut to a length that fits a sentence.
     pub fn complaint(&self) -> Option<String> {
         let line = self.complained.lines().map(str::trim).find(|line| !line.is_empty())?;

@@ -16,7 +16,7 @@ use linerate_trial::doubt::{Doubt, Doubted};
 use crate::profile::kallsyms::each_function;
 use crate::sys::bpf::{Attached, Counts, Instruction, Program, ProgramKind};
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R6, R10};
-use crate::xdp::assembler::{Alu, Assembler, Helper, If, Width};
+use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Width};
 
 /// Where tracefs is mounted; before Linux 4.1 it was in debugfs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -190,7 +190,7 @@ fn instructions(format: &Format, map: i32) -> Vec<Instruction> {
         a.map(R1, map);
         on_stack(a, R2, KEY);
         a.call(Helper::MapLookup);
-        a.jump_if_number(If::Equal, R0, 0, otherwise);
+        a.jump_if_number(JumpCondition::Equal, R0, 0, otherwise);
     };
     a.copy(R6, R1);
     let place = if format.location_octets == 8 { Width::W64 } else { Width::W32 };

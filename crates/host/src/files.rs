@@ -16,13 +16,13 @@ pub struct Files(Source);
 #[derive(Clone, Debug)]
 enum Source {
     Here,
-    Told(BTreeMap<String, String>),
-    Noted(RefCell<Wanted>),
+    Given(BTreeMap<String, String>),
+    Noted(RefCell<FileRequest>),
 }
 
 /// What is to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct FileRequest {
     /// Whole files, as patterns of a shell.
     pub whole: Vec<String>,
     /// Files with a line each, as patterns of a shell.
@@ -43,16 +43,16 @@ impl Files {
 
     /// These.
     pub fn of(texts: BTreeMap<String, String>) -> Files {
-        Files(Source::Told(texts))
+        Files(Source::Given(texts))
     }
 
     /// What `read` reads.
-    pub(crate) fn wanted_by(read: impl FnOnce(&Files)) -> Wanted {
+    pub(crate) fn wanted_by(read: impl FnOnce(&Files)) -> FileRequest {
         let files = Files(Source::Noted(RefCell::default()));
         read(&files);
         match files.0 {
             Source::Noted(wanted) => wanted.into_inner(),
-            _ => Wanted::default(),
+            _ => FileRequest::default(),
         }
     }
 
@@ -83,10 +83,10 @@ impl Files {
         self.all(pattern, |wanted| &mut wanted.lines)
     }
 
-    fn read(&self, path: &str, note: fn(&mut Wanted) -> &mut Vec<String>) -> io::Result<String> {
+    fn read(&self, path: &str, note: fn(&mut FileRequest) -> &mut Vec<String>) -> io::Result<String> {
         match &self.0 {
             Source::Here => here(path),
-            Source::Told(texts) => texts.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into()),
+            Source::Given(texts) => texts.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into()),
             Source::Noted(wanted) => {
                 let (mut wanted, path) = (wanted.borrow_mut(), path.to_owned());
                 let list = note(&mut wanted);
@@ -98,10 +98,10 @@ impl Files {
         }
     }
 
-    fn all(&self, pattern: &str, note: fn(&mut Wanted) -> &mut Vec<String>) -> Vec<(String, String)> {
+    fn all(&self, pattern: &str, note: fn(&mut FileRequest) -> &mut Vec<String>) -> Vec<(String, String)> {
         let paths: Vec<String> = match &self.0 {
             Source::Here => expanded(pattern),
-            Source::Told(texts) => texts.keys().filter(|path| fits_path(pattern, path)).cloned().collect(),
+            Source::Given(texts) => texts.keys().filter(|path| fits_path(pattern, path)).cloned().collect(),
             Source::Noted(_) => vec![pattern.to_owned()],
         };
         paths.into_iter().filter_map(|path| self.read(&path, note).ok().map(|text| (path, text))).collect()

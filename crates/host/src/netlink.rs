@@ -165,7 +165,7 @@ pub(crate) struct Subscription {
 
 /// What was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     /// All that there was.
     All,
     /// More waits than is read at a time.
@@ -188,18 +188,18 @@ impl Subscription {
 
     /// Hands type and content of what was said since the last time to `handle`, of so many reads at most. Waits for
     /// nothing.
-    pub(crate) fn drain(&mut self, most: usize, mut handle: impl FnMut(u16, &[u8])) -> Heard {
+    pub(crate) fn drain(&mut self, most: usize, mut handle: impl FnMut(u16, &[u8])) -> Received {
         for _ in 0..most {
             let length = match self.socket.recv(&mut self.buffer) {
                 Ok(length) => length,
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Heard::Missed,
-                Err(_) => return Heard::All,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Received::Missed,
+                Err(_) => return Received::All,
             };
             for message in messages(&self.buffer[..length]).flatten() {
                 handle(message.message_type, message.payload);
             }
         }
-        Heard::NotYetAll
+        Received::NotYetAll
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use linerate_host::counters::snapshot;
 use linerate_host::{environment, interfaces};
 use linerate_machine::end::End;
-use linerate_path::budget::{Chain, Datagrams, LossBudget, Seen, loss_budget};
+use linerate_path::budget::{Chain, Datagrams, LossBudget, MachineAccount, loss_budget};
 use linerate_path::stage::{Counters, Stage};
 use namespaces::{LINK, Pair, within};
 
@@ -83,7 +83,7 @@ fn check(counters: &Counters, stage: Stage, name: &str, want: u64) {
 #[track_caller]
 fn check_budget(datagrams: Datagrams, ends: &(Counters, Counters), want: &[(Stage, u64)]) -> LossBudget {
     let budget = {
-        let seen = |end, counters| Seen::new(end, counters, Some("veth"));
+        let seen = |end, counters| MachineAccount::new(end, counters, Some("veth"));
         loss_budget(
             &Datagrams { shared_kernel: true, ..datagrams },
             Chain::direct(&seen(End::Host, &ends.0), &seen(End::Target, &ends.1)),

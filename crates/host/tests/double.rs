@@ -3,7 +3,7 @@
 
 mod namespaces;
 
-use linerate_host::xdp::attach::Place;
+use linerate_host::xdp::attach::AttachPoint;
 use linerate_host::xdp::checker::{Checker, CheckerOptions, TimeBucket};
 use linerate_host::xdp::double::{Double, DoubleCounts, DoubleOptions};
 use linerate_host::xdp::error::XdpError;
@@ -32,7 +32,7 @@ struct Run {
 /// Frames at this load through a device like that. `None`: this machine cannot.
 fn run(test: &str, pair: &Pair, options: DoubleOptions, load: Pace, frames: u64) -> Option<Run> {
     let checked = CheckerOptions::new(SECRET, 1);
-    let attached = within(&pair.a, || Checker::attach("out0", &checked, Some(Place::Driver)));
+    let attached = within(&pair.a, || Checker::attach("out0", &checked, Some(AttachPoint::Driver)));
     let checker = match attached {
         Ok(checker) => checker,
         Err(lacking @ (XdpError::NotPermitted | XdpError::NoBpf | XdpError::TooOld { .. })) => {

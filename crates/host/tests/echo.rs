@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::echo::{Echo, EchoCounts, EchoError, EchoWay};
-use linerate_host::xdp::attach::{Pass, Place};
+use linerate_host::xdp::attach::{AttachPoint, PassProgram};
 use linerate_host::xdp::checker::{Checker, CheckerOptions, StreamCounts};
 use linerate_host::xdp::error::XdpError;
 use linerate_host::xdp::generator::{Extent, Generator, GeneratorCounts, GeneratorOptions, Pace};
@@ -16,7 +16,7 @@ use linerate_wire::template::{Template, Vlans};
 use namespaces::{LINK, Pair, within};
 
 const SECRET: u32 = 0x0b0b_0001;
-const DRIVER: EchoWay = EchoWay::Xdp(Place::Driver);
+const DRIVER: EchoWay = EchoWay::Xdp(AttachPoint::Driver);
 /// A link whose ends say nothing of their own.
 const QUIET_LINK: &str = "for N in $A $B; do ip netns exec $N sysctl -qw net.ipv6.conf.default.disable_ipv6=1; done; \
      ip link add $LINK netns $A type veth peer name $LINK netns $B; \
@@ -33,7 +33,7 @@ fn options(kind: FrameKind, vlans: &[u16]) -> GeneratorOptions {
 /// The first machine's end: it counts what comes back. `None`: this machine cannot.
 fn checker(test: &str, pair: &Pair) -> Option<Checker> {
     let options = CheckerOptions { echoed: true, ..CheckerOptions::new(SECRET, 1) };
-    match within(&pair.a, || Checker::attach(LINK, &options, Some(Place::Driver))) {
+    match within(&pair.a, || Checker::attach(LINK, &options, Some(AttachPoint::Driver))) {
         Ok(checker) => Some(checker),
         Err(lacking @ (XdpError::NotPermitted | XdpError::NoBpf | XdpError::TooOld { .. })) => {
             println!("SKIPPED {test}: {lacking}");
@@ -78,7 +78,7 @@ fn each_frame_comes_back_once_by_every_way() {
     let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
     for way in [DRIVER, EchoWay::Socket] {
         // Live frames arrive only where a program is in the driver.
-        let _pass = (way == EchoWay::Socket).then(|| within(&pair.b, || Pass::attach(LINK).unwrap()));
+        let _pass = (way == EchoWay::Socket).then(|| within(&pair.b, || PassProgram::attach(LINK).unwrap()));
         for (kind, vlans) in [(FrameKind::Raw, &[][..]), (FrameKind::Udp4, &[5]), (FrameKind::Udp6, &[5, 6])] {
             let Some(checker) = checker(TEST, &pair) else { return };
             let echo = within(&pair.b, || Echo::start(LINK, SECRET, Some(way))).unwrap();
@@ -106,9 +106,9 @@ fn each_frame_comes_back_once_by_every_way() {
 fn a_stranger_is_not_answered() {
     const TEST: &str = "a_stranger_is_not_answered";
     let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
-    for way in [DRIVER, EchoWay::Xdp(Place::Stack), EchoWay::Socket] {
+    for way in [DRIVER, EchoWay::Xdp(AttachPoint::Stack), EchoWay::Socket] {
         let Some(checker) = checker(TEST, &pair) else { return };
-        let _pass = (way != DRIVER).then(|| within(&pair.b, || Pass::attach(LINK).unwrap()));
+        let _pass = (way != DRIVER).then(|| within(&pair.b, || PassProgram::attach(LINK).unwrap()));
         let echo = match within(&pair.b, || Echo::start(LINK, SECRET + 1, Some(way))) {
             // One program at a time, in the driver or in the stack.
             Err(EchoError::Xdp(XdpError::Taken(_) | XdpError::Driver { .. })) if way != DRIVER => continue,
@@ -138,7 +138,7 @@ fn two_echoes_that_face_each_other_are_silent() {
     }
     for way in [DRIVER, EchoWay::Socket] {
         let passes = [&pair.a, &pair.b]
-            .map(|name| (way == EchoWay::Socket).then(|| within(name, || Pass::attach(LINK).unwrap())));
+            .map(|name| (way == EchoWay::Socket).then(|| within(name, || PassProgram::attach(LINK).unwrap())));
         let [a, b] = [&pair.a, &pair.b].map(|name| within(name, || Echo::start(LINK, SECRET, Some(way)).unwrap()));
         let counted = || a.counts().unwrap().received + b.counts().unwrap().received;
         let Some(sent) = send(&pair, &options(FrameKind::Udp6, &[]), 500, counted) else { return };

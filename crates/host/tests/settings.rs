@@ -167,22 +167,22 @@ fn a_thread_polls_when_it_is_told_to() {
 /// What kernels before 5.6 have instead of netlink, which this one has too.
 #[test]
 fn the_older_way_sets_the_same() {
-    use linerate_host::sys::ethtool::{Ethtool, Words};
+    use linerate_host::sys::ethtool::{Ethtool, IoctlWords};
 
     let Some(pair) = pair("the ioctl of ethtool") else { return };
     within(&pair.a, || {
         let settings = Settings::new(Some(LINK));
         let older = Ethtool::new(LINK).unwrap();
-        let mut words = older.words(Words::Channels).unwrap();
+        let mut words = older.words(IoctlWords::Channels).unwrap();
         assert_eq!(words, [4, 4, 0, 0, 4, 4, 0, 0]);
         words[4] = 2;
-        older.set_words(Words::Channels, &words).unwrap();
+        older.set_words(IoctlWords::Channels, &words).unwrap();
         assert_eq!(settings.get("channels.rx").as_deref(), Ok("2"));
         for (words, name) in [
-            (Words::Value(0x16), "tx_checksum"),
-            (Words::Value(0x18), "sg"),
-            (Words::Value(0x23), "gso"),
-            (Words::Value(0x2b), "gro"),
+            (IoctlWords::Value(0x16), "tx_checksum"),
+            (IoctlWords::Value(0x18), "sg"),
+            (IoctlWords::Value(0x23), "gso"),
+            (IoctlWords::Value(0x2b), "gro"),
         ] {
             for (word, value) in [(0, "off"), (1, "on")] {
                 older.set_words(words, &[word]).unwrap();
@@ -190,9 +190,9 @@ fn the_older_way_sets_the_same() {
                 assert_eq!(settings.get(name).as_deref(), Ok(value), "{name}");
             }
         }
-        let refused = older.set_words(Words::Rings, &[0; 8]).unwrap_err();
+        let refused = older.set_words(IoctlWords::Rings, &[0; 8]).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EOPNOTSUPP));
-        assert!(older.set_words(Words::Rings, &[0; 3]).is_err(), "too few");
+        assert!(older.set_words(IoctlWords::Rings, &[0; 3]).is_err(), "too few");
     });
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ends::{TOKENS, Unusual};
-use linerate_host::traffic::reachability::Reach;
+use linerate_host::traffic::reachability::SendPermission;
 use linerate_host::traffic::{Adopted, Codec, Framing, Tokens, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
@@ -223,7 +223,7 @@ fn send_a_tail() -> Result<(), String> {
     let mut spec = short(Workload::TcpStream, Direction::Rx);
     spec.extent = Extent::Time(Duration::from_secs(60));
     let framing = Framing::new(EndsElsewhere);
-    let flows = vec![Adopted::new(Flow::of(&spec)[0], socket.into(), Reach::Connected)];
+    let flows = vec![Adopted::new(Flow::of(&spec)[0], socket.into(), SendPermission::Connected)];
     let here = "127.0.0.1".parse().unwrap();
     let trial = Trial::adopt(spec, framing, End::Target, here, None, flows, |_| {}).unwrap();
     let began = Instant::now();

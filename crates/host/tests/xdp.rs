@@ -9,12 +9,12 @@ use std::time::Duration;
 use linerate_host::sys::bpf::{Attached, Program, ProgramKind};
 use linerate_host::sys::packet;
 use linerate_host::sys::thread::monotonic_ns;
-use linerate_host::xdp::assembler::{Alu, Assembler, If, Reg, Width};
-use linerate_host::xdp::attach::{Pass, Place};
+use linerate_host::xdp::assembler::{Alu, Assembler, JumpCondition, Reg, Width};
+use linerate_host::xdp::attach::{AttachPoint, PassProgram};
 use linerate_host::xdp::checker::{Checker, CheckerOptions, Expected, Times};
 use linerate_host::xdp::error::XdpError;
 use linerate_host::xdp::generator::{
-    Ended, Extent, Generator, GeneratorCounts, GeneratorOptions, Moment, Pace, Phase, Then,
+    Extent, Generator, GeneratorCounts, GeneratorOptions, Moment, Pace, Phase, RunControl, RunEnd,
 };
 use linerate_wire::frame::{FrameKind, StreamField, TestHeader};
 use linerate_wire::template::{Template, Vlans};
@@ -98,10 +98,11 @@ fn every_frame_is_counted_by_all_three() {
         (FrameKind::Udp6, &[], 84, 256),
         (FrameKind::Udp6, &[4094], 1281, 3),
     ] {
-        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(AttachPoint::Driver))))
+        else {
             return;
         };
-        assert_eq!(checker.place(), Place::Driver);
+        assert_eq!(checker.place(), AttachPoint::Driver);
         let before = transmitted(&pair);
         let sent = send(&pair, &GeneratorOptions { flows, ..options(kind, vlans, frame_len) }, frames(20_000));
         let after = transmitted(&pair);
@@ -130,10 +131,10 @@ fn scribble(interface: &str) -> Attached {
     a.load(Width::W32, Reg::R3, Reg::R1, 4);
     a.copy(Reg::R4, Reg::R2);
     a.alu_number(Alu::Add, Reg::R4, header_at);
-    a.jump_if(If::Above, Reg::R4, Reg::R3, pass);
+    a.jump_if(JumpCondition::Above, Reg::R4, Reg::R3, pass);
     // The last octet of the number of an IPv6 frame.
     a.load(Width::W8, Reg::R4, Reg::R2, 14 + 48 + 9);
-    a.jump_if_number(If::AnyBitOf, Reg::R4, 1, drop);
+    a.jump_if_number(JumpCondition::AnyBitOf, Reg::R4, 1, drop);
     a.place(pass);
     a.exit_with(2);
     a.place(drop);
@@ -190,7 +191,8 @@ fn a_paced_rate_has_no_error_and_ends_when_it_should() {
         (Pace::per_second(1_488_095), 200),
         (Pace { frames: 3, in_ns: 100_000 }, 200),
     ] {
-        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(AttachPoint::Driver))))
+        else {
             return;
         };
         let options = GeneratorOptions { pace: Some(pace), ..options(FrameKind::Raw, &[], 64) };
@@ -205,7 +207,7 @@ fn a_paced_rate_has_no_error_and_ends_when_it_should() {
         // What the port had no room for is lost, and nothing else.
         let dropped = transmitted(&pair)[1] - before[1];
         assert_eq!((counts.lost(sent.frames), counts.measured.reordered), (dropped as i64, 0));
-        if sent.ended == Some(Ended::Complete) {
+        if sent.ended == Some(RunEnd::Complete) {
             assert_eq!(sent.frames, want, "{pace:?}");
         }
     }
@@ -215,7 +217,8 @@ fn a_paced_rate_has_no_error_and_ends_when_it_should() {
 fn a_run_is_stopped_from_another_thread_and_goes_on_with_its_numbers() {
     const TEST: &str = "a_run_is_stopped_from_another_thread_and_goes_on_with_its_numbers";
     let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
-    let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
+    let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(AttachPoint::Driver))))
+    else {
         return;
     };
     let options = GeneratorOptions { pace: Some(Pace::per_second(50_000)), ..options(FrameKind::Udp4, &[], 64) };
@@ -253,7 +256,8 @@ fn a_warm_up_is_over_before_what_is_measured_begins() {
     const TEST: &str = "a_warm_up_is_over_before_what_is_measured_begins";
     let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
     for pace in [None, Some(Pace::per_second(100_000))] {
-        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(AttachPoint::Driver))))
+        else {
             return;
         };
         let options = GeneratorOptions { pace, ..options(FrameKind::Raw, &[], 64) };
@@ -267,7 +271,7 @@ fn a_warm_up_is_over_before_what_is_measured_begins() {
                 if moment == Moment::PhaseOver {
                     phases.push((counts.frames, transmitted(&pair)));
                 }
-                Then::GoOn
+                RunControl::GoOn
             };
             generator.run_phases(&[warmup, measured], watch).unwrap();
             generator.counts().unwrap()
@@ -303,7 +307,8 @@ fn sizes_take_turns_and_what_is_not_as_it_was_sent_is_malformed() {
         let options = GeneratorOptions { flows, sizes: sizes.to_vec(), ..options(kind, vlans, largest) };
         let expected = |sizes: &[u32]| Some(Expected { template: options.template, sizes: sizes.to_vec() });
         let checked = CheckerOptions { expected: expected(sizes), times: Times::Gaps, flows, ..CHECKED };
-        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &checked, Some(Place::Driver)))) else {
+        let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &checked, Some(AttachPoint::Driver))))
+        else {
             return;
         };
         let turns = 2_000;
@@ -334,7 +339,7 @@ fn sizes_take_turns_and_what_is_not_as_it_was_sent_is_malformed() {
         let mut other = sizes.to_vec();
         other[0] += 1;
         let checked = CheckerOptions { expected: expected(&other), ..checked };
-        let checker = within(&pair.b, || Checker::attach(LINK, &checked, Some(Place::Driver)).unwrap());
+        let checker = within(&pair.b, || Checker::attach(LINK, &checked, Some(AttachPoint::Driver)).unwrap());
         let before = transmitted(&pair);
         send(&pair, &options, frames(turns * sizes.len() as u64));
         let counts = checker.stream(1).unwrap();
@@ -348,7 +353,8 @@ fn sizes_take_turns_and_what_is_not_as_it_was_sent_is_malformed() {
 fn what_comes_behind_the_time_is_counted_apart() {
     const TEST: &str = "what_comes_behind_the_time_is_counted_apart";
     let Some(pair) = Pair::make(TEST, QUIET_LINK) else { return };
-    let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(Place::Driver)))) else {
+    let Some(checker) = able(TEST, within(&pair.b, || Checker::attach(LINK, &CHECKED, Some(AttachPoint::Driver))))
+    else {
         return;
     };
     // Slow enough that none is dropped.
@@ -382,7 +388,7 @@ fn a_veth_whose_other_end_takes_no_live_frames_is_refused() {
             return;
         }
     }
-    let pass = within(&pair.b, || Pass::attach(LINK)).unwrap();
+    let pass = within(&pair.b, || PassProgram::attach(LINK)).unwrap();
     new().unwrap();
     drop(pass);
     assert!(matches!(new(), Err(XdpError::SendsNone(_))));

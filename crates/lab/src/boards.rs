@@ -29,7 +29,7 @@ pub use folder::{Folders, Running};
 pub use machine::{Boot, HostAgent, Machine};
 pub use table::BOARDS;
 
-use definition::{Bare, DeviceTree, Software, System};
+use definition::{BareMetal, DeviceTree, LinuxSystem, Software};
 use parts::Parts;
 
 /// Why there is no board. Each is a sentence that ends in what to try.
@@ -107,7 +107,7 @@ impl BoardError {
 
 /// A board whose parts are all there: it can be started without the network.
 #[derive(Debug)]
-pub struct Ready {
+pub struct ReadyBoard {
     board: &'static Board,
     software: ReadySoftware,
 }
@@ -115,14 +115,19 @@ pub struct Ready {
 /// What runs on the board, as far as it comes from outside of linerate.
 #[derive(Debug)]
 enum ReadySoftware {
-    Linux(System, Parts),
-    Bare(Bare),
+    Linux(LinuxSystem, Parts),
+    Bare(BareMetal),
 }
 
 impl Board {
     /// Sees that all is there to start the board: programs, and parts in the cache, which are fetched if it has none,
     /// or `update` asks for the newest. `say` hears what takes time.
-    pub fn ready(&'static self, cache: &Path, update: bool, say: &mut dyn FnMut(&str)) -> Result<Ready, BoardError> {
+    pub fn ready(
+        &'static self,
+        cache: &Path,
+        update: bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<ReadyBoard, BoardError> {
         let software = match self.software {
             Software::Linux(system) => {
                 let cached = Parts::cached(cache, self.name).filter(|_| !update);
@@ -138,7 +143,7 @@ impl Board {
                 ReadySoftware::Bare(bare)
             }
         };
-        Ok(Ready { board: self, software })
+        Ok(ReadyBoard { board: self, software })
     }
 
     /// What is not yet on this machine and in the cache; `None`: the board can be started without the network.
@@ -156,7 +161,7 @@ impl Board {
     }
 
     /// Sees that QEMU is there, and new enough for this board.
-    fn check_bare(&self, bare: Bare) -> Result<(), BoardError> {
+    fn check_bare(&self, bare: BareMetal) -> Result<(), BoardError> {
         missing(&self.programs(None))?;
         let program = self.qemu.program;
         let said = Command::new(program).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
@@ -167,7 +172,7 @@ impl Board {
     }
 
     /// The programs that it takes, with Debian's packages of them; also those that fetch this system's parts.
-    fn programs(&self, fetching: Option<&System>) -> Vec<(&'static str, &'static str)> {
+    fn programs(&self, fetching: Option<&LinuxSystem>) -> Vec<(&'static str, &'static str)> {
         let mut programs = vec![(self.qemu.program, self.qemu.package)];
         if let Some(system) = fetching {
             programs.extend([("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("depmod", "kmod")]);

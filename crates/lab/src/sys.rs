@@ -90,14 +90,14 @@ impl Namespace {
 
 /// A system call that is refused: its number, what the lower half of some of its arguments must be, and the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCall {
     pub(crate) call: libc::c_long,
     pub(crate) arguments: &'static [(u32, u32)],
     pub(crate) errno: i32,
 }
 
 /// Has a program, and all that it starts, be refused these system calls (seccomp(2), SECCOMP_MODE_FILTER). Needs root.
-pub(crate) fn refuse(command: &mut Command, refused: &[Refused]) {
+pub(crate) fn refuse(command: &mut Command, refused: &[RefusedCall]) {
     let program = refusing(refused);
     let install = move || {
         let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
@@ -110,7 +110,7 @@ pub(crate) fn refuse(command: &mut Command, refused: &[Refused]) {
 }
 
 /// A filter over struct seccomp_data (linux/seccomp.h): the first rule whose numbers are all there answers.
-fn refusing(refused: &[Refused]) -> Vec<libc::sock_filter> {
+fn refusing(refused: &[RefusedCall]) -> Vec<libc::sock_filter> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
@@ -118,7 +118,7 @@ fn refusing(refused: &[Refused]) -> Vec<libc::sock_filter> {
     let lower_half = |nth: u32| 16 + 8 * nth + if cfg!(target_endian = "big") { 4 } else { 0 };
     let one = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
     let mut program = Vec::new();
-    for Refused { call, arguments, errno } in refused {
+    for RefusedCall { call, arguments, errno } in refused {
         let mut left = 2 * arguments.len() as u8 + 1;
         program.extend([one(LOAD, 0, 0), one(EQUAL, left, *call as u32)]);
         for (nth, value) in *arguments {

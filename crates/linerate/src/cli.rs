@@ -3,8 +3,8 @@
 
 mod console;
 mod echoing;
+mod inspecting;
 mod judging;
-mod looking;
 mod measuring;
 mod predicting;
 mod reporting;
@@ -31,8 +31,8 @@ use linerate_trial::options;
 
 pub(crate) use console::*;
 pub(crate) use echoing::*;
+pub(crate) use inspecting::*;
 pub(crate) use judging::*;
-pub(crate) use looking::*;
 pub(crate) use measuring::*;
 pub(crate) use predicting::*;
 pub(crate) use reporting::*;

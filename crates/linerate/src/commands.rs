@@ -1,6 +1,7 @@
 //! The commands, one file each.
 //! Knows which is which.
 
+mod atomic_file;
 pub(crate) mod boards;
 mod calibration;
 mod case_files;
@@ -14,7 +15,6 @@ mod echo;
 mod event_lines;
 mod experiment;
 mod explain;
-mod guess;
 pub(crate) mod history;
 #[cfg(feature = "nats")]
 mod jobs;
@@ -22,9 +22,10 @@ mod lab;
 #[cfg(feature = "nats")]
 mod leased;
 mod licences;
-pub(crate) mod order;
+pub(crate) mod plan_request;
 pub(crate) mod plans;
 mod predict;
+mod predicted_gain;
 mod profile;
 #[cfg(feature = "nats")]
 pub(crate) mod queue;
@@ -42,7 +43,6 @@ mod submit;
 pub(crate) mod target;
 #[cfg(feature = "web")]
 mod web;
-mod whole_file;
 #[cfg(feature = "nats")]
 mod worker;
 
@@ -55,8 +55,9 @@ use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::{Store, StoreError};
 
-use self::order::OwnedOrder;
+use self::plan_request::OwnedOrder;
 use crate::cli::{Cli, Command, EndsArgs, SharedArgs};
+use crate::default_store;
 use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::measure::campaign::CampaignError;
@@ -66,7 +67,6 @@ use crate::output::{self, say};
 use crate::render;
 use crate::render::doubts::Notes;
 use crate::render::records::Parts;
-use crate::usual_store;
 use linerate_plan::Report;
 
 /// Carries the command out. The status is 0 or, where a judgement failed, 1; an error is for 2.
@@ -207,7 +207,7 @@ fn agents_folders() -> Vec<PathBuf> {
         // `cargo xtask agents` puts them into target/agents, and cargo the program into target/release.
         [bin.join("agents"), bin.join("../agents"), bin.join("../lib/linerate/agents")]
     });
-    beside.chain(usual_store::folder().map(|data| data.join("agents"))).collect()
+    beside.chain(default_store::folder().map(|data| data.join("agents"))).collect()
 }
 
 /// Says what an agent has to tell before it is asked: settings that it found changed, and put back.
@@ -225,7 +225,7 @@ fn say_notes(client: &Client) {
 
 /// The store to read from: the one that the user named, or the usual one. Nothing is made.
 fn open_store(shared: &SharedArgs) -> Result<Store> {
-    let path = shared.store.clone().map_or_else(usual_store::path, Ok)?;
+    let path = shared.store.clone().map_or_else(default_store::path, Ok)?;
     Ok(Store::open_existing(&path)?)
 }
 
@@ -239,7 +239,7 @@ fn without<'a>(unreadable: impl IntoIterator<Item = &'a StoreError>) -> ExitCode
 fn store_to_keep(shared: &SharedArgs) -> Result<Store> {
     Ok(match &shared.store {
         Some(path) => Store::open_to_keep(path, false)?,
-        None => Store::open_to_keep(&usual_store::path()?, true)?,
+        None => Store::open_to_keep(&default_store::path()?, true)?,
     })
 }
 

@@ -24,7 +24,7 @@ use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
 use crate::commands::selection;
-use crate::usual_store;
+use crate::default_store;
 
 /// In the environment of a process that is to answer; its value is the shell's name.
 const ASKED: &str = "LINERATE_COMPLETE";
@@ -221,7 +221,7 @@ pub(crate) fn workloads(word: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Campaigns of the usual store, and behind a colon the levels of their factors.
 pub(crate) fn selections(word: &OsStr) -> Vec<CompletionCandidate> {
-    let Some(store) = usual_store::records() else { return Vec::new() };
+    let Some(store) = default_store::records() else { return Vec::new() };
     that_begin(word, selected(&store, &word.to_string_lossy()).unwrap_or_default())
 }
 

@@ -10,7 +10,7 @@ use linerate_machine::text::nearest;
 use linerate_results::store::is_url;
 use toml::de::DeTable;
 
-use crate::given;
+use crate::input_file;
 
 /// The file's name.
 pub(crate) const FILE: &str = "linerate.toml";
@@ -48,7 +48,7 @@ impl Defaults {
     /// Takes what the file in this folder says and nobody has said before.
     fn read(&mut self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
-        let text = match given::text(&path) {
+        let text = match input_file::text(&path) {
             Err(error) if error.is_absent() => return Ok(()),
             read => read?,
         };

@@ -4,8 +4,9 @@
 mod cli;
 mod commands;
 mod complete;
+mod default_store;
 mod defaults;
-mod given;
+mod input_file;
 mod interrupt;
 mod measure;
 mod output;
@@ -13,7 +14,6 @@ mod progress;
 mod render;
 #[cfg(feature = "nats")]
 mod team;
-mod usual_store;
 #[cfg(feature = "web")]
 mod web;
 

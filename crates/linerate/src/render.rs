@@ -4,7 +4,6 @@
 #[cfg(feature = "web")]
 pub(crate) mod answer;
 mod apis;
-pub(crate) mod asked;
 pub(crate) mod brief;
 pub(crate) mod budget;
 pub(crate) mod cases;
@@ -14,13 +13,14 @@ pub(crate) mod cost;
 pub(crate) mod csv;
 pub(crate) mod doubts;
 pub(crate) mod echo;
+pub(crate) mod echo_span;
 pub(crate) mod explain;
 mod fitting;
 pub(crate) mod flame;
-#[cfg(test)]
-mod forged;
 mod forms;
 pub(crate) mod history;
+#[cfg(test)]
+mod hostile_text;
 pub(crate) mod html;
 #[cfg(feature = "nats")]
 pub(crate) mod jobs;

@@ -36,13 +36,13 @@ pub(crate) struct Team {
 
 #[derive(Default)]
 struct Shared {
-    known: Mutex<Known>,
+    known: Mutex<TeamState>,
     looked: Condvar,
 }
 
 /// What is known.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct TeamState {
     pub(crate) queue: Overview,
     /// By job.
     pub(crate) campaigns: BTreeMap<String, Campaign>,
@@ -66,7 +66,7 @@ pub(crate) struct Campaign {
     pub(crate) heard: Option<Instant>,
 }
 
-impl Known {
+impl TeamState {
     /// The job of this identifier.
     pub(crate) fn job(&self, id: &str) -> Option<&JobRecord> {
         self.queue.jobs.iter().find(|one| one.job.id == id)
@@ -119,7 +119,7 @@ impl Team {
     }
 
     /// Looks at what is known, which is a second old at most; the first time, and after a while without, that takes a moment.
-    pub(crate) fn look<T>(&self, with: impl FnOnce(&Known) -> T) -> T {
+    pub(crate) fn look<T>(&self, with: impl FnOnce(&TeamState) -> T) -> T {
         let mut known = self.shared.lock();
         known.asked = Some(Instant::now());
         if !known.is_looking {
@@ -165,7 +165,7 @@ pub(crate) enum CancelError {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, TeamState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,21 +9,21 @@
 //! What serves has one thread and a runtime in it; views are plain functions on a few threads more, and a campaign is a process:
 //! nothing here runs in the process that measures.
 
-mod asked;
+mod access;
 mod assets;
+mod connection_slots;
 #[cfg(feature = "nats")]
 mod counters;
-mod gate;
 mod head;
 mod page;
-mod places;
 mod reply;
+mod request;
 mod runs;
 mod server;
 mod sessions;
 mod tls;
-mod turns;
 mod views;
+mod work_slots;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -37,11 +37,11 @@ use linerate_results::tally::Tally;
 pub(crate) use counters::Counters;
 #[cfg(feature = "nats")]
 pub(crate) use server::Served;
-pub(crate) use server::{Door, serve};
+pub(crate) use server::{WebListener, serve};
 pub(crate) use sessions::{ScraperToken, Token};
 pub(crate) use tls::Tls;
 
-use self::gate::Gate;
+use self::access::Gate;
 use self::runs::Runs;
 use self::sessions::Sessions;
 use crate::render;
@@ -58,7 +58,7 @@ pub(crate) struct Allowed {
 
 /// What `linerate run` would take here where its command line says nothing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Usual {
+pub(crate) struct RunDefaults {
     pub(crate) host: Option<Endpoint>,
     pub(crate) middle: Option<Endpoint>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Lab {
     /// The machines that may be looked at and measured: what the page calls each, and how it is reached.
     machines: Vec<(String, Endpoint)>,
     /// The host and the machine between the two where a request names none; both are among the machines.
-    usual: Usual,
+    usual: RunDefaults,
     /// Where plan files are, beside the built-in ones.
     plans: Vec<PathBuf>,
     connect: ConnectOptions,
@@ -91,7 +91,7 @@ pub(crate) struct Lab {
 pub(crate) struct Setup {
     pub(crate) store: PathBuf,
     pub(crate) machines: Vec<(String, Endpoint)>,
-    pub(crate) usual: Usual,
+    pub(crate) usual: RunDefaults,
     pub(crate) plans: Vec<PathBuf>,
     pub(crate) connect: ConnectOptions,
     pub(crate) allowed: Allowed,

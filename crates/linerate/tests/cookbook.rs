@@ -3,7 +3,7 @@
 
 mod machines;
 
-use linerate_lab::{Between, Forwards, Privilege, privilege};
+use linerate_lab::{Forwards, MiddleLab, Privilege, privilege};
 use machines::Bench;
 use machines::cookbook::{Ends, recipes};
 
@@ -58,7 +58,7 @@ fn report_5() {
         eprintln!("SKIPPED report_5: it needs root");
         return;
     }
-    let (bench, lab) = (Bench::bare("report_5"), Between::up(Forwards::Bridge).expect("three machines"));
+    let (bench, lab) = (Bench::bare("report_5"), MiddleLab::up(Forwards::Bridge).expect("three machines"));
     let [target, host, middle] =
         [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| format!("netns:{}", path.display()));
     let ends = Ends { board: target, host: Some(host), middle: Some(middle), duration: "200ms", variable: None };

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linerate_host::xdp::attach::Pass;
+use linerate_host::xdp::attach::PassProgram;
 use linerate_host::xdp::double::{Double, DoubleOptions};
 use linerate_host::xdp::generator::Pace;
 use linerate_lab::Forwards;
@@ -46,7 +46,7 @@ fn searched(row: &Row, words: &[&str]) -> Value {
 struct Doubled {
     there: Double,
     _back: Double,
-    _ends: [Pass; 2],
+    _ends: [PassProgram; 2],
 }
 
 impl Doubled {
@@ -55,7 +55,7 @@ impl Doubled {
             Double::attach(from, to, DoubleOptions { capacity, depth, hold_ns: 0 }).map_err(io::Error::other)
         };
         let made = || -> io::Result<Doubled> {
-            let pass = || Pass::attach("eth0").map_err(io::Error::other);
+            let pass = || PassProgram::attach("eth0").map_err(io::Error::other);
             Ok(Doubled {
                 there: row.lab.in_middle(|| attach("p0", "p1", Pace::per_second(frames_per_s), depth))?,
                 _back: row.lab.in_middle(|| attach("p1", "p0", Pace::per_second(1_000_000), 10_000))?,

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::xdp::attach::Place;
+use linerate_host::xdp::attach::AttachPoint;
 use linerate_host::xdp::checker::{Checker, CheckerOptions};
 use linerate_host::xdp::generator::{Extent, Generator, GeneratorOptions, Pace};
 use linerate_lab::Shape;
@@ -48,7 +48,7 @@ fn is_attached(bench: &Bench) -> bool {
 /// Counts at the host what comes back. `None`: this machine has no XDP, and says so.
 fn checker(test: &str, bench: &Bench) -> Option<Checker> {
     let options = CheckerOptions { echoed: true, ..CheckerOptions::new(SECRET, 1) };
-    let attach = || Checker::attach("eth0", &options, Some(Place::Driver)).map_err(io::Error::other);
+    let attach = || Checker::attach("eth0", &options, Some(AttachPoint::Driver)).map_err(io::Error::other);
     match bench.lab().in_host(attach) {
         Ok(checker) => Some(checker),
         Err(lacking) => {
@@ -99,7 +99,7 @@ fn an_echo_goes_on_while_nobody_reads_what_it_says() {
         let Some(checker) = checker(TEST, &bench) else { return };
         // Live frames arrive where there is a program, which the echo by a socket is not.
         let pass = (way == "socket").then(|| {
-            let pass = || linerate_host::xdp::attach::Pass::attach("eth0").map_err(io::Error::other);
+            let pass = || linerate_host::xdp::attach::PassProgram::attach("eth0").map_err(io::Error::other);
             bench.lab().in_target(pass).unwrap()
         });
         // As much as a pipe holds, so that the first line waits for a reader.

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{Fence, Holder};
+use linerate_control::message::{FencingToken, Holder};
 use linerate_control::{Lease, Psk};
 use linerate_host::sys::local;
 use linerate_lab::Shape;
@@ -224,7 +224,7 @@ fn jobs_are_carried_out_where_and_as_their_bench_allows() {
 #[test]
 fn a_bench_is_taken_whole_or_not_at_all() {
     let Some(team) = Team::new("job-whole", "settings = [\"target.*\"]") else { return };
-    let fence = Some(Fence { bench: "b".to_owned(), number: 1 });
+    let fence = Some(FencingToken { bench: "b".to_owned(), number: 1 });
     let last = Holder { controller: "last".to_owned(), name: "the last one".to_owned(), fence };
     let lab = team.bench.lab();
     let (over, is_over) = mpsc::channel::<()>();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use linerate_host::agentless::{DRIVER_STATISTICS, Files, environment_of, snapshot_of};
 use linerate_machine::end::{Direction, End};
-use linerate_path::budget::{Chain, Datagrams, Seen, Trial, loss_budget, path};
+use linerate_path::budget::{Chain, Datagrams, MachineAccount, Trial, loss_budget, path};
 use linerate_path::stage::Stage;
 use linerate_results::findings::{Sureness, absent, findings};
 use linerate_results::record::{Machine, Record};
@@ -120,8 +120,8 @@ fn received(old: &Old, lost: u64) -> Record {
     (flow.packets_lost, flow.loss_ratio) = (Some(lost), Some(lost as f64 / 10_000.0));
     // Its sockets do not tell what they dropped (SO_MEMINFO came with Linux 4.12).
     let datagrams = Datagrams { sent: 10_000, received_unique: 10_000 - lost, ..Datagrams::default() };
-    let sender = Seen::new(End::Host, &record.host.counters, None);
-    let receiver = Seen::new(End::Target, &record.target.counters, Some(old.driver));
+    let sender = MachineAccount::new(End::Host, &record.host.counters, None);
+    let receiver = MachineAccount::new(End::Target, &record.target.counters, Some(old.driver));
     let budget = loss_budget(&datagrams, Chain::direct(&sender, &receiver));
     record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);
@@ -155,8 +155,8 @@ fn a_board_of_linux_3_10_whose_driver_tells_nothing() {
     // Fewer stages: none of the MAC's, and no queue.
     let record = received(&BOARD, 800);
     let datagrams = Datagrams { sent: 10_000, received_unique: 9_200, ..Datagrams::default() };
-    let sender = Seen::new(End::Host, &record.host.counters, None);
-    let receiver = Seen::new(End::Target, &record.target.counters, Some("fec"));
+    let sender = MachineAccount::new(End::Host, &record.host.counters, None);
+    let receiver = MachineAccount::new(End::Target, &record.target.counters, Some("fec"));
     let passed = path(Trial::Udp { asked: None, datagrams: &datagrams }, Chain::direct(&sender, &receiver));
     let stages: Vec<Stage> = passed.iter().map(|one| one.stage).collect();
     let want = [

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What a machine knows of its way to an address, without sending anything there. Absent means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Way {
+pub struct RouteInfo {
     /// The interface that has this machine's address; or, where that is no link, the one that packets leave by.
     pub interface: Option<InterfaceState>,
     /// This machine has the address at that interface, or at one that is no link.
@@ -170,9 +170,9 @@ pub const SYN_AGAIN: Duration = Duration::from_millis(900);
 #[serde(default)]
 pub struct ProbeReport {
     /// ICMP echo requests.
-    pub echo: Option<Tried>,
+    pub echo: Option<ProbeResult>,
     /// Datagrams that ask for an answer.
-    pub udp: Option<Tried>,
+    pub udp: Option<ProbeResult>,
     /// The same from several ports at once: how many of each one's were answered, of six at most; three are enough.
     pub flows: Vec<u32>,
     /// A connection.
@@ -192,7 +192,7 @@ pub struct ProbeReport {
 /// Requests over ICMP or UDP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Tried {
+pub struct ProbeResult {
     /// Handed to the kernel.
     pub sent: u32,
     /// Answered.
@@ -375,13 +375,13 @@ pub struct WitnessReport {
     /// TTL or hop limit that a datagram came with.
     pub hops: Option<u8>,
     /// Packets at the interfaces; absent: the machine lets the agent see none.
-    pub packets: Option<Vec<Seen>>,
+    pub packets: Option<Vec<SeenPackets>>,
 }
 
 impl WitnessReport {
     /// How many requests of echo and of datagrams, and how many answers to them, came or left.
     pub fn requests(&self) -> u64 {
-        let is_one = |seen: &&Seen| {
+        let is_one = |seen: &&SeenPackets| {
             use Packet::{Datagram, DatagramAnswer, EchoReply, EchoRequest};
             matches!(seen.what, EchoRequest | EchoReply | Datagram { .. } | DatagramAnswer)
         };
@@ -393,7 +393,7 @@ impl WitnessReport {
 
 /// Packets of one kind at an interface.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Seen {
+pub struct SeenPackets {
     /// Where.
     pub interface: String,
     /// They left; else they came.

@@ -12,7 +12,7 @@ pub const MOST_DUMP: usize = 65_536;
 
 /// Words that are wanted of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct RegisterRequest {
     /// The driver's register dump (ethtool's get-regs).
     #[serde(default)]
     pub dump: bool,
@@ -91,14 +91,14 @@ pub struct Dump {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AroundTrial {
     /// What was wanted.
-    pub wanted: Wanted,
+    pub wanted: RegisterRequest,
     /// Before the traffic.
     pub before: Readings,
     /// After it.
     pub after: Readings,
 }
 
-impl Wanted {
+impl RegisterRequest {
     /// Whether an agent may be asked so much; the error is one sentence.
     pub fn validate(&self) -> Result<(), String> {
         if self.phy.len() > MOST_PHY || self.memory.len() > MOST_MEMORY {
@@ -126,7 +126,7 @@ impl Wanted {
 impl Readings {
     /// These, if there are as many words as were wanted: an agent's answer is nobody's promise. Too many are dropped
     /// and too few are absent, with a sentence.
-    pub fn fitted(mut self, wanted: &Wanted) -> Readings {
+    pub fn fitted(mut self, wanted: &RegisterRequest) -> Readings {
         if self.phy.len() != wanted.phy.len() || self.memory.len() != wanted.memory.len() {
             self.missing.push(format!(
                 "the agent answered {} of {} PHY registers and {} of {} words of memory; install the same version of \
@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn an_answer_of_the_wrong_length_names_no_register() {
-        let wanted = Wanted {
+        let wanted = RegisterRequest {
             phy: vec![PhyPlace { device: None, register: 1 }],
             memory: vec![0x1000, 0x1004],
-            ..Wanted::default()
+            ..RegisterRequest::default()
         };
         let answer =
             Readings { phy: vec![Some(1)], memory: vec![Some(7)], dump: Some(Dump::default()), ..Readings::default() };
@@ -204,10 +204,13 @@ mod tests {
 
     #[test]
     fn what_is_wanted_is_bounded() {
-        let phy = |device, register| Wanted { phy: vec![PhyPlace { device, register }], ..Wanted::default() };
+        let phy = |device, register| RegisterRequest {
+            phy: vec![PhyPlace { device, register }],
+            ..RegisterRequest::default()
+        };
         assert!(phy(None, 31).validate().is_ok() && phy(Some(31), 65_535).validate().is_ok());
         assert!(phy(None, 32).validate().is_err() && phy(Some(32), 0).validate().is_err());
-        let memory = |memory| Wanted { memory, ..Wanted::default() };
+        let memory = |memory| RegisterRequest { memory, ..RegisterRequest::default() };
         assert!(memory(vec![0x0218_8084]).validate().is_ok());
         assert!(memory(vec![0x0218_8086]).validate().unwrap_err().contains("multiples of 4"));
         assert!(memory(vec![0; MOST_MEMORY + 1]).validate().unwrap_err().contains("too many"));

@@ -5,7 +5,7 @@ use crate::printable::brief;
 use crate::text::nearest;
 use discipline::{BadDiscipline, Discipline};
 pub use place::DriverRequest;
-use place::{Each, Place};
+use place::{Each, SettingPlace};
 pub use scheduling::Scheduling;
 use syntax::{PerItem, Syntax};
 pub use table::SETTINGS;
@@ -32,14 +32,14 @@ pub struct SettingInfo {
     /// What a change costs, from 0, a write to a file, to 9, a reboot. Dear factors change least often.
     pub dear: u8,
     /// Where it is read and written.
-    pub place: Place,
+    pub place: SettingPlace,
     syntax: Syntax,
 }
 
 impl SettingInfo {
     /// The request to the driver that it is part of, which may take only together what is in it.
     pub fn request(&self) -> Option<DriverRequest> {
-        if let Place::Driver(knob) = self.place { Some(knob.request) } else { None }
+        if let SettingPlace::Driver(knob) = self.place { Some(knob.request) } else { None }
     }
 
     /// Whether its value is a list of CPUs, which has commas.
@@ -55,19 +55,23 @@ impl SettingInfo {
 
     /// Whether it is a family whose members are things by their numbers, or `all` of them.
     pub fn is_one_or_all(&self) -> bool {
-        matches!(self.place, Place::Files(files) if self.name.ends_with('*') && !files.file.contains('*'))
+        matches!(self.place, SettingPlace::Files(files) if self.name.ends_with('*') && !files.file.contains('*'))
     }
 
     /// Whether the setting of this name belongs to an interface, and not to the machine.
     pub fn is_of_interface(&self, name: &str) -> bool {
         match self.place {
-            Place::Link(_) | Place::Qdisc | Place::LinkModes | Place::Driver(_) | Place::Features(_) => true,
-            Place::Files(files) => match files.of {
+            SettingPlace::Link(_)
+            | SettingPlace::Qdisc
+            | SettingPlace::LinkModes
+            | SettingPlace::Driver(_)
+            | SettingPlace::Features(_) => true,
+            SettingPlace::Files(files) => match files.of {
                 Each::RxQueue | Each::TxQueue | Each::Interface => true,
                 Each::Interrupt => self.rest_of(name).is_none_or(|which| which.parse::<u32>().is_err()),
                 Each::Cpu => false,
             },
-            Place::Sysctl(_) | Place::Custom | Place::Elsewhere(_) => false,
+            SettingPlace::Sysctl(_) | SettingPlace::Custom | SettingPlace::Elsewhere(_) => false,
         }
     }
 }

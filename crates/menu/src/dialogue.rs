@@ -10,7 +10,7 @@ use linerate_machine::channel::{Receiver, channel};
 use linerate_machine::printable::in_line;
 use linerate_machine::thread;
 
-use crate::menu::{Answer, Choice, Menu, Question, Shown};
+use crate::menu::{Answer, Choice, Menu, MenuView, Question};
 use crate::text;
 
 /// What nobody types by hand; the rest of a longer line is dropped.
@@ -31,7 +31,7 @@ pub struct Dialogue<'a> {
 
 /// Nobody is there any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
+pub struct Disconnected;
 
 impl<'a> Dialogue<'a> {
     /// A dialogue over these streams. It ends with its input, or when `ended` says so.
@@ -46,12 +46,12 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Shows the menu until something is chosen; `None`: the way out was.
-    pub fn choose<'m, A>(&self, menu: &'m Menu<A>) -> Result<Option<&'m A>, Gone> {
+    pub fn choose<'m, A>(&self, menu: &'m Menu<A>) -> Result<Option<&'m A>, Disconnected> {
         Ok(self.choose_item(&menu.shown)?.map(|at| &menu.actions[at]))
     }
 
     /// The same, with the item's number from 0.
-    pub fn choose_item(&self, menu: &Shown) -> Result<Option<usize>, Gone> {
+    pub fn choose_item(&self, menu: &MenuView) -> Result<Option<usize>, Disconnected> {
         let mut page = text::menu(menu, self.width);
         loop {
             let _ = write!(page, "Choose 0 to {} (? explains): ", menu.items.len());
@@ -75,7 +75,7 @@ impl<'a> Dialogue<'a> {
         &self,
         question: Question<'_>,
         check: &dyn Fn(&str) -> Result<(), String>,
-    ) -> Result<Option<String>, Gone> {
+    ) -> Result<Option<String>, Disconnected> {
         loop {
             (self.say)(&format!("{} [{}]: ", in_line(question.prompt, 100), in_line(question.last, 100)));
             let line = self.line()?;
@@ -92,14 +92,14 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Waits so many seconds, unless somebody presses Enter: whether somebody did.
-    pub fn pause(&self, seconds: u32) -> Result<bool, Gone> {
+    pub fn pause(&self, seconds: u32) -> Result<bool, Disconnected> {
         Ok(self.line_within(LOOKS_A_SECOND * seconds)?.is_some())
     }
 
     /// Waits for a moment, less than a second, and takes nothing of what is typed meanwhile.
-    pub fn rest(&self, time: Duration) -> Result<(), Gone> {
+    pub fn rest(&self, time: Duration) -> Result<(), Disconnected> {
         std::thread::sleep(time);
-        if (self.ended)() { Err(Gone) } else { Ok(()) }
+        if (self.ended)() { Err(Disconnected) } else { Ok(()) }
     }
 
     /// Says this page, whose every line has its end.
@@ -117,20 +117,20 @@ impl<'a> Dialogue<'a> {
         self.width
     }
 
-    fn line(&self) -> Result<String, Gone> {
+    fn line(&self) -> Result<String, Disconnected> {
         // So many looks take 27 years.
         self.line_within(u32::MAX).map(Option::unwrap_or_default)
     }
 
     /// The next line; `None`: none came in so many looks.
-    fn line_within(&self, looks: u32) -> Result<Option<String>, Gone> {
+    fn line_within(&self, looks: u32) -> Result<Option<String>, Disconnected> {
         for _ in 0..looks {
             if (self.ended)() {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             match self.lines.next_within(LOOK) {
                 Ok(line) => return Ok(Some(line)),
-                Err(RecvTimeoutError::Disconnected) => return Err(Gone),
+                Err(RecvTimeoutError::Disconnected) => return Err(Disconnected),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(dialogue.choose(&menu), Ok(Some(&'b')));
             assert_eq!(dialogue.choose(&menu), Ok(Some(&'a')));
             assert_eq!(dialogue.choose(&menu), Ok(None));
-            assert_eq!(dialogue.choose(&menu), Err(Gone));
+            assert_eq!(dialogue.choose(&menu), Err(Disconnected));
         });
         assert!(said.contains("There is no 'nine' here") && said.contains("first: The first."), "{said}");
         assert!(said.contains("  1  first   [1500]\n"), "{said}");
@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(dialogue.ask(question, &check), Ok(Some("64K".into())));
             assert_eq!(dialogue.ask(question, &check), Ok(Some("8K".into())));
             assert_eq!(dialogue.ask(question, &check), Ok(None));
-            assert_eq!(dialogue.ask(question, &check), Err(Gone));
+            assert_eq!(dialogue.ask(question, &check), Err(Disconnected));
         });
         assert!(said.contains("'no' is no size\n") && said.contains("bytes, like 64K;"), "{said}");
     }
@@ -230,7 +230,7 @@ mod tests {
     fn a_pause_ends_with_enter() {
         held("\n", |dialogue| {
             assert_eq!(dialogue.pause(60), Ok(true));
-            assert_eq!(dialogue.pause(60), Err(Gone));
+            assert_eq!(dialogue.pause(60), Err(Disconnected));
         });
         let say = |_: &str| {};
         let (input, _open) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -238,8 +238,8 @@ mod tests {
         assert_eq!(dialogue.pause(1), Ok(false));
         let (input, _open) = std::os::unix::net::UnixStream::pair().unwrap();
         let dialogue = Dialogue::new(Box::new(input), &say, &|| true, 60).unwrap();
-        assert_eq!(dialogue.pause(60), Err(Gone));
-        assert_eq!(dialogue.choose(&menu()), Err(Gone));
+        assert_eq!(dialogue.pause(60), Err(Disconnected));
+        assert_eq!(dialogue.choose(&menu()), Err(Disconnected));
     }
 
     #[test]

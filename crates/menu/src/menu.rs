@@ -5,14 +5,14 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Menu<A> {
     /// What is shown.
-    pub shown: Shown,
+    pub shown: MenuView,
     /// What each item means.
     pub actions: Vec<A>,
 }
 
 /// What is shown of a menu. Items are numbered from 1; 0 is the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct MenuView {
     /// What it is about.
     pub title: String,
     /// What is to be known before anything is chosen, a sentence each.
@@ -37,7 +37,7 @@ pub struct Item {
 impl<A> Menu<A> {
     /// A menu without items.
     pub fn new(title: impl Into<String>, way_out: &'static str) -> Menu<A> {
-        Menu { shown: Shown::new(title.into(), way_out), actions: Vec::new() }
+        Menu { shown: MenuView::new(title.into(), way_out), actions: Vec::new() }
     }
 
     /// With one more item.
@@ -52,10 +52,10 @@ impl<A> Menu<A> {
     }
 }
 
-impl Shown {
+impl MenuView {
     /// A menu without items.
-    pub fn new(title: String, way_out: &'static str) -> Shown {
-        Shown { title, notes: Vec::new(), items: Vec::new(), way_out }
+    pub fn new(title: String, way_out: &'static str) -> MenuView {
+        MenuView { title, notes: Vec::new(), items: Vec::new(), way_out }
     }
 
     /// With one more item.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use linerate_machine::printable::in_line;
 
-use crate::menu::Shown;
+use crate::menu::MenuView;
 
 /// Values longer than that are told in short; a menu is no place for them.
 const LONGEST: usize = 200;
@@ -19,7 +19,7 @@ const BESIDE: usize = 5 + 4;
 pub(crate) const NARROWEST: usize = 20;
 
 /// The menu as a page: its title, its notes, an item a line with its value in brackets, and the way out.
-pub fn menu(menu: &Shown, width: usize) -> String {
+pub fn menu(menu: &MenuView, width: usize) -> String {
     let mut page = String::new();
     write_text(&mut page, "", &in_line(&menu.title, LONGEST), width);
     write_notes(&mut page, menu, width);
@@ -31,7 +31,7 @@ pub fn menu(menu: &Shown, width: usize) -> String {
 
 /// The lines of a menu without its title, each with the number, from 0, of the item that it belongs to; the way out is behind the
 /// last item.
-pub fn rows(menu: &Shown, width: usize) -> Vec<(Option<usize>, String)> {
+pub fn rows(menu: &MenuView, width: usize) -> Vec<(Option<usize>, String)> {
     let lines = |item: Option<usize>, write: &dyn Fn(&mut String)| -> Vec<(Option<usize>, String)> {
         lines(write).into_iter().map(|line| (item, line)).collect()
     };
@@ -43,7 +43,7 @@ pub fn rows(menu: &Shown, width: usize) -> Vec<(Option<usize>, String)> {
 }
 
 /// What each item does, as a page.
-pub fn help(menu: &Shown, width: usize) -> String {
+pub fn help(menu: &MenuView, width: usize) -> String {
     let mut page = String::new();
     for (at, item) in menu.items.iter().enumerate().filter(|(_, item)| !item.help.is_empty()) {
         let colon = if item.label.ends_with('?') { "" } else { ":" };
@@ -73,14 +73,14 @@ fn lines(write: &dyn Fn(&mut String)) -> Vec<String> {
     page.lines().map(str::to_owned).collect()
 }
 
-fn write_notes(page: &mut String, menu: &Shown, width: usize) {
+fn write_notes(page: &mut String, menu: &MenuView, width: usize) {
     for note in &menu.notes {
         write_text(page, "", &in_line(note, LONGEST), width);
     }
 }
 
 /// An item, or behind the last one the way out.
-fn write_item(page: &mut String, menu: &Shown, at: usize, width: usize) {
+fn write_item(page: &mut String, menu: &MenuView, at: usize, width: usize) {
     let Some(item) = menu.items.get(at) else { return write_text(page, &number(0), menu.way_out, width) };
     let longest = menu.items.iter().map(|item| item.label.chars().count()).max().unwrap_or(0);
     let mut line = in_line(&item.label, LONGEST).into_owned();

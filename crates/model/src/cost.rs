@@ -5,7 +5,7 @@ use crate::flow::{
     BESIDE_FRAME, Cpu, Dma, FCS, Fifo, Link, Outcome, Receiver, Sender, Spacing, Traffic, receive, send,
 };
 use crate::parameter::{Parameter as P, Values};
-use crate::setting::{Align, Bounce, Buffers, HandUp, Settings};
+use crate::setting::{Align, Bounce, Buffers, RxBuffering, Settings};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -95,9 +95,9 @@ impl Work<'_> {
 
     fn copied(&self, octets: f64) -> f64 {
         match self.settings.hand_up {
-            HandUp::Copy => octets,
-            HandUp::ZeroCopy => 0.0,
-            HandUp::Copybreak(limit) => {
+            RxBuffering::Copy => octets,
+            RxBuffering::ZeroCopy => 0.0,
+            RxBuffering::Copybreak(limit) => {
                 if octets <= limit {
                     octets
                 } else {

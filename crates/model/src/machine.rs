@@ -27,7 +27,7 @@ pub enum Kind {
 
 /// What is known of a parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Known {
+pub struct KnownParameter {
     /// The least and the most that it is; both the same where it is known.
     pub bounds: (f64, f64),
     /// Where that comes from.
@@ -44,7 +44,7 @@ pub struct Machine {
     /// What it is.
     pub about: String,
     /// Of each parameter.
-    pub known: BTreeMap<Parameter, Known>,
+    pub known: BTreeMap<Parameter, KnownParameter>,
     /// What its driver is set to, before anything is changed.
     pub settings: Settings,
     /// Which of those nobody said: what is gained by changing one is not known.
@@ -184,7 +184,7 @@ impl Machine {
 
     /// The same where a parameter is known after all.
     pub fn knowing(mut self, parameter: Parameter, value: f64, source: impl Into<String>) -> Machine {
-        let known = Known { bounds: (value, value), kind: Kind::Measured, source: source.into() };
+        let known = KnownParameter { bounds: (value, value), kind: Kind::Measured, source: source.into() };
         self.known.insert(parameter, known);
         self
     }
@@ -216,7 +216,7 @@ impl Machine {
 }
 
 impl Entry {
-    fn check(self, parameter: Parameter) -> Result<Known, BadMachine> {
+    fn check(self, parameter: Parameter) -> Result<KnownParameter, BadMachine> {
         let name = parameter.name();
         if self.unit != parameter.unit() {
             return Err(BadMachine::Unit { name, expected: parameter.unit(), given: self.unit });
@@ -236,6 +236,6 @@ impl Entry {
         if bounds.0 > bounds.1 {
             return Err(BadMachine::Bounds(name));
         }
-        Ok(Known { bounds, kind: self.kind, source: self.source })
+        Ok(KnownParameter { bounds, kind: self.kind, source: self.source })
     }
 }

@@ -4,7 +4,7 @@ use crate::parameter::Parameter;
 
 /// How a received frame gets to the stack.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum HandUp {
+pub enum RxBuffering {
     /// It is copied.
     Copy,
     /// Its buffer is handed on.
@@ -52,7 +52,7 @@ pub enum Buffers {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// `rx.hand_up`
-    pub hand_up: HandUp,
+    pub hand_up: RxBuffering,
     /// `align`
     pub align: Align,
     /// `tx.bounce`
@@ -103,7 +103,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            hand_up: HandUp::Copy,
+            hand_up: RxBuffering::Copy,
             align: Align::Offset2,
             bounce: Bounce::Never,
             buffers: Buffers::WriteBack,
@@ -174,10 +174,13 @@ pub const AXES: &[(&str, Axis)] = &[
     (
         "rx.hand_up",
         Axis::WordsOr(
-            &[("copy", |set| set.hand_up = HandUp::Copy), ("zero-copy", |set| set.hand_up = HandUp::ZeroCopy)],
+            &[
+                ("copy", |set| set.hand_up = RxBuffering::Copy),
+                ("zero-copy", |set| set.hand_up = RxBuffering::ZeroCopy),
+            ],
             "copybreak",
             "BYTES",
-            |set, octets| set.hand_up = HandUp::Copybreak(octets),
+            |set, octets| set.hand_up = RxBuffering::Copybreak(octets),
         ),
     ),
     (

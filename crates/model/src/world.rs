@@ -32,7 +32,7 @@ pub struct World {
 
 /// What a driver waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub enum DriverWait {
     /// The device interrupts.
     Interrupt,
     /// Nothing more will happen.
@@ -142,14 +142,14 @@ impl World {
     }
 
     /// The driver has nothing to do until the device interrupts.
-    pub fn wait(&mut self) -> Waited {
+    pub fn wait(&mut self) -> DriverWait {
         loop {
             self.steps += 1;
             let (busy, interrupts) = (self.device.is_busy(&self.wire), self.device.interrupts());
             self.list_actions();
             let drains = self.actions.iter().filter(|action| matches!(action, Action::Drain(_))).count();
             match (busy, interrupts) {
-                _ if self.is_endless() => return Waited::Quiet,
+                _ if self.is_endless() => return DriverWait::Quiet,
                 (true, _) => {
                     // The device goes on, or is interrupted in its work.
                     let options = 1 + usize::from(interrupts) + self.actions.len();
@@ -157,14 +157,14 @@ impl World {
                         (0, _) => self.step_device(),
                         (1, true) => {
                             self.device_runs = false;
-                            return Waited::Interrupt;
+                            return DriverWait::Interrupt;
                         }
                         (nth, interrupts) => self.memory.act(self.actions[nth - 1 - usize::from(interrupts)]),
                     }
                 }
-                (false, true) => return Waited::Interrupt,
+                (false, true) => return DriverWait::Interrupt,
                 (false, false) if drains > 0 => self.memory.act(self.actions[0]),
-                (false, false) => return Waited::Quiet,
+                (false, false) => return DriverWait::Quiet,
             }
         }
     }

@@ -15,7 +15,7 @@ pub use ll_temac::LL_TEMAC;
 
 use crate::bus::Register;
 use crate::format::Format;
-use crate::options::When;
+use crate::options::StepCondition;
 
 /// A kind of controller.
 #[derive(Clone, Copy, Debug)]
@@ -51,9 +51,9 @@ pub enum Step {
     /// Clears bits.
     Clear(Register, u32),
     /// Sets bits where an option wants it.
-    When(When, Register, u32),
+    When(StepCondition, Register, u32),
     /// Replaces these bits by those where an option wants it.
-    ReplaceWhen(When, Register, u32, u32),
+    ReplaceWhen(StepCondition, Register, u32, u32),
     /// Reads and throws away.
     Read(Register),
     /// Reads until these bits are clear; gives up after [`PATIENCE`] readings.
@@ -161,7 +161,7 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    use linerate_registers::definition::Place;
+    use linerate_registers::definition::RegisterPlace;
 
     use super::*;
 
@@ -173,7 +173,7 @@ mod tests {
             let Some(defined) = device.registers.iter().find(|one| one.name == register.name) else {
                 panic!("{} has no {}", device.name, register.name);
             };
-            assert_eq!(defined.place, Place::Offset(register.offset.into()), "{}", register.name);
+            assert_eq!(defined.place, RegisterPlace::Offset(register.offset.into()), "{}", register.name);
             for (name, at) in *fields {
                 let field = defined.fields.iter().find(|field| field.name == *name);
                 let field = field.unwrap_or_else(|| panic!("{} has no field {name}", register.name));

@@ -2,8 +2,8 @@
 //! Knows no ring.
 
 use crate::bus::{Bus, BusAddress};
-use crate::format::{Close, Fault, Format, Side};
-use crate::place::Place;
+use crate::format::{Fault, Format, RingEnd, Side};
+use crate::place::RingPlace;
 
 /// A descriptor that is being made: its words, and which of them are said.
 pub(crate) struct Words {
@@ -13,17 +13,17 @@ pub(crate) struct Words {
 
 impl Words {
     /// What every descriptor of this side says: its constants, and how the ring closes behind it.
-    pub(crate) fn of(format: &Format, side: &Side, tx: bool, place: &Place, index: usize, count: usize) -> Words {
+    pub(crate) fn of(format: &Format, side: &Side, tx: bool, place: &RingPlace, index: usize, count: usize) -> Words {
         let mut made = Words { words: [0; 16], said: 0 };
         for &(word, value) in side.constant {
             made.say(word, value);
         }
         match format.close {
-            Close::Wrap { tx: of_tx, rx: of_rx } => {
+            RingEnd::Wrap { tx: of_tx, rx: of_rx } => {
                 let wrap = if tx { of_tx } else { of_rx };
                 made.say(wrap.word, wrap.bits(index + 1 == count));
             }
-            Close::Next { word } => made.say(word, place.descriptor((index + 1) % count).0),
+            RingEnd::Next { word } => made.say(word, place.descriptor((index + 1) % count).0),
         }
         made
     }

@@ -4,7 +4,7 @@
 use crate::bus::{Bus, Registers};
 use crate::controller::{Clear, Controller, Doorbell, Interrupt, Mask, PATIENCE, Step};
 use crate::options::{Faulty, Options};
-use crate::place::{Misplaced, Place};
+use crate::place::{Misplaced, RingPlace};
 use crate::rx_ring::{Received, RxRing};
 use crate::tx_ring::{Fragment, Refused, TxRing};
 
@@ -90,8 +90,8 @@ impl<const TX: usize, const RX: usize> Driver<TX, RX> {
     pub fn new(
         controller: &'static Controller,
         options: Options,
-        tx: Place,
-        rx: Place,
+        tx: RingPlace,
+        rx: RingPlace,
         bus: &impl Bus,
     ) -> Result<Driver<TX, RX>, Misplaced> {
         let tx = TxRing::new(controller.format, tx, bus)?;

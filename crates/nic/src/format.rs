@@ -83,7 +83,7 @@ pub struct Side {
 
 /// How the device finds the first descriptor after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Close {
+pub enum RingEnd {
     /// A bit in the last one; descriptors stand side by side.
     Wrap {
         /// In a transmit descriptor.
@@ -109,7 +109,7 @@ pub enum LengthOf {
 
 /// In which descriptors the device gives a sent frame back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GivenBack {
+pub enum Completion {
     /// In each.
     Each,
     /// In the frame's first; the driver takes the others back.
@@ -124,7 +124,7 @@ pub struct Format {
     /// Words of a descriptor.
     pub words: usize,
     /// How the ring closes.
-    pub close: Close,
+    pub close: RingEnd,
     /// Descriptors that must stay the driver's: one where the device stops at a tail pointer, for a tail at the device's
     /// own place means both "all of them" and "none".
     pub spare: usize,
@@ -135,7 +135,7 @@ pub struct Format {
     /// What a received length counts.
     pub length_of: LengthOf,
     /// Where a sent frame is given back.
-    pub given_back: GivenBack,
+    pub given_back: Completion,
     /// What a transmit buffer's address must be a multiple of.
     pub tx_alignment: u32,
     /// Octets of a receive buffer: the unit that the controller counts in.
@@ -158,12 +158,12 @@ impl Format {
 pub const ENET_LEGACY: Format = Format {
     name: "ENET legacy",
     words: 2,
-    close: Close::Wrap { tx: Mark::set(0, 1 << 29), rx: Mark::set(0, 1 << 29) },
+    close: RingEnd::Wrap { tx: Mark::set(0, 1 << 29), rx: Mark::set(0, 1 << 29) },
     spare: 0,
     fcs: 4,
     offset_counted: true,
     length_of: LengthOf::Frame,
-    given_back: GivenBack::Each,
+    given_back: Completion::Each,
     tx_alignment: 16,
     buffer_unit: 16,
     tx: Side {
@@ -217,12 +217,12 @@ pub const ENET_ENHANCED: Format = Format {
 pub const MACB: Format = Format {
     name: "MACB",
     words: 2,
-    close: Close::Wrap { tx: Mark::set(1, 1 << 30), rx: Mark::set(0, 1 << 1) },
+    close: RingEnd::Wrap { tx: Mark::set(1, 1 << 30), rx: Mark::set(0, 1 << 1) },
     spare: 0,
     fcs: 0,
     offset_counted: false,
     length_of: LengthOf::Frame,
-    given_back: GivenBack::First,
+    given_back: Completion::First,
     tx_alignment: 1,
     buffer_unit: 128,
     tx: Side {
@@ -272,12 +272,12 @@ const AXI_FAULTS: &[(Mark, Fault)] = &[(Mark::set(7, 1 << 30 | 1 << 29 | 1 << 28
 pub const AXI_DMA: Format = Format {
     name: "AXI DMA",
     words: 16,
-    close: Close::Next { word: 0 },
+    close: RingEnd::Next { word: 0 },
     spare: 1,
     fcs: 0,
     offset_counted: false,
     length_of: LengthOf::Frame,
-    given_back: GivenBack::Each,
+    given_back: Completion::Each,
     // Without the data realignment engine, an option of the core; with it 1.
     tx_alignment: 4,
     buffer_unit: 4,
@@ -344,12 +344,12 @@ const SDMA_FAULTS: &[(Mark, Fault)] = &[(Mark::set(3, 1 << 31), Fault::Bus)];
 pub const ARGE: Format = Format {
     name: "arge",
     words: 4,
-    close: Close::Next { word: 2 },
+    close: RingEnd::Next { word: 2 },
     spare: 0,
     fcs: 4,
     offset_counted: false,
     length_of: LengthOf::Buffer,
-    given_back: GivenBack::Each,
+    given_back: Completion::Each,
     // The AR7161's; the AR7240 and later take any.
     tx_alignment: 4,
     buffer_unit: 4,
@@ -401,11 +401,11 @@ mod tests {
                     take(first.word, first.mask, "the frame's beginning");
                 }
                 match format.close {
-                    Close::Wrap { tx, rx } => {
+                    RingEnd::Wrap { tx, rx } => {
                         let wrap = if close { tx } else { rx };
                         take(wrap.word, wrap.mask, "the wrap");
                     }
-                    Close::Next { word } => take(word, !0, "the next address"),
+                    RingEnd::Next { word } => take(word, !0, "the next address"),
                 }
                 for (fault, _) in side.faults {
                     take(fault.word, fault.mask, "a fault");

@@ -66,7 +66,7 @@ pub enum Faulty {
 
 /// Which of a controller's start steps hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum StepCondition {
     /// Two octets before each frame were asked for.
     Offset,
     /// Pause frames are obeyed.
@@ -85,15 +85,15 @@ pub enum When {
 
 impl Options {
     /// Whether a step for this case is carried out.
-    pub fn holds(&self, when: When) -> bool {
+    pub fn holds(&self, when: StepCondition) -> bool {
         match when {
-            When::Offset => self.offset != Offset::None,
-            When::Pause => self.pause,
-            When::Gigabit => self.gigabit,
-            When::Megabit => !self.gigabit,
-            When::Rgmii => self.rgmii,
-            When::Rmii => self.rmii,
-            When::Jumbo => self.jumbo,
+            StepCondition::Offset => self.offset != Offset::None,
+            StepCondition::Pause => self.pause,
+            StepCondition::Gigabit => self.gigabit,
+            StepCondition::Megabit => !self.gigabit,
+            StepCondition::Rgmii => self.rgmii,
+            StepCondition::Rmii => self.rmii,
+            StepCondition::Jumbo => self.jumbo,
         }
     }
 }

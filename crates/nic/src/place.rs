@@ -1,11 +1,11 @@
 //! Where a ring is in memory, and whether it can be there.
 
 use crate::bus::{Bus, BusAddress};
-use crate::format::{Close, Format};
+use crate::format::{Format, RingEnd};
 
 /// Where a ring's descriptors and its own buffers are.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RingPlace {
     /// The first descriptor.
     pub descriptors: BusAddress,
     /// Octets from one descriptor to the next.
@@ -39,13 +39,13 @@ pub enum Misplaced {
     TooFew,
 }
 
-impl Place {
+impl RingPlace {
     /// Whether a ring of `count` descriptors can be here.
     pub fn check(&self, format: &Format, count: usize, bus: &impl Bus) -> Result<(), Misplaced> {
         let size = format.octets();
         let wrong = match format.close {
-            Close::Wrap { .. } => self.stride != size,
-            Close::Next { .. } => self.stride < size || !self.stride.is_multiple_of(4),
+            RingEnd::Wrap { .. } => self.stride != size,
+            RingEnd::Next { .. } => self.stride < size || !self.stride.is_multiple_of(4),
         };
         if wrong {
             return Err(Misplaced::Stride { wanted: size });

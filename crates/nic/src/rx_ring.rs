@@ -13,7 +13,7 @@ use crate::bus::{Bus, BusAddress};
 use crate::descriptor::{Words, fault};
 use crate::format::{Fault, Format, LengthOf};
 use crate::options::Offset;
-use crate::place::{Misplaced, Place};
+use crate::place::{Misplaced, RingPlace};
 
 /// A frame in the ring's buffers: the caller's until it is given back.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Fragments {
 /// A ring of `N` receive descriptors, each with a buffer of its own.
 pub struct RxRing<const N: usize> {
     format: &'static Format,
-    place: Place,
+    place: RingPlace,
     offset: Offset,
     /// The oldest descriptor that the device had or has.
     next: usize,
@@ -57,7 +57,12 @@ pub struct RxRing<const N: usize> {
 
 impl<const N: usize> RxRing<N> {
     /// A ring at this place, not yet written to memory.
-    pub fn new(format: &'static Format, place: Place, offset: Offset, bus: &impl Bus) -> Result<RxRing<N>, Misplaced> {
+    pub fn new(
+        format: &'static Format,
+        place: RingPlace,
+        offset: Offset,
+        bus: &impl Bus,
+    ) -> Result<RxRing<N>, Misplaced> {
         place.check(format, N, bus)?;
         Ok(RxRing {
             format,

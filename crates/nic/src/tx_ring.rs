@@ -11,9 +11,9 @@
 
 use crate::bus::{Bus, BusAddress};
 use crate::descriptor::{Words, fault};
-use crate::format::{Close, Fault, Format, GivenBack, Mark};
+use crate::format::{Completion, Fault, Format, Mark, RingEnd};
 use crate::options::Bounce;
-use crate::place::{Misplaced, Place};
+use crate::place::{Misplaced, RingPlace};
 
 /// Octets of a frame in one piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Sent {
 /// A ring of `N` transmit descriptors, each with a buffer of its own for frames that are copied.
 pub struct TxRing<const N: usize> {
     format: &'static Format,
-    place: Place,
+    place: RingPlace,
     /// Where the next frame goes.
     head: usize,
     /// The first descriptor of the oldest frame in flight.
@@ -59,7 +59,7 @@ pub struct TxRing<const N: usize> {
 
 impl<const N: usize> TxRing<N> {
     /// A ring at this place, not yet written to memory.
-    pub fn new(format: &'static Format, place: Place, bus: &impl Bus) -> Result<TxRing<N>, Misplaced> {
+    pub fn new(format: &'static Format, place: RingPlace, bus: &impl Bus) -> Result<TxRing<N>, Misplaced> {
         place.check(format, N, bus)?;
         Ok(TxRing { format, place, head: 0, tail: 0, in_flight: 0, descriptors: [0; N], news: false })
     }
@@ -84,7 +84,7 @@ impl<const N: usize> TxRing<N> {
         let mut mark = |mark: Mark, holds| words[mark.word] |= mark.bits(holds);
         mark(self.format.tx.device, false);
         mark(self.format.rx.device, false);
-        if let Close::Wrap { tx, rx } = self.format.close {
+        if let RingEnd::Wrap { tx, rx } = self.format.close {
             mark(tx, true);
             mark(rx, true);
         }
@@ -184,7 +184,7 @@ impl<const N: usize> TxRing<N> {
         bus.barrier();
         let fault = fault(bus, &self.format.tx, self.told());
         let descriptors = usize::from(self.descriptors[self.tail]);
-        if self.format.given_back == GivenBack::First {
+        if self.format.given_back == Completion::First {
             // The device comes to these again one round later, and would send their old buffers.
             for nth in 1..descriptors {
                 self.take_back(bus, (self.tail + nth) % N);
@@ -200,8 +200,8 @@ impl<const N: usize> TxRing<N> {
     fn told(&self) -> BusAddress {
         let of_end = usize::from(self.descriptors[self.tail]) - 1;
         self.place.descriptor(match self.format.given_back {
-            GivenBack::Each => (self.tail + of_end) % N,
-            GivenBack::First => self.tail,
+            Completion::Each => (self.tail + of_end) % N,
+            Completion::First => self.tail,
         })
     }
 

@@ -20,23 +20,23 @@ use drops::Machine::Sender;
 use drops::Unit::{Frames, Segments};
 use drops::{DROPS, Drop};
 
-pub use chain::{Between, Chain};
+pub use chain::{Chain, MiddleMachine};
 pub use contradictions::Contradiction;
 pub use drops::DropCause;
 pub use leg::Leg;
 pub use line::{Adjustment, Counted, Counter, FragmentsAt, LossLine, Segmented, SeveralStages, Source};
-pub use path::{Passage, Passed, PauseFrames, Trial, Witness, path};
-pub use seen::Seen;
+pub use machine_account::MachineAccount;
+pub use path::{CountSource, Passed, PauseFrames, StageCount, Trial, path};
 
 mod chain;
 mod contradictions;
 mod drops;
 mod leg;
 mod line;
+mod machine_account;
 mod middle;
 mod path;
 mod reasons;
-mod seen;
 
 use leg::SeenAt;
 use middle::CountsOf;
@@ -296,7 +296,7 @@ struct Finding {
 
 impl Finding {
     /// The largest of the alternatives.
-    fn read(drop: &'static Drop, seen: &Seen<'_>) -> Finding {
+    fn read(drop: &'static Drop, seen: &MachineAccount<'_>) -> Finding {
         let mut best = Finding {
             drop,
             gross: 0,
@@ -331,7 +331,7 @@ impl Finding {
     }
 
     /// What disciplines of interfaces below the link's dropped, by counters that begin with their names; 0 where its is not known.
-    fn below(&self, seen: &Seen<'_>) -> u64 {
+    fn below(&self, seen: &MachineAccount<'_>) -> u64 {
         let Some(nic) = seen.nic() else { return 0 };
         let is_below = |counted: &&Counted| counted.name.split(' ').next().is_some_and(|device| device != nic);
         self.counters.iter().filter(is_below).fold(0, |sum, counted| sum.saturating_add(counted.value))
@@ -404,7 +404,7 @@ struct Findings {
 impl Findings {
     fn gather(datagrams: &Datagrams, chain: Chain<'_>) -> Findings {
         let Chain { sender, receiver, middle } = chain;
-        let of_middle = |middle: Between<'_>| {
+        let of_middle = |middle: MiddleMachine<'_>| {
             let met = DROPS.iter().filter(|drop| drop.is_of_forwarding());
             let of_forwarded = Datagrams { below_ip: datagrams.passes_below_ip(), ..Datagrams::default() };
             read_all(met, &of_forwarded, middle.output, middle.input)
@@ -489,7 +489,7 @@ impl Findings {
 
     /// Two interfaces of one kernel, a veth pair: what the one's receiving side could not take, the other counts as dropped
     /// on its way out, again.
-    fn take_off_veth(&mut self, sends: On, receives: On, sender: &Seen<'_>) {
+    fn take_off_veth(&mut self, sends: On, receives: On, sender: &MachineAccount<'_>) {
         for id in [DropCause::Backlog, DropCause::DriverDrops] {
             let net = |on, id| {
                 let found = self.on(on).iter().find(|finding| finding.drop.id == id);
@@ -690,8 +690,8 @@ impl Findings {
 fn read_all(
     drops: impl Iterator<Item = &'static Drop>,
     datagrams: &Datagrams,
-    sender: &Seen<'_>,
-    receiver: &Seen<'_>,
+    sender: &MachineAccount<'_>,
+    receiver: &MachineAccount<'_>,
 ) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::with_capacity(DROPS.len());
     for drop in drops {

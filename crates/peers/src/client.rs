@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::{Beyond, UnprovenLimit, local_towards};
+use linerate_host::traffic::reachability::{ExceededLimit, UnprovenLimit, local_towards};
 use linerate_host::traffic::{Adopted, Framing, Progress, TrafficError, Trial};
 use linerate_machine::end::End;
 use linerate_machine::units::OfferedLoad;
@@ -170,8 +170,8 @@ impl Client<'_> {
     pub fn unanswered(&self) -> Result<Option<UnprovenLimit>, Error> {
         let Some(limit) = self.route.unanswered else { return Ok(None) };
         limit.check(self.spec, End::Host).map_err(|beyond| match beyond {
-            Beyond::Rate => Error::UnansweredRate(OfferedLoad::BitsPerSecond(limit.bits_per_second)),
-            Beyond::Time => Error::UnansweredTime(UnprovenLimit::LONGEST.as_secs()),
+            ExceededLimit::Rate => Error::UnansweredRate(OfferedLoad::BitsPerSecond(limit.bits_per_second)),
+            ExceededLimit::Time => Error::UnansweredTime(UnprovenLimit::LONGEST.as_secs()),
         })?;
         Ok(Some(limit))
     }

@@ -29,12 +29,12 @@ pub struct ServedTest {
     /// Bytes that the test transferred, as far as is known of one that failed.
     pub bytes: u64,
     /// Which part of its client's test it is, where that has two, one after the other.
-    pub half: Option<Half>,
+    pub half: Option<TestPart>,
 }
 
 /// A part of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
+pub enum TestPart {
     /// The test goes on.
     First,
     /// It is over.

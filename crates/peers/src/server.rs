@@ -30,7 +30,7 @@ use crate::limits::Limits;
 use crate::listener::{Datagram, Listener};
 use crate::plausible;
 use crate::protocol::{self, FirstDatagram, Serve};
-use crate::served_test::{Half, ServedTest};
+use crate::served_test::{ServedTest, TestPart};
 use crate::test_limit::{TestDemand, TestPermit, memory_of};
 
 /// Who hears of clients that were refused: where they are, and what they did that is not allowed, as "asked for …".
@@ -299,7 +299,7 @@ impl<'a> Service<'a> {
 }
 
 /// A trial, and what came of it.
-pub type Ended = (Spec, Result<Box<[Outcome; 2]>, Error>);
+pub type EndedTrial = (Spec, Result<Box<[Outcome; 2]>, Error>);
 
 /// A test that has its place among those that run.
 pub struct ServerTest<'a> {
@@ -359,12 +359,12 @@ impl ServerTest<'_> {
     }
 
     /// Reports the end of a part, after which the test goes on.
-    pub fn part(&self, ended: Ended) {
+    pub fn part(&self, ended: EndedTrial) {
         self.in_parts.store(true, Ordering::Relaxed);
-        (self.service.report)(self.served(ended, Some(Half::First)));
+        (self.service.report)(self.served(ended, Some(TestPart::First)));
     }
 
-    fn served(&self, (spec, mut ended): Ended, half: Option<Half>) -> ServedTest {
+    fn served(&self, (spec, mut ended): EndedTrial, half: Option<TestPart>) -> ServedTest {
         if let Ok([ours, theirs]) = ended.as_deref_mut() {
             plausible::limit(&spec, ours, theirs, self.began.elapsed());
         }
@@ -374,8 +374,8 @@ impl ServerTest<'_> {
     }
 
     /// Reports the test's end. Its place is free before: the client may come back at once.
-    pub fn finish(self, ended: Ended) {
-        let half = self.in_parts.load(Ordering::Relaxed).then_some(Half::Second);
+    pub fn finish(self, ended: EndedTrial) {
+        let half = self.in_parts.load(Ordering::Relaxed).then_some(TestPart::Second);
         let served = self.served(ended, half);
         let ServerTest { service, permit, .. } = self;
         drop(permit);

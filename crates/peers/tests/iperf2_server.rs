@@ -13,7 +13,7 @@ use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_machine::end::Direction;
 use linerate_machine::units::OfferedLoad;
 use linerate_peers::limits::Limits;
-use linerate_peers::served_test::{Half, ServedTest};
+use linerate_peers::served_test::{ServedTest, TestPart};
 use linerate_peers::server::Server;
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::Workload;
@@ -222,7 +222,7 @@ fn one_way_after_the_other_has_each_its_own_time() {
         let arguments = format!("-t 1 -b 20M -r -L {}", free_port());
         let Some((printed, served)) = check("127.0.0.1", &arguments) else { return true };
         let halves: Vec<_> = served.iter().map(|one| one.half).collect();
-        assert_eq!(halves, [Some(Half::First), Some(Half::Second)]);
+        assert_eq!(halves, [Some(TestPart::First), Some(TestPart::Second)]);
         let intervals = printed.lines().filter_map(|line| line.split_once(" sec ")?.0.rsplit_once('-'));
         let ends: Vec<f64> = intervals.map(|(_, end)| end.parse().unwrap()).collect();
         assert_eq!(ends.len(), 2, "{printed}");

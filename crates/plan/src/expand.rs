@@ -154,7 +154,7 @@ impl Plan {
         }
         for (name, levels) in wanted.iter().filter(|(name, _)| *name != "workload") {
             for level in levels {
-                let refusals: Vec<Misfit> =
+                let refusals: Vec<ConfigurationError> =
                     parts.iter().filter_map(|(_, part)| part.accepts(name, level).err()).collect();
                 if refusals.len() == parts.len() {
                     return refuse(format!("{name}={level} suits no part of plan {}: {}", self.name, refusals[0]));
@@ -224,7 +224,7 @@ impl Configuration {
 
 /// Why the options and settings of a configuration cannot be met.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(super) enum Misfit {
+pub(super) enum ConfigurationError {
     /// One that is wrong by itself.
     #[error("{1}")]
     Option(String, Box<BadOption>),
@@ -242,15 +242,19 @@ pub(super) enum Misfit {
     Overlap(Party, overlap::Overlap),
 }
 
-impl Misfit {
+impl ConfigurationError {
     /// Which options or settings it is about.
     pub(super) fn options(&self) -> Vec<String> {
         match self {
-            Misfit::Option(name, _) | Misfit::CopyOfCopy { name, .. } | Misfit::CopyOfNothing { name, .. } => {
+            ConfigurationError::Option(name, _)
+            | ConfigurationError::CopyOfCopy { name, .. }
+            | ConfigurationError::CopyOfNothing { name, .. } => {
                 vec![name.clone()]
             }
-            Misfit::Spec(unsuitable) => unsuitable.options().into_iter().map(str::to_owned).collect(),
-            Misfit::Overlap(end, overlap) => [&overlap.one, &overlap.other].map(|name| format!("{end}.{name}")).into(),
+            ConfigurationError::Spec(unsuitable) => unsuitable.options().into_iter().map(str::to_owned).collect(),
+            ConfigurationError::Overlap(end, overlap) => {
+                [&overlap.one, &overlap.other].map(|name| format!("{end}.{name}")).into()
+            }
         }
     }
 }
@@ -283,8 +287,8 @@ impl Part {
     }
 
     /// Whether each of its workloads, otherwise as usual, could be measured with this option.
-    fn accepts(&self, name: &str, text: &str) -> Result<(), Misfit> {
-        let bad = |error| Misfit::Option(name.to_owned(), Box::new(error));
+    fn accepts(&self, name: &str, text: &str) -> Result<(), ConfigurationError> {
+        let bad = |error| ConfigurationError::Option(name.to_owned(), Box::new(error));
         let is_copy = copied(text).is_some();
         if !is_copy {
             canonical(name, text).map_err(bad)?;
@@ -345,7 +349,10 @@ impl Part {
 
     /// Every combination of the levels, dear factors varying slowest and else the first one, and what it asks for; or
     /// the first one that cannot be, with the sentence that says why.
-    pub(super) fn configurations(&self, custom: &[(String, Custom)]) -> Result<Vec<Configuration>, (Levels, Misfit)> {
+    pub(super) fn configurations(
+        &self,
+        custom: &[(String, Custom)],
+    ) -> Result<Vec<Configuration>, (Levels, ConfigurationError)> {
         let dear =
             |name: &str| setting_of(name).and_then(|(_, name)| setting::find(name).ok()).map_or(0, |one| one.dear);
         let mut slowest_first: Vec<&(String, Vec<String>)> = self.factors.iter().collect();
@@ -380,17 +387,17 @@ impl Part {
         &self,
         factors: &[(String, String)],
         custom: &[(String, Custom)],
-    ) -> Result<(Spec, Vec<WantedSetting>), Misfit> {
+    ) -> Result<(Spec, Vec<WantedSetting>), ConfigurationError> {
         let (mut spec, mut settings) = (Spec::default(), Vec::new());
         let set: Vec<&(String, String)> = self.options.iter().chain(factors).collect();
         for (name, text) in &set {
-            let bad = |error| Misfit::Option(name.clone(), Box::new(error));
+            let bad = |error| ConfigurationError::Option(name.clone(), Box::new(error));
             // `as NAME` waits for nothing: it takes the text of the option it names, fixed or varying.
             let text = match copied(text) {
                 Some(of) => match set.iter().find(|(name, _)| name == of) {
                     Some((_, text)) if copied(text).is_none() => text,
-                    Some(_) => return Err(Misfit::CopyOfCopy { name: name.clone(), of: of.to_owned() }),
-                    None => return Err(Misfit::CopyOfNothing { name: name.clone(), of: of.to_owned() }),
+                    Some(_) => return Err(ConfigurationError::CopyOfCopy { name: name.clone(), of: of.to_owned() }),
+                    None => return Err(ConfigurationError::CopyOfNothing { name: name.clone(), of: of.to_owned() }),
                 },
                 None => text,
             };
@@ -406,12 +413,12 @@ impl Part {
         for end in Party::ALL {
             let of_end = settings.iter().filter(|one: &&WantedSetting| one.end == end);
             if let Some(overlap) = overlap::among(of_end.map(|one| one.change.name.as_str())) {
-                return Err(Misfit::Overlap(end, overlap));
+                return Err(ConfigurationError::Overlap(end, overlap));
             }
         }
         spec.validate()?;
         for (name, _) in &set {
-            applies(name, spec.workload).map_err(|error| Misfit::Option(name.clone(), Box::new(error)))?;
+            applies(name, spec.workload).map_err(|error| ConfigurationError::Option(name.clone(), Box::new(error)))?;
         }
         Ok((spec, settings))
     }

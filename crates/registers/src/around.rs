@@ -3,13 +3,13 @@
 
 use std::sync::OnceLock;
 
-use linerate_machine::registers::{AroundTrial, PhyPlace, Readings, Wanted};
+use linerate_machine::registers::{AroundTrial, PhyPlace, Readings, RegisterRequest};
 
 use crate::changes::RegisterChanges;
 
 use super::chosen::{Chosen, Selected};
 use super::decode::{knows_layout, value};
-use super::definition::{Access, Definitions, Field, Mode, Place, Register};
+use super::definition::{Access, Definitions, Field, Mode, Register, RegisterPlace};
 use super::difference::difference;
 
 /// What comes with linerate; parsed once.
@@ -19,10 +19,10 @@ fn shipped() -> &'static Definitions {
 }
 
 /// What to read of any machine: its driver's dump, and the registers that every PHY has. Memory is for who asks for it.
-pub fn wanted() -> Wanted {
-    let mut wanted = Wanted { dump: true, ..Wanted::default() };
+pub fn wanted() -> RegisterRequest {
+    let mut wanted = RegisterRequest { dump: true, ..RegisterRequest::default() };
     for register in shipped().devices.iter().flat_map(|device| &device.registers).filter(|one| one.readable()) {
-        if let Place::Mii(number) = register.place {
+        if let RegisterPlace::Mii(number) = register.place {
             let times = if register.latches() { 2 } else { 1 };
             wanted.phy.extend(std::iter::repeat_n(PhyPlace { device: None, register: number }, times));
         }
@@ -90,7 +90,7 @@ fn notes(chosen: &Chosen<'_>, before: &Readings, after: &Readings) -> Vec<String
 }
 
 /// Registers 2 and 3 of the PHY, where both were read.
-pub fn phy_id(wanted: &Wanted, readings: &Readings) -> Option<u32> {
+pub fn phy_id(wanted: &RegisterRequest, readings: &Readings) -> Option<u32> {
     let of = |number| {
         let place = PhyPlace { device: None, register: number };
         let at = wanted.phy.iter().position(|one| *one == place)?;
@@ -103,11 +103,11 @@ pub fn phy_id(wanted: &Wanted, readings: &Readings) -> Option<u32> {
 mod tests {
     use linerate_machine::registers::{Device, Dump};
 
-    use crate::changes::What;
+    use crate::changes::ChangeKind;
 
     use super::*;
 
-    fn readings(wanted: &Wanted, rcr: u32, phy: u16) -> Readings {
+    fn readings(wanted: &RegisterRequest, rcr: u32, phy: u16) -> Readings {
         let mut words = vec![0; 0x1000];
         words[0x84 / 4] = rcr;
         words[0x270 / 4] = 40;
@@ -147,7 +147,7 @@ mod tests {
             ("0x05ee0264", "0x05ee0244")
         );
         assert_eq!(changes.changed[0].fields[0].name, "FCE");
-        assert_eq!(changes.changed[1].what, Some(What::Counted { count: 12, at_least: false, cleared: false }));
+        assert_eq!(changes.changed[1].what, Some(ChangeKind::Counted { count: 12, at_least: false, cleared: false }));
         assert_eq!(changes.cleared, ["BMSR", "ANER", "STAT1000", "PSESR"]);
         assert_eq!(changes.notes, Vec::<String>::new());
         assert!(changes.compared > 60, "{}", changes.compared);
@@ -171,7 +171,7 @@ mod tests {
     fn a_veth_has_no_registers_and_the_record_says_so() {
         let sentence = "veth0 has no register dump".to_owned();
         let nothing = Readings { missing: vec![sentence.clone()], ..Readings::default() };
-        let wanted = Wanted::default();
+        let wanted = RegisterRequest::default();
         let changes = changes(AroundTrial { wanted, before: nothing.clone(), after: nothing });
         assert_eq!((changes.compared, changes.notes), (0, vec![sentence]));
     }

@@ -40,7 +40,7 @@ pub struct RegisterChange {
     pub after: String,
     /// What it did as a whole; absent where only its fields tell.
     #[serde(default)]
-    pub what: Option<What>,
+    pub what: Option<ChangeKind>,
     /// The fields that are not as they were.
     #[serde(default)]
     pub fields: Vec<FieldChange>,
@@ -58,7 +58,7 @@ pub struct FieldChange {
     /// Its value after.
     pub after: u32,
     /// What it did.
-    pub what: What,
+    pub what: ChangeKind,
     /// What its value after means.
     #[serde(default)]
     pub meaning: Option<String>,
@@ -67,7 +67,7 @@ pub struct FieldChange {
 /// What a register or a field did between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum What {
+pub enum ChangeKind {
     /// It has another value.
     Changed,
     /// It counted so many.

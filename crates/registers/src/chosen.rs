@@ -2,10 +2,10 @@
 //! Knows no values; [`super::decode`] takes them from what was read.
 
 use linerate_machine::pattern::fits_stars;
-use linerate_machine::registers::{Device, PhyPlace, Wanted};
+use linerate_machine::registers::{Device, PhyPlace, RegisterRequest};
 use linerate_machine::text::nearest;
 
-use super::definition::{Definitions, DeviceDefinition, DumpLayout, Field, Mode, Place, Register};
+use super::definition::{Definitions, DeviceDefinition, DumpLayout, Field, Mode, Register, RegisterPlace};
 
 /// The registers that a device has, as far as they are defined.
 pub struct Chosen<'a> {
@@ -196,8 +196,8 @@ impl<'a> Selection<'a> {
 
     /// The words that these registers take. Memory is asked for where `memory` allows it and no dump has the register;
     /// `dump` is whether a dump is to be had.
-    pub fn wanted(&self, dump: bool, memory: bool, phy_address: Option<u8>) -> Wanted {
-        let mut wanted = Wanted { phy_address, ..Wanted::default() };
+    pub fn wanted(&self, dump: bool, memory: bool, phy_address: Option<u8>) -> RegisterRequest {
+        let mut wanted = RegisterRequest { phy_address, ..RegisterRequest::default() };
         for Selected { item, .. } in &self.registers {
             // What latches is read twice: what has been, then what is.
             let times = if item.register.latches() { 2 } else { 1 };
@@ -217,9 +217,9 @@ impl Item<'_> {
     /// The physical address, where it is known.
     pub fn address(&self) -> Option<u64> {
         match self.register.place {
-            Place::Offset(offset) => self.base?.checked_add(offset),
-            Place::Address(address) => Some(address),
-            Place::Mii(_) | Place::Mmd(..) => None,
+            RegisterPlace::Offset(offset) => self.base?.checked_add(offset),
+            RegisterPlace::Address(address) => Some(address),
+            RegisterPlace::Mii(_) | RegisterPlace::Mmd(..) => None,
         }
     }
 
@@ -227,19 +227,19 @@ impl Item<'_> {
     pub fn place_text(&self) -> String {
         match (self.register.place, self.address()) {
             (_, Some(address)) => format!("{address:#010x}"),
-            (Place::Offset(offset), None) => format!("+{offset:#05x}"),
-            (Place::Mii(register), _) => format!("mii.{register}"),
-            (Place::Mmd(device, register), _) => format!("mmd.{device}.{register}"),
-            (Place::Address(address), None) => format!("{address:#010x}"),
+            (RegisterPlace::Offset(offset), None) => format!("+{offset:#05x}"),
+            (RegisterPlace::Mii(register), _) => format!("mii.{register}"),
+            (RegisterPlace::Mmd(device, register), _) => format!("mmd.{device}.{register}"),
+            (RegisterPlace::Address(address), None) => format!("{address:#010x}"),
         }
     }
 
     /// The PHY's register.
     pub fn phy_place(&self) -> Option<PhyPlace> {
         match self.register.place {
-            Place::Mii(register) => Some(PhyPlace { device: None, register }),
-            Place::Mmd(device, register) => Some(PhyPlace { device: Some(device), register }),
-            Place::Offset(_) | Place::Address(_) => None,
+            RegisterPlace::Mii(register) => Some(PhyPlace { device: None, register }),
+            RegisterPlace::Mmd(device, register) => Some(PhyPlace { device: Some(device), register }),
+            RegisterPlace::Offset(_) | RegisterPlace::Address(_) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Words to values: which word is a register's, and what its fields mean.
 //! Knows no machine; absent words stay absent.
 
-use linerate_machine::registers::{Dump, Readings, Wanted};
+use linerate_machine::registers::{Dump, Readings, RegisterRequest};
 use serde::Serialize;
 
 use super::chosen::{Item, Selected};
@@ -61,7 +61,7 @@ pub struct DecodedField {
 }
 
 /// A register's value among what was read; `None`: it was not read.
-pub fn value(item: &Item<'_>, wanted: &Wanted, readings: &Readings) -> Option<Value> {
+pub fn value(item: &Item<'_>, wanted: &RegisterRequest, readings: &Readings) -> Option<Value> {
     if let Some(place) = item.phy_place() {
         let read = |(one, _): &(_, _)| *one == place;
         return both(wanted.phy.iter().copied().zip(&readings.phy).filter(read).map(|(_, word)| word.map(u32::from)));

@@ -44,7 +44,7 @@ pub struct Register {
     /// Other names for it.
     pub aka: Vec<String>,
     /// Where it is.
-    pub place: Place,
+    pub place: RegisterPlace,
     /// What reading and writing do.
     pub access: Access,
     /// Its word in the register dump; `None`: it is not there.
@@ -59,7 +59,7 @@ pub struct Register {
 
 /// Where a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum RegisterPlace {
     /// So many octets behind the device's first.
     Offset(u64),
     /// At this physical address.
@@ -70,12 +70,12 @@ pub enum Place {
     Mmd(u8, u16),
 }
 
-impl Place {
+impl RegisterPlace {
     /// Bits of a register there.
     pub fn width(self) -> u32 {
         match self {
-            Place::Offset(_) | Place::Address(_) => 32,
-            Place::Mii(_) | Place::Mmd(..) => 16,
+            RegisterPlace::Offset(_) | RegisterPlace::Address(_) => 32,
+            RegisterPlace::Mii(_) | RegisterPlace::Mmd(..) => 16,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a register did between two readings.
 //! Knows nothing of when they were; a counter's, a latch's and a setting's difference are three different things.
 
-use crate::changes::{FieldChange, RegisterChange, What};
+use crate::changes::{ChangeKind, FieldChange, RegisterChange};
 
 use super::chosen::Item;
 use super::decode::{Value, kept_event};
@@ -32,7 +32,7 @@ pub fn difference(item: &Item<'_>, before: Value, after: Value) -> Option<Regist
     // Bits that the manual reserves may change too, and are shown by the register's value alone.
     let named = register.fields.iter().fold(0, |mask, field| mask | field.mask() << field.low);
     let reserved_differ = (before.now ^ after.now) & !named != 0 && !register.access.mode.clears();
-    change.what = (reserved_differ && change.fields.is_empty()).then_some(What::Changed);
+    change.what = (reserved_differ && change.fields.is_empty()).then_some(ChangeKind::Changed);
     (change.what.is_some() || !change.fields.is_empty()).then_some(change)
 }
 
@@ -44,7 +44,7 @@ fn field_change(field: &Field, before: Value, after: Value) -> Option<FieldChang
     let [_, before_now] = of(before);
     // It was down, and is up as before.
     if what.is_none() && kept_event(field, after) {
-        what = Some(What::Latched);
+        what = Some(ChangeKind::Latched);
     }
     let shown = if field.access.mode == Mode::ReadClears { after_first } else { after_now };
     Some(FieldChange {
@@ -65,34 +65,38 @@ struct Whole {
 
 impl Whole {
     /// Each end is its first and its last reading.
-    fn did(&self, [_, before]: [u32; 2], [after_first, after]: [u32; 2]) -> Option<What> {
+    fn did(&self, [_, before]: [u32; 2], [after_first, after]: [u32; 2]) -> Option<ChangeKind> {
         let Access { mode, counter, sticks } = self.access;
         match (mode, counter) {
-            (Mode::ReadClears, true) => (after_first != 0).then_some(What::Counted {
+            (Mode::ReadClears, true) => (after_first != 0).then_some(ChangeKind::Counted {
                 count: after_first.into(),
                 at_least: sticks && after_first == self.mask,
                 cleared: true,
             }),
-            (Mode::ReadClears, false) => (after_first != 0).then_some(What::Latched),
+            (Mode::ReadClears, false) => (after_first != 0).then_some(ChangeKind::Latched),
             (_, true) if after == before => {
                 // At its top it may have missed everything.
                 let stuck = sticks && after == self.mask;
-                stuck.then_some(What::Counted { count: 0, at_least: true, cleared: false })
+                stuck.then_some(ChangeKind::Counted { count: 0, at_least: true, cleared: false })
             }
-            (_, true) if after > before => Some(What::Counted {
+            (_, true) if after > before => Some(ChangeKind::Counted {
                 count: u64::from(after - before),
                 // One that went more than half of the way round may have gone round before.
                 at_least: if sticks { after == self.mask } else { after - before > self.mask / 2 },
                 cleared: false,
             }),
-            (_, true) if sticks => Some(What::WentBack),
+            (_, true) if sticks => Some(ChangeKind::WentBack),
             (_, true) => {
                 let count = u64::from(after) + u64::from(self.mask) + 1 - u64::from(before);
                 // Half of its range in one trial is less likely than somebody who cleared it.
                 let wrapped = count <= u64::from(self.mask / 2);
-                Some(if wrapped { What::Counted { count, at_least: false, cleared: false } } else { What::WentBack })
+                Some(if wrapped {
+                    ChangeKind::Counted { count, at_least: false, cleared: false }
+                } else {
+                    ChangeKind::WentBack
+                })
             }
-            (_, false) => (after != before).then_some(What::Changed),
+            (_, false) => (after != before).then_some(ChangeKind::Changed),
         }
     }
 }
@@ -124,13 +128,13 @@ mod tests {
         let Some(change) = difference(&selection.registers[0].item, value(before), value(after)) else {
             return String::new();
         };
-        let text = |what: &What| match what {
-            What::Changed => "changed".to_owned(),
-            What::Counted { count, at_least, cleared } => {
+        let text = |what: &ChangeKind| match what {
+            ChangeKind::Changed => "changed".to_owned(),
+            ChangeKind::Counted { count, at_least, cleared } => {
                 format!("{}{count}{}", if *at_least { ">=" } else { "" }, if *cleared { " cleared" } else { "" })
             }
-            What::WentBack => "went back".to_owned(),
-            What::Latched => "latched".to_owned(),
+            ChangeKind::WentBack => "went back".to_owned(),
+            ChangeKind::Latched => "latched".to_owned(),
         };
         let fields = change.fields.iter().map(|one| format!("{}:{}", one.name, text(&one.what)));
         change.what.iter().map(text).chain(fields).collect::<Vec<_>>().join(" ")

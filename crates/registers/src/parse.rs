@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::definition::{Access, DeviceDefinition, DumpLayout, Field, Mode, Place, Register};
+use super::definition::{Access, DeviceDefinition, DumpLayout, Field, Mode, Register, RegisterPlace};
 
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -184,7 +184,7 @@ fn register(name: &str, rest: &str, manual: String, layout: Layout) -> Result<Re
     let dump = match (layout, told, place) {
         (Layout::None, Some(_), _) => return Err("dump= needs a line 'dump by-offset' or 'dump by-index'".to_owned()),
         (_, Some(told), _) => told,
-        (Layout::ByOffset, None, Place::Offset(offset)) => usize::try_from(offset / 4).ok(),
+        (Layout::ByOffset, None, RegisterPlace::Offset(offset)) => usize::try_from(offset / 4).ok(),
         _ => None,
     };
     Ok(Register {
@@ -248,7 +248,7 @@ fn value(field: &mut Field, number_text: &str, meaning: &str) -> Result<(), Stri
     Ok(())
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<RegisterPlace, String> {
     let bad = || {
         format!(
             "'{text}' is no place; write +0x084 (behind the base), 0x02188084 (an address), mii.0 or mmd.3.1 (a PHY's)"
@@ -256,25 +256,25 @@ fn place(text: &str) -> Result<Place, String> {
     };
     let aligned = |address: u64| if address.is_multiple_of(4) { Ok(address) } else { Err(bad()) };
     if let Some(offset) = text.strip_prefix('+') {
-        return Ok(Place::Offset(aligned(number(offset).map_err(|_| bad())?)?));
+        return Ok(RegisterPlace::Offset(aligned(number(offset).map_err(|_| bad())?)?));
     }
     if let Some(register) = text.strip_prefix("mii.") {
         return match number(register) {
-            Ok(register @ 0..=31) => Ok(Place::Mii(register as u16)),
+            Ok(register @ 0..=31) => Ok(RegisterPlace::Mii(register as u16)),
             _ => Err("registers of clause 22 are mii.0 to mii.31".to_owned()),
         };
     }
     if let Some(both) = text.strip_prefix("mmd.") {
         let (device, register) = both.split_once('.').ok_or_else(bad)?;
         return match (number(device), number(register)) {
-            (Ok(device @ 0..=31), Ok(register @ 0..=65_535)) => Ok(Place::Mmd(device as u8, register as u16)),
+            (Ok(device @ 0..=31), Ok(register @ 0..=65_535)) => Ok(RegisterPlace::Mmd(device as u8, register as u16)),
             _ => Err("registers of clause 45 are mmd.0.0 to mmd.31.65535".to_owned()),
         };
     }
     if !text.starts_with("0x") {
         return Err(bad());
     }
-    Ok(Place::Address(aligned(number(text).map_err(|_| bad())?)?))
+    Ok(RegisterPlace::Address(aligned(number(text).map_err(|_| bad())?)?))
 }
 
 /// `None`: the word is no access.
@@ -399,13 +399,13 @@ mod tests {
         assert_eq!(device.bases, [(0x0218_8000, "i.MX6Q".to_owned())]);
         assert_eq!(device.dump, Some(DumpLayout { version: (2, u32::MAX) }));
         let [rcr, ftrl, mdio, ccm] = &device.registers[..] else { panic!() };
-        assert_eq!((rcr.place, rcr.dump, rcr.manual.as_str()), (Place::Offset(0x84), Some(0x21), "RM, 23.5"));
+        assert_eq!((rcr.place, rcr.dump, rcr.manual.as_str()), (RegisterPlace::Offset(0x84), Some(0x21), "RM, 23.5"));
         assert!(rcr.is_called("enet_rcr") && rcr.is_called("rcr") && !rcr.clears());
         assert_eq!(rcr.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["MAX_FL", "FCE"]);
         assert_eq!((rcr.fields[0].about.as_str(), rcr.fields[1].meaning(1)), ("", Some("on")));
         assert_eq!(ftrl.dump, None);
-        assert_eq!(mdio.place, Place::Mmd(7, 60));
+        assert_eq!(mdio.place, RegisterPlace::Mmd(7, 60));
         assert!(mdio.clears(), "its field latches");
-        assert_eq!((ccm.place, ccm.dump), (Place::Address(0x020c_4000), None));
+        assert_eq!((ccm.place, ccm.dump), (RegisterPlace::Address(0x020c_4000), None));
     }
 }

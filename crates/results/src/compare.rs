@@ -18,7 +18,7 @@ use linerate_stats::{ALPHA, holm, median};
 use serde::Serialize;
 
 pub use around::{Differs, DoubtCount};
-pub use matching::{FailedTrials, Which, counted, null_sides, split};
+pub use matching::{ComparedSide, FailedTrials, counted, null_sides, split};
 
 use crate::figure::{About, Difference, METRICS, Metric};
 use crate::observation::Observation;
@@ -91,7 +91,7 @@ pub struct Judged {
     pub candidate: Summary,
     /// Candidate less baseline; absent where a side has no value.
     #[serde(flatten)]
-    pub found: Option<Found>,
+    pub found: Option<ShiftEstimate>,
     /// What came of it.
     pub verdict: Verdict,
     /// Why this one is to be read with care.
@@ -113,7 +113,7 @@ pub struct Summary {
 
 /// A shift, in the metric's unit.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Found {
+pub struct ShiftEstimate {
     /// Hodges and Lehmann's estimate.
     pub shift: f64,
     /// Its 95 % interval.
@@ -185,8 +185,8 @@ pub fn compare(baseline: &[&Observation], candidate: &[&Observation], wish: &Com
         Judged {
             configuration: configuration.name.clone(),
             metric,
-            baseline: of_side(Which::Baseline, base),
-            candidate: of_side(Which::Candidate, median(&all.candidate)),
+            baseline: of_side(ComparedSide::Baseline, base),
+            candidate: of_side(ComparedSide::Candidate, median(&all.candidate)),
             found: shift.map(|shift| found(metric, all, &shift, p, alpha)),
             verdict,
             doubts,
@@ -328,7 +328,7 @@ fn corrected(trials: &[Trial<'_>], shifts: &[Option<Shift>]) -> Vec<f64> {
 /// What a verdict between one time and another is doubted for: that a side's values rose or fell all the while, which a difference may be
 /// more of, or that they wandered, so that they say less than as many independent ones. `level` is that of each side's tests.
 fn unsteady_sides(configuration: &Configuration<'_>, metric: &Metric, verdict: &Verdict, level: f64) -> Vec<String> {
-    let of = |which: Which| {
+    let of = |which: ComparedSide| {
         let side = which.name();
         let trend = |way: &str| {
             format!("the values of the {side} {way} from trial to trial, and the difference may be more of that")
@@ -344,12 +344,13 @@ fn unsteady_sides(configuration: &Configuration<'_>, metric: &Metric, verdict: &
             }),
         }
     };
-    [Which::Baseline, Which::Candidate].into_iter().filter_map(of).collect()
+    [ComparedSide::Baseline, ComparedSide::Candidate].into_iter().filter_map(of).collect()
 }
 
 /// What two halves measured in turns have both alike, whatever comes of them.
 fn hidden_by_halves(configuration: &Configuration<'_>, metric: &Metric, level: f64) -> Option<String> {
-    let how = match unsteady(&configuration.in_time(&[Which::Baseline, Which::Candidate], metric), level)? {
+    let how = match unsteady(&configuration.in_time(&[ComparedSide::Baseline, ComparedSide::Candidate], metric), level)?
+    {
         Unsteady::Rises => "the values rise from trial to trial",
         Unsteady::Falls => "the values fall from trial to trial",
         Unsteady::Wanders => "each value is near the one before",
@@ -357,13 +358,13 @@ fn hidden_by_halves(configuration: &Configuration<'_>, metric: &Metric, level: f
     Some(format!("{how}, which halves in turns hide: another time may differ by more than they do"))
 }
 
-fn found(metric: &Metric, sides: &Sides, shift: &Shift, p_corrected: f64, alpha: f64) -> Found {
+fn found(metric: &Metric, sides: &Sides, shift: &Shift, p_corrected: f64, alpha: f64) -> ShiftEstimate {
     let of = verdict::unit_of_difference(metric, median(&sides.baseline));
     let is_part = metric.compared.difference == Difference::Relative;
     let relative = verdict::difference(metric, sides, shift).filter(|_| is_part);
     // Of next to nothing, a part may be more than a number can be.
     let part = |value: f64| Some(value).filter(|value| value.is_finite());
-    Found {
+    ShiftEstimate {
         shift: shift.estimate,
         interval: shift.interval,
         relative: relative.and_then(|(value, _)| part(value)),

@@ -100,7 +100,7 @@ const MOST_LOST: f64 = 0.01;
 
 /// What a trial tells.
 #[derive(Clone, Copy)]
-struct Told {
+struct MeasuredCost {
     bytes: f64,
     us: f64,
     copy_us: Option<f64>,
@@ -108,7 +108,7 @@ struct Told {
 
 #[derive(Default)]
 struct Group {
-    told: Vec<Told>,
+    told: Vec<MeasuredCost>,
     /// What stood around them.
     around: Vec<TrialContext>,
     left_out: BTreeMap<&'static str, usize>,
@@ -201,13 +201,13 @@ fn several_machines(around: &[TrialContext], end: End) -> Option<String> {
     })
 }
 
-fn by_size(mut told: Vec<Told>) -> Vec<Vec<Told>> {
+fn by_size(mut told: Vec<MeasuredCost>) -> Vec<Vec<MeasuredCost>> {
     told.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
-    told.chunk_by(|a, b| a.bytes.round() == b.bytes.round()).map(<[Told]>::to_vec).collect()
+    told.chunk_by(|a, b| a.bytes.round() == b.bytes.round()).map(<[MeasuredCost]>::to_vec).collect()
 }
 
-fn size(told: &[Told], fit: Option<&Cost>) -> Option<Size> {
-    let of = |pick: fn(&Told) -> Option<f64>| median(&told.iter().filter_map(pick).collect::<Vec<_>>());
+fn size(told: &[MeasuredCost], fit: Option<&Cost>) -> Option<Size> {
+    let of = |pick: fn(&MeasuredCost) -> Option<f64>| median(&told.iter().filter_map(pick).collect::<Vec<_>>());
     let bytes = of(|told| Some(told.bytes))?;
     let copy = of(|told| told.copy_us);
     Some(Size {
@@ -232,7 +232,7 @@ fn configuration(record: &Record) -> String {
 }
 
 /// Of streams: transactions have no bytes that a cost could be told by.
-fn told(record: &Record, end: End) -> Option<Told> {
+fn told(record: &Record, end: End) -> Option<MeasuredCost> {
     let figures = record.result.as_ref()?;
     let demand = figures.service_demand.as_ref()?;
     let (by_packet, by_kib, machine) = match end {
@@ -246,7 +246,7 @@ fn told(record: &Record, end: End) -> Option<Told> {
         _ => 1024.0 * by_packet / by_kib,
     };
     let copy_us = machine.profile.as_ref().and_then(|profile| profile.of(Category::Copy)?.us_per_packet);
-    Some(Told { bytes, us: by_packet, copy_us })
+    Some(MeasuredCost { bytes, us: by_packet, copy_us })
 }
 
 /// Why a trial tells nothing of what packets cost an end that does this.

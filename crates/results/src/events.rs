@@ -2,7 +2,7 @@
 //! Knows nothing of what the machines noticed by themselves; those events are merged in here.
 
 use linerate_machine::end::{Direction, End};
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Workload;
 use linerate_trial::timeline::{Columns, FlowColumn, FlowTimeline, MachineColumn, Timeline};
@@ -210,7 +210,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     let start = |slice: usize| if slice == 0 { 0.0 } else { seconds(ends[slice - 1]) };
     let within_s = start(1.min(ends.len() - 1)).max(seconds(ends[0]));
     let least = way.least.stall_s.max(UNUSUAL * way.gap_s);
-    let event = |at_s: f64, for_s: Option<f64>, what: Happening| Event { at_s, for_s, within_s, end: None, what };
+    let event = |at_s: f64, for_s: Option<f64>, what: EventKind| Event { at_s, for_s, within_s, end: None, what };
     // Flows that died.
     let (mut dead, mut alive) = (Vec::new(), Vec::new());
     for (flow, octets) in &columns {
@@ -226,7 +226,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     }
     let died = dead.into_iter().map(|(flow, died_s)| {
         let lost_share = way.lost_share(died_s, seconds(*end_ns));
-        event(died_s, None, Happening::FlowDied { flow, direction: Some(way.direction), lost_share })
+        event(died_s, None, EventKind::FlowDied { flow, direction: Some(way.direction), lost_share })
     });
     // All of those that live stood still at once.
     if alive.is_empty() {
@@ -252,7 +252,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     // Each looks at every slice: only as many as are told may.
     let stalls = stalls.take(MOST).map(|(from, to)| {
         let lost_share = way.lost_share(from, to);
-        event(from, Some(to - from), Happening::Stall { direction: Some(way.direction), lost_share })
+        event(from, Some(to - from), EventKind::Stall { direction: Some(way.direction), lost_share })
     });
     died.chain(stalls).take(MOST).collect()
 }
@@ -283,7 +283,7 @@ fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
     let span_s = seconds(ends[within.end - 1]) - seconds(ends[first]);
     let bps = octets[within.clone()].iter().sum::<f64>() * 8.0 / span_s.max(1e-6);
     let direction = Some(way.direction);
-    let what = Happening::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
+    let what = EventKind::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
     Some(Event { at_s, for_s: None, within_s: seconds(ends[first]) - at_s, end: None, what })
 }
 
@@ -325,7 +325,7 @@ fn rate_changed(way: &Arrivals<'_>) -> Option<Event> {
         return None;
     }
     let [from_bps, to_bps] = [before, after].map(|rate| (rate * 8.0).round());
-    let what = Happening::RateChanged { direction: Some(way.direction), from_bps, to_bps };
+    let what = EventKind::RateChanged { direction: Some(way.direction), from_bps, to_bps };
     Some(Event { at_s: until(at), for_s: None, within_s: until(at + 1) - until(at), end: None, what })
 }
 
@@ -404,7 +404,7 @@ fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -
             for_s: Some(seconds(ends[to]) - start),
             within_s: seconds(*first),
             end: Some(outcome.end),
-            what: Happening::OthersTraffic { octets_per_s: mean.round() },
+            what: EventKind::OthersTraffic { octets_per_s: mean.round() },
         }
     })
     .collect()
@@ -521,7 +521,7 @@ mod tests {
     #[test]
     fn what_was_lost_falls_into_a_stall_or_beside_it() {
         let share = |columns: &[Made]| match &of_outage(columns)[..] {
-            [Event { what: Happening::Stall { direction: Some(Direction::Tx), lost_share }, .. }] => *lost_share,
+            [Event { what: EventKind::Stall { direction: Some(Direction::Tx), lost_share }, .. }] => *lost_share,
             other => panic!("{other:?}"),
         };
         assert_eq!(share(&[]), None, "nobody tells");
@@ -538,7 +538,7 @@ mod tests {
         let (seen, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
         let mut check = |lost: &dyn Fn(usize) -> u64, lost_share: Option<f64>| {
             sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, (0..80).map(lost).collect());
-            let died = Happening::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share };
+            let died = EventKind::FlowDied { flow: 0, direction: Some(Direction::Tx), lost_share };
             let events = silences(&of_tcp(&seen, &sent));
             assert_eq!(events.into_iter().map(|event| event.what).collect::<Vec<_>>(), [died]);
         };
@@ -587,7 +587,7 @@ mod tests {
         let found = others(&outcome, None, 120.0, 0.0);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].at_s, found[0].for_s, found[0].end), (0.1, Some(0.15), Some(End::Target)));
-        let Happening::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
+        let EventKind::OthersTraffic { octets_per_s } = found[0].what else { panic!() };
         assert!((30e6..40e6).contains(&octets_per_s), "{octets_per_s}");
         // Segments of 90 octets, in reads of many: with their headers and acknowledgements.
         let mut small = outcome.clone();
@@ -637,7 +637,7 @@ mod tests {
             seen.flows[0].columns.0.insert(FlowColumn::Missing, (0..40).map(lost).collect());
             let way = Arrivals { losing: Some((&seen, FlowColumn::Missing)), ..of_tcp(&seen, &sent) };
             let told = loss_began(&way).map(|event| match event.what {
-                Happening::LossBegan { loss_ratio, throughput_bps, .. } => {
+                EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
                     (event.at_s, loss_ratio, throughput_bps / 1e6)
                 }
                 other => panic!("{other:?}"),
@@ -661,7 +661,7 @@ mod tests {
             let arrived: Vec<u64> = (0..40).map(octets).collect();
             let (seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 40]]));
             let told = rate_changed(&of_tcp(&seen, &sent)).map(|event| match event.what {
-                Happening::RateChanged { from_bps, to_bps, .. } => (event.at_s, from_bps / 1e6, to_bps / 1e6),
+                EventKind::RateChanged { from_bps, to_bps, .. } => (event.at_s, from_bps / 1e6, to_bps / 1e6),
                 other => panic!("{other:?}"),
             });
             assert_eq!(told, changed);

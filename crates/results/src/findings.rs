@@ -4,11 +4,11 @@
 //! A rule starts from something that went wrong for the user: packets were lost, segments were retransmitted, less came
 //! through than was wanted, an answer took long. Without that there is no finding, however odd a setting looks.
 
-mod absent;
 mod acknowledgements;
 mod case;
 #[cfg(any(test, feature = "sample"))]
 pub mod cases;
+mod missing_facts;
 #[cfg(test)]
 mod page;
 
@@ -78,10 +78,10 @@ mod softirq_cpu;
 mod stack_drops;
 mod steal;
 mod streams;
+mod symptom;
 mod throttled;
 mod time_squeeze;
 mod transmit_ring;
-mod trouble;
 mod unaccounted;
 mod unaligned;
 mod words;
@@ -90,9 +90,9 @@ use linerate_machine::end::{Direction, End, Party};
 use serde::Serialize;
 
 use crate::record::Record;
-pub use absent::{Absent, absent};
 use case::Case;
-pub use trouble::{Trouble, limit, trouble};
+pub use missing_facts::{MissingFact, absent};
+pub use symptom::{Symptom, limit, symptom};
 
 /// Something that a record shows, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -114,7 +114,7 @@ pub struct Finding {
     /// The figures that it rests on, a clause each.
     pub evidence: Vec<String>,
     /// What to change, the most promising first.
-    pub tries: Vec<Try>,
+    pub tries: Vec<Suggestion>,
     /// What would show that it is wrong: one sentence.
     pub wrong_if: String,
     /// How much of the trouble it explains, from 0 to 1.
@@ -152,7 +152,7 @@ impl Sureness {
 
 /// Something to change: an option of a trial, or a setting of a machine, as `--set` takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Try {
+pub struct Suggestion {
     /// Its name, such as `target.ring.rx` or `socket_buffer`.
     pub name: String,
     /// The value to give it.
@@ -350,7 +350,7 @@ impl Finding {
 
     /// Suggests a change; `metric` should get better by it.
     fn attempt(mut self, name: impl Into<String>, value: impl Into<String>, metric: &'static str) -> Finding {
-        self.tries.push(Try { name: name.into(), value: value.into(), metric });
+        self.tries.push(Suggestion { name: name.into(), value: value.into(), metric });
         self
     }
 
@@ -371,10 +371,10 @@ mod tests {
 
     use linerate_machine::end::{End, Party};
     use linerate_machine::probe::Protocol;
-    use linerate_path::budget::{Chain, Seen, drops_seen};
+    use linerate_path::budget::{Chain, MachineAccount, drops_seen};
     use linerate_path::stage::{Counters, Stage};
     use linerate_trial::doubt::{Doubt, Doubted};
-    use linerate_trial::event::{Event, Happening};
+    use linerate_trial::event::{Event, EventKind};
     use linerate_trial::options;
     use linerate_trial::outcome::TcpSample;
     use linerate_trial::spec::{Spec, Workload};
@@ -386,7 +386,7 @@ mod tests {
     use crate::time_budget::{Limit, TimeLine};
 
     /// Whether `--set` would take it.
-    fn is_taken(suggestion: &Try) -> Result<(), String> {
+    fn is_taken(suggestion: &Suggestion) -> Result<(), String> {
         match options::setting_of(&suggestion.name) {
             Some((_, setting)) => linerate_machine::setting::canonical(setting, &suggestion.value)
                 .map(|_| ())
@@ -584,7 +584,7 @@ mod tests {
         asked.time_budget = vec![line(Limit::AskedRate, 0.52), line(Limit::Path, 0.46)];
         assert!(said(&asked).contains("about 19.1 Mbit/s pass it"), "{}", said(&asked));
         // One that got faster has none that limits it all the time.
-        let Happening::RateChanged { from_bps, to_bps, .. } = &mut record.events[0].what else { panic!() };
+        let EventKind::RateChanged { from_bps, to_bps, .. } = &mut record.events[0].what else { panic!() };
         std::mem::swap(from_bps, to_bps);
         assert!(said(&record).contains("about 135 Mbit/s pass it"), "{}", said(&record));
     }
@@ -593,7 +593,7 @@ mod tests {
     fn a_slower_way_is_told_by_what_passes_while_something_does() {
         let mut record = record_of("a slower link on the way");
         let mut said = |for_s: f64| {
-            let what = Happening::Stall { direction: Some(Direction::Tx), lost_share: None };
+            let what = EventKind::Stall { direction: Some(Direction::Tx), lost_share: None };
             record.events = vec![Event { at_s: 0.2, for_s: Some(for_s), within_s: 0.05, end: None, what }];
             findings(&record).into_iter().find(|one| one.name == "bottleneck").unwrap().sentence
         };
@@ -735,7 +735,7 @@ mod tests {
     fn what_the_way_doubles_is_no_others_traffic() {
         let has = |octets_per_s: f64| {
             let mut record = record_of("others on the link");
-            let what = Happening::OthersTraffic { octets_per_s };
+            let what = EventKind::OthersTraffic { octets_per_s };
             record.events = vec![Event { what, ..record.events[0].clone() }];
             let of = Counted::Segments;
             let direction = record.direction;
@@ -772,7 +772,8 @@ mod tests {
             sender.add(Stage::SenderStack, "Ip OutTransmits", transmitted);
             receiver.add(Stage::ReceiverStack, "Ip InDelivers", 520);
             let [target, host] = [&record.target, &record.host].map(|machine| &machine.counters);
-            let (sender, receiver) = (Seen::new(End::Host, host, None), Seen::new(End::Target, target, None));
+            let (sender, receiver) =
+                (MachineAccount::new(End::Host, host, None), MachineAccount::new(End::Target, target, None));
             record.loss_budget = Some(drops_seen(false, Some(640), Chain::direct(&sender, &receiver)).lines);
             let all = findings(&record);
             assert_eq!(found(&all, "stack-drops").is_some(), is_one, "{transmitted}: {all:#?}");
@@ -881,7 +882,7 @@ mod tests {
         let mut record = record_of("datagrams that the way carries in two pieces each");
         let said = |record: &Record| found(&findings(record), "path-mtu").unwrap().evidence[0].clone();
         let by_a_router = said(&record);
-        let set = |to| Happening::MtuChanged { interface: "eth0".to_owned(), from: 1500, to };
+        let set = |to| EventKind::MtuChanged { interface: "eth0".to_owned(), from: 1500, to };
         let event = |end, what| Event { at_s: 0.5, for_s: None, within_s: 0.05, end: Some(end), what };
         // Another value, or the other end's, made no fragments.
         record.events = vec![event(End::Host, set(1400)), event(End::Target, set(1300))];
@@ -1017,7 +1018,7 @@ mod tests {
                 Interval { throughput_bps: Some(mbit * 1e6), tcp, ..Interval::default() }
             };
             record.intervals = [0.20, 0.01, 0.64, 0.04].into_iter().zip(delivered).map(slice).collect();
-            let what = Happening::Stall { direction: Some(record.direction), lost_share: None };
+            let what = EventKind::Stall { direction: Some(record.direction), lost_share: None };
             record.events = vec![Event { at_s: 0.7, for_s: Some(2.6), within_s: 0.05, end: None, what }];
             let all = findings(&record);
             found(&all, "bottleneck").map(|one| one.sentence.clone())
@@ -1042,7 +1043,7 @@ mod tests {
             let slice =
                 |mbit: f64| Interval { throughput_bps: Some(mbit * 1e6), tcp: tcp.clone(), ..Interval::default() };
             record.intervals = [10.0, 12.0, 60.0].map(slice).to_vec();
-            let what = Happening::Stall { direction: Some(way), lost_share: None };
+            let what = EventKind::Stall { direction: Some(way), lost_share: None };
             record.events = vec![Event { at_s: 0.1, for_s: Some(silent_s), within_s: 0.05, end: None, what }];
             let all = findings(&record);
             all.iter().any(|one| one.name == "bottleneck" && one.direction == way)
@@ -1145,7 +1146,7 @@ mod tests {
                 let [one, others @ ..] = WORDINGS.map(|wording| saying(&case.record, failed, wording));
                 for other in others {
                     assert_eq!(concluded(&one), concluded(&other), "{}, failed: {failed}", case.name);
-                    assert_eq!(trouble(&one).is_there, trouble(&other).is_there, "{}, failed: {failed}", case.name);
+                    assert_eq!(symptom(&one).is_there, symptom(&other).is_there, "{}, failed: {failed}", case.name);
                 }
             }
         }

@@ -8,7 +8,7 @@ use linerate_stats::change::{FEWEST, changes};
 use linerate_stats::median;
 use serde::Serialize;
 
-use crate::observation::{Asked, TrialContext};
+use crate::observation::{TrialContext, TrialRequest};
 use crate::store::Point;
 
 /// One configuration over time.
@@ -62,9 +62,9 @@ const NO_CONFIGURATION: [&str; 6] = ["duration", "warmup", "interval", "seed", "
 pub fn history(points: &[Point], last: usize) -> Vec<Series> {
     let mut seen = BTreeSet::new();
     let asked = points.iter().map(|point| &*point.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
-    let mut names = Asked::varying(&asked.collect::<Vec<_>>());
+    let mut names = TrialRequest::varying(&asked.collect::<Vec<_>>());
     names.retain(|name| !NO_CONFIGURATION.contains(&name.name));
-    let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
+    let mut keys: HashMap<*const TrialRequest, Arc<str>> = HashMap::new();
     let mut grouped: BTreeMap<Arc<str>, Vec<&Point>> = BTreeMap::new();
     for point in points {
         let asked = &point.around.asked;

@@ -11,7 +11,7 @@ use linerate_machine::environment::Environment;
 use linerate_machine::profile::Profile;
 use linerate_machine::registers::AroundTrial;
 use linerate_machine::setting::{self, BOOT};
-use linerate_path::budget::Seen;
+use linerate_path::budget::MachineAccount;
 use linerate_registers::changes::RegisterChanges;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::middle::MiddleOutcome;
@@ -25,9 +25,9 @@ use crate::record::{Machine, Record, TrialPlace};
 use linerate_registers::around;
 
 mod formulas;
-mod handed;
 pub(crate) mod packets;
 mod pair;
+mod send_counts;
 mod time;
 
 use formulas::Joined;
@@ -38,7 +38,7 @@ pub type Route = PerEnd<IpAddr>;
 
 /// What both ends saw of a trial.
 #[derive(Debug)]
-pub struct Conducted<E> {
+pub struct EndedTrial<E> {
     /// What was asked, with the Internet Protocol that was chosen.
     pub spec: Spec,
     /// The addresses.
@@ -61,10 +61,10 @@ pub struct Conducted<E> {
     pub partial: PerEnd<Option<Box<Outcome>>>,
 }
 
-impl<E> Conducted<E> {
+impl<E> EndedTrial<E> {
     /// A trial that came to nothing before it began.
-    pub fn without(spec: &Spec, error: E) -> Conducted<E> {
-        Conducted {
+    pub fn without(spec: &Spec, error: E) -> EndedTrial<E> {
+        EndedTrial {
             spec: spec.clone(),
             route: None,
             settings: [Vec::new(), Vec::new()],
@@ -112,8 +112,8 @@ fn addresses(route: Option<Route>, target: &Environment, host: &Environment) -> 
 }
 
 /// Makes the record.
-pub fn record<E: Display>(label: Label, conducted: Conducted<E>) -> Record {
-    let Conducted { spec, route, settings, overridden, target, host, middle, middle_outcome, outcomes, partial } =
+pub fn record<E: Display>(label: Label, conducted: EndedTrial<E>) -> Record {
+    let EndedTrial { spec, route, settings, overridden, target, host, middle, middle_outcome, outcomes, partial } =
         conducted;
     let Label { id, started_at, campaign, plan, trial, endpoints } = label;
     let PerEnd { target: target_endpoint, host: host_endpoint } = endpoints;
@@ -230,7 +230,7 @@ fn keep_machine(spec: &Spec, record: &mut Record, outcome: Outcome) {
     let end = outcome.end;
     let machine = if end == End::Target { &mut record.target } else { &mut record.host };
     let driver = machine.environment.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-    let seen = Seen::new(end, &outcome.counters, driver);
+    let seen = MachineAccount::new(end, &outcome.counters, driver);
     machine.pause_frames = seen.pause();
     machine.counters = seen.counters;
     machine.cpu = outcome.cpu.filter(CpuUse::is_told);

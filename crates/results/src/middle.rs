@@ -4,7 +4,7 @@
 use linerate_machine::change::Changed;
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
-use linerate_path::budget::{Between, PauseFrames, Seen};
+use linerate_path::budget::{MachineAccount, MiddleMachine, PauseFrames};
 use linerate_path::stage::{Counters, Stage};
 use linerate_registers::changes::RegisterChanges;
 use linerate_trial::doubt::{Doubt, Doubted};
@@ -60,42 +60,42 @@ pub fn sender_of(direction: Direction) -> End {
     }
 }
 
-/// What the middle saw of the traffic of one direction, as [`Between`] has it.
-pub(crate) struct OnWay<'a> {
-    input: Seen<'a>,
-    output: Seen<'a>,
+/// What the middle saw of the traffic of one direction, as [`MiddleMachine`] has it.
+pub(crate) struct MiddlePath<'a> {
+    input: MachineAccount<'a>,
+    output: MachineAccount<'a>,
     shares_with_sender: bool,
     shares_with_receiver: bool,
 }
 
-impl OnWay<'_> {
-    pub(crate) fn between(&self) -> Between<'_> {
-        let OnWay { input, output, shares_with_sender, shares_with_receiver } = self;
+impl MiddlePath<'_> {
+    pub(crate) fn between(&self) -> MiddleMachine<'_> {
+        let MiddlePath { input, output, shares_with_sender, shares_with_receiver } = self;
         let (shares_with_sender, shares_with_receiver) = (*shares_with_sender, *shares_with_receiver);
-        Between { input, output, shares_with_sender, shares_with_receiver }
+        MiddleMachine { input, output, shares_with_sender, shares_with_receiver }
     }
 }
 
 impl Middle {
     /// What it saw of the traffic of one direction: where it came in, and where it left.
-    pub fn seen(&self, direction: Direction) -> [Seen<'_>; 2] {
+    pub fn seen(&self, direction: Direction) -> [MachineAccount<'_>; 2] {
         let sender = sender_of(direction);
         [sender, sender.other()].map(|end| {
             let port = &self.ports[end];
             let mut counters = self.machine.counters.clone();
             port.counters.iter().for_each(|(stage, name, value)| counters.add(stage, name, value));
             let reasons = self.machine.drop_reasons.as_deref().unwrap_or_default();
-            Seen::of_middle(direction, &port.interface, &counters, port.driver()).with_reasons(reasons)
+            MachineAccount::of_middle(direction, &port.interface, &counters, port.driver()).with_reasons(reasons)
         })
     }
 
     /// The same as a part of the way between machines with these environments.
-    pub(crate) fn on_way(&self, direction: Direction, environments: PerEnd<&Environment>) -> OnWay<'_> {
+    pub(crate) fn on_way(&self, direction: Direction, environments: PerEnd<&Environment>) -> MiddlePath<'_> {
         let sender = sender_of(direction);
         let shares_with = |end: End| self.machine.environment.is_machine_of(environments[end]);
         let [input, output] = self.seen(direction);
         let (shares_with_sender, shares_with_receiver) = (shares_with(sender), shares_with(sender.other()));
-        OnWay { input, output, shares_with_sender, shares_with_receiver }
+        MiddlePath { input, output, shares_with_sender, shares_with_receiver }
     }
 
     /// Its counters, the machine's own and those of each interface, with their names.
@@ -132,7 +132,7 @@ impl Middle {
         let PerEnd { target, host } = ports;
         for (end, seen) in [(End::Target, target), (End::Host, host)] {
             let port = &mut self.ports[end];
-            let placed = Seen::of_middle(Direction::Tx, &port.interface, &seen.counters, port.driver());
+            let placed = MachineAccount::of_middle(Direction::Tx, &port.interface, &seen.counters, port.driver());
             port.pause_frames = placed.pause();
             port.counters = placed.counters;
             port.registers = registers.map(|made_of| made_of(seen.registers));

@@ -49,7 +49,7 @@ pub struct Observation {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrialContext {
     /// What was asked.
-    pub asked: Arc<Asked>,
+    pub asked: Arc<TrialRequest>,
     /// What is known of the machines by name, such as `target.kernel` or `host.nic.mtu`.
     pub machines: Arc<Facts>,
 }
@@ -104,7 +104,7 @@ impl Hash for Facts {
 
 /// What was asked of a trial, and between which ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Asked {
+pub struct TrialRequest {
     /// The levels that distinguish this configuration: factor → level.
     pub factors: BTreeMap<String, String>,
     /// Options as `--set` has them, `plan`, `latency_of`, `target.endpoint` and `host.endpoint`.
@@ -127,14 +127,14 @@ pub(crate) struct Name<'a> {
     pub(crate) is_factor: bool,
 }
 
-impl Asked {
+impl TrialRequest {
     /// The level of a factor, or the option of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.factors.get(name).or_else(|| self.facts.get(name)).map(String::as_str)
     }
 
     /// The names of these that vary among several: what tells configurations apart.
-    pub(crate) fn varying<'a>(all: &[&'a Asked]) -> Vec<Name<'a>> {
+    pub(crate) fn varying<'a>(all: &[&'a TrialRequest]) -> Vec<Name<'a>> {
         let names: BTreeSet<&str> =
             all.iter().flat_map(|asked| asked.factors.keys().chain(asked.facts.keys())).map(String::as_str).collect();
         let varies = |name: &&str| all.iter().any(|asked| asked.get(name) != all[0].get(name));
@@ -170,7 +170,7 @@ impl TrialContext {
     }
 
     /// Where the two parts are: alike for those that share them.
-    pub(crate) fn place(&self) -> (*const Asked, *const Facts) {
+    pub(crate) fn place(&self) -> (*const TrialRequest, *const Facts) {
         (Arc::as_ptr(&self.asked), Arc::as_ptr(&self.machines))
     }
 }
@@ -213,7 +213,7 @@ impl Observation {
             doubts: kinds.join(","),
             failed: record.result.is_none(),
             around: TrialContext {
-                asked: Arc::new(Asked { factors: record.trial.factors.clone(), facts }),
+                asked: Arc::new(TrialRequest { factors: record.trial.factors.clone(), facts }),
                 machines: Arc::new(machines.into()),
             },
             values: METRICS.iter().map(|metric| metric.of(record)).collect(),

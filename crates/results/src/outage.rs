@@ -4,7 +4,7 @@
 use linerate_machine::end::End;
 use linerate_path::stage::{Counters, Stage};
 use linerate_trial::doubt::{Doubt, Doubted, Silence};
-use linerate_trial::event::Happening;
+use linerate_trial::event::EventKind;
 
 use crate::record::{FlowFigures, Interval, Record};
 
@@ -43,10 +43,10 @@ pub fn is_link_changed(record: &Record) -> bool {
 
 /// From when on nothing of any flow arrived, to the trial's end, where a carrier was lost about then.
 pub fn died_with_link(record: &Record) -> Option<f64> {
-    let deaths = record.events.iter().filter(|event| matches!(event.what, Happening::FlowDied { .. }));
+    let deaths = record.events.iter().filter(|event| matches!(event.what, EventKind::FlowDied { .. }));
     let (from_s, all) = deaths.fold((0.0_f64, 0), |(last, all), event| (last.max(event.at_s), all + 1));
     let streams = record.asked_spec().map_or(1, |spec| spec.streams.max(1));
-    let mut lost = record.events.iter().filter(|event| matches!(event.what, Happening::CarrierLost { .. })).peekable();
+    let mut lost = record.events.iter().filter(|event| matches!(event.what, EventKind::CarrierLost { .. })).peekable();
     // An end that lost none that was noticed in time has its counter alone.
     let is_then = lost.peek().is_none() || lost.any(|event| (event.at_s - from_s).abs() <= ABOUT_THEN_S);
     (all >= streams && is_then && is_link_changed(record)).then_some(from_s)
@@ -63,7 +63,7 @@ pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
         let seconds = gaps.max_ns()? as f64 / 1e9;
         (seconds >= UNUSUAL * usual_s).then_some(Silence { seconds, at_least: false })
     };
-    let stalls = record.events.iter().filter(|event| matches!(event.what, Happening::Stall { .. }));
+    let stalls = record.events.iter().filter(|event| matches!(event.what, EventKind::Stall { .. }));
     let by_events = || {
         let to_the_end = || Some(record.duration_s? - died_with_link(record)?);
         let seconds = stalls.filter_map(|event| event.for_s).chain(to_the_end()).reduce(f64::max)?;
@@ -77,7 +77,7 @@ pub fn silence(record: &Record, flow: &FlowFigures) -> Option<Silence> {
 /// How long a link of the ends had no carrier in the measured part: nothing can have arrived meanwhile.
 fn without_carrier(record: &Record) -> Option<Silence> {
     let span_s = record.duration_s?;
-    let lost = record.events.iter().filter(|event| matches!(event.what, Happening::CarrierLost { .. }));
+    let lost = record.events.iter().filter(|event| matches!(event.what, EventKind::CarrierLost { .. }));
     let seconds = lost.map(|event| {
         let end_s = event.for_s.map_or(span_s, |seconds| event.at_s + seconds);
         end_s.min(span_s) - event.at_s.max(0.0)
@@ -175,7 +175,7 @@ mod tests {
             let mut record = sample::rr(0, "64");
             record.duration_s = Some(2.0);
             record.host.counters.add(Stage::Link, CARRIER_CHANGES, 2);
-            let what = Happening::CarrierLost { interface: "eth0".to_owned() };
+            let what = EventKind::CarrierLost { interface: "eth0".to_owned() };
             record.events = vec![Event { at_s, for_s, within_s: 0.05, end: Some(End::Host), what }];
             assert_eq!(silent_for(&record), want, "{at_s} {for_s:?}");
         };

@@ -9,7 +9,7 @@ use linerate_machine::end::{Direction, End, Party, PerEnd};
 use linerate_machine::environment::Environment;
 use linerate_machine::printable::in_line;
 use linerate_machine::words;
-use linerate_path::budget::{LossLine, Passage, PauseFrames};
+use linerate_path::budget::{LossLine, PauseFrames, StageCount};
 use linerate_path::drop_reason::DropReason;
 use linerate_path::stage::Counters;
 use linerate_registers::changes::RegisterChanges;
@@ -472,7 +472,7 @@ pub struct PathLine {
     pub direction: Direction,
     /// What passed where.
     #[serde(flatten)]
-    pub passage: Passage,
+    pub passage: StageCount,
 }
 
 /// The figures of a trial. With `direction` both, sums over the two directions, which stand apart in `directions`.

@@ -13,11 +13,11 @@ use linerate_machine::probe::{Detection, IcmpError, IcmpReport, Protocol, Refusa
 use linerate_machine::profile::{Function, Process, Profile, ProfileClock, ProfileScope, Stack};
 use linerate_path::budget::{Counted, DropCause, LossLine, Source};
 use linerate_path::stage::{Counters, Stage};
-use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
+use linerate_registers::changes::{ChangeKind, FieldChange, RegisterChange, RegisterChanges};
 use linerate_stats::noise::Noise;
 use linerate_trial::api::{ApiUse, Timestamps};
 use linerate_trial::doubt::{Doubt, Doubted};
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::histogram::{Histogram, PERCENTILES};
 use linerate_trial::outcome::{TcpSample, TcpSummary, ThreadUse};
 use linerate_trial::pace::Pacing;
@@ -317,34 +317,34 @@ fn events() -> Vec<Event> {
     let mac = |last: u8| format!("00:19:b8:00:12:{last:02x}");
     let target = Some(End::Target);
     let of_kinds = [
-        (target, Some(0.05), Happening::Throttled),
-        (target, Some(0.05), Happening::AgentStopped),
-        (target, None, Happening::CarrierLost { interface: eth0() }),
-        (target, None, Happening::CarrierBack { interface: eth0() }),
-        (target, None, Happening::InterfaceSet { interface: eth0(), up: true }),
-        (target, None, Happening::NeighbourChanged { address: host(), from: mac(0x35), to: mac(0x36) }),
-        (target, None, Happening::NeighbourLost { address: host() }),
-        (target, None, Happening::RouteChanged { destination: "10.0.0.0/24".to_owned(), removed: true }),
-        (target, None, Happening::AddressChanged { address: "10.0.0.2".to_owned(), removed: false }),
-        (target, None, Happening::MtuChanged { interface: eth0(), from: 1500, to: 576 }),
-        (target, None, Happening::ClockStepped { by_s: -0.25 }),
-        (target, None, Happening::ConnectionReset),
-        (target, Some(0.1), Happening::OthersTraffic { octets_per_s: 2_500_000.0 }),
-        (None, Some(0.3), Happening::Stall { direction: Some(Direction::Tx), lost_share: Some(0.8) }),
-        (None, None, Happening::FlowDied { flow: 1, direction: Some(Direction::Rx), lost_share: Some(0.1) }),
+        (target, Some(0.05), EventKind::Throttled),
+        (target, Some(0.05), EventKind::AgentStopped),
+        (target, None, EventKind::CarrierLost { interface: eth0() }),
+        (target, None, EventKind::CarrierBack { interface: eth0() }),
+        (target, None, EventKind::InterfaceSet { interface: eth0(), up: true }),
+        (target, None, EventKind::NeighbourChanged { address: host(), from: mac(0x35), to: mac(0x36) }),
+        (target, None, EventKind::NeighbourLost { address: host() }),
+        (target, None, EventKind::RouteChanged { destination: "10.0.0.0/24".to_owned(), removed: true }),
+        (target, None, EventKind::AddressChanged { address: "10.0.0.2".to_owned(), removed: false }),
+        (target, None, EventKind::MtuChanged { interface: eth0(), from: 1500, to: 576 }),
+        (target, None, EventKind::ClockStepped { by_s: -0.25 }),
+        (target, None, EventKind::ConnectionReset),
+        (target, Some(0.1), EventKind::OthersTraffic { octets_per_s: 2_500_000.0 }),
+        (None, Some(0.3), EventKind::Stall { direction: Some(Direction::Tx), lost_share: Some(0.8) }),
+        (None, None, EventKind::FlowDied { flow: 1, direction: Some(Direction::Rx), lost_share: Some(0.1) }),
         (
             None,
             None,
-            Happening::LossBegan { direction: Some(Direction::Rx), loss_ratio: 0.49, throughput_bps: 20_100_000.0 },
+            EventKind::LossBegan { direction: Some(Direction::Rx), loss_ratio: 0.49, throughput_bps: 20_100_000.0 },
         ),
         (
             None,
             None,
-            Happening::RateChanged { direction: Some(Direction::Rx), from_bps: 190_500_000.0, to_bps: 19_200_000.0 },
+            EventKind::RateChanged { direction: Some(Direction::Rx), from_bps: 190_500_000.0, to_bps: 19_200_000.0 },
         ),
-        (target, None, Happening::More { events: 7 }),
+        (target, None, EventKind::More { events: 7 }),
     ];
-    let event = |(at, (end, for_s, what)): (usize, (Option<End>, Option<f64>, Happening))| Event {
+    let event = |(at, (end, for_s, what)): (usize, (Option<End>, Option<f64>, EventKind))| Event {
         at_s: at as f64 / 10.0,
         for_s,
         within_s: 0.05,
@@ -612,12 +612,12 @@ fn registers() -> RegisterChanges {
         bits: "5".to_owned(),
         before: 1,
         after: 0,
-        what: What::Changed,
+        what: ChangeKind::Changed,
         meaning: Some("pause frames are ignored".to_owned()),
     };
     let rcr = change("ENET_RCR", "0x02188084", "Receive control", "0x05ee0264", "0x05ee0244");
     let paused = change("ENET_IEEE_T_FDXFC", "0x02188270", "Pause frames sent", "0x00000028", "0x00000034");
-    let counted = What::Counted { count: 12, at_least: false, cleared: false };
+    let counted = ChangeKind::Counted { count: 12, at_least: false, cleared: false };
     RegisterChanges {
         compared: 115,
         changed: vec![RegisterChange { fields: vec![fce], ..rcr }, RegisterChange { what: Some(counted), ..paused }],

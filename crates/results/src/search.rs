@@ -19,7 +19,7 @@ use linerate_machine::units::OfferedLoad;
 use linerate_machine::words;
 use linerate_stats::median;
 use linerate_trial::outcome::TcpSummary;
-use linerate_trial::search::Found;
+use linerate_trial::search::GoalResult;
 use linerate_trial::search::goal::{BadGoal, Goal};
 use linerate_trial::spec::Workload;
 use serde::{Deserialize, Serialize};
@@ -162,7 +162,7 @@ pub struct SearchPlace {
 
 /// A trial that was tried.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tried {
+pub struct TriedLoad {
     /// The record's identifier.
     pub record: String,
     /// What was asked.
@@ -176,12 +176,12 @@ pub struct Tried {
     /// Others used the CPUs of an end meanwhile.
     pub on_busy_machine: bool,
     /// What else it showed.
-    pub seen: Seen,
+    pub seen: TrialFigures,
 }
 
 /// What a trial showed beside its loss. Absent where it was not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct TrialFigures {
     /// The part of what should have been sent that was.
     pub sent_ratio: Option<f64>,
     /// The part of what was sent that did not arrive.
@@ -213,9 +213,9 @@ pub struct Delay {
     pub max_s: Option<f64>,
 }
 
-impl Seen {
-    fn of(record: &Record) -> Seen {
-        let Some(figures) = &record.result else { return Seen::default() };
+impl TrialFigures {
+    fn of(record: &Record) -> TrialFigures {
+        let Some(figures) = &record.result else { return TrialFigures::default() };
         let delay = |latency: &Latency| Delay {
             min_s: latency.min_s,
             mean_s: latency.mean_s,
@@ -223,13 +223,13 @@ impl Seen {
             p99_s: latency.percentiles.get("p99").copied(),
             max_s: latency.max_s,
         };
-        Seen {
+        TrialFigures {
             throughput_bps: figures.flow.throughput_bps,
             jitter_s: figures.flow.jitter_s,
             delay: figures.latency.as_ref().or(figures.one_way.as_ref()).map(delay),
             tcp: figures.flow.tcp.clone(),
             recovery_s: figures.flow.recovery_s,
-            ..Seen::default()
+            ..TrialFigures::default()
         }
     }
 }
@@ -291,7 +291,7 @@ pub struct SearchExpectation {
 
 impl SearchExpectation {
     /// Whether it came about; `None`: there is no such goal.
-    pub fn is_met(&self, searched: &Searched) -> Option<bool> {
+    pub fn is_met(&self, searched: &SearchRecords) -> Option<bool> {
         let found = searched.found.iter().find(|found| found.goal.name == self.goal)?;
         let bps = self.rate.bits_per_second(searched.asked.packet_octets.unwrap_or(0).into())?;
         Some(match self.is_least {
@@ -338,7 +338,7 @@ impl Display for SearchExpectation {
 
 /// What is known of one search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Searched {
+pub struct SearchRecords {
     /// The configuration: its workload, its direction, and the levels that tell it from others.
     pub workload: Workload,
     /// Which way.
@@ -348,23 +348,23 @@ pub struct Searched {
     /// What it was asked for.
     pub asked: SearchAsked,
     /// A row for each goal.
-    pub found: Vec<Found>,
+    pub found: Vec<GoalResult>,
     /// All trials, in their order.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedLoad>,
     /// The least load that the sender did not send whole, bits of payload per second.
     pub unsent_bps: Option<f64>,
     /// What was lost came late.
     pub has_late_arrivals: bool,
 }
 
-impl Searched {
+impl SearchRecords {
     /// The most that the tester carries by itself, bits of payload per second in each direction.
     pub fn tester_limit_bps(&self) -> Option<f64> {
         [self.asked.tester_limit_bps, self.unsent_bps].into_iter().flatten().min_by(f64::total_cmp)
     }
 
     /// What there is to doubt of what was found.
-    pub fn doubts(&self, found: &Found) -> Vec<SearchDoubt> {
+    pub fn doubts(&self, found: &GoalResult) -> Vec<SearchDoubt> {
         let irregular = (!found.is_regular && !found.is_unlimited).then_some(SearchDoubt::Irregular);
         let deep = found.held_s.map(|held_s| SearchDoubt::DeepBuffer { held_s, trial_s: found.trial_s });
         let reached = found.upper.or(found.lower);
@@ -379,13 +379,13 @@ impl Searched {
     }
 
     /// What carries so much, and no more, loses most of a load that is a multiple of it.
-    fn loss_at_any_load(&self, found: &Found) -> Option<SearchDoubt> {
+    fn loss_at_any_load(&self, found: &GoalResult) -> Option<SearchDoubt> {
         let far = found.upper? * FAR;
-        let is_few = |tried: &&Tried| {
+        let is_few = |tried: &&TriedLoad| {
             let is_lost = tried.loss_ratio.is_some_and(|loss| loss < FEW && !found.goal.forgives(loss));
             tried.step.purpose == Purpose::Bound && tried.step.load_bps >= far && is_lost && !tried.ended_early
         };
-        let lost: Vec<&Tried> = self.tried.iter().filter(is_few).collect();
+        let lost: Vec<&TriedLoad> = self.tried.iter().filter(is_few).collect();
         let shares: Vec<f64> = lost.iter().filter_map(|tried| tried.loss_ratio).collect();
         let loads = || lost.iter().map(|tried| tried.step.load_bps);
         let loads_bps = [loads().reduce(f64::min)?, loads().reduce(f64::max)?];
@@ -393,8 +393,8 @@ impl Searched {
     }
 
     /// A trial that ended early is too short to tell of CPUs: those around it do.
-    fn busy_tester(&self, found: &Found) -> Option<SearchDoubt> {
-        let is_too_much = |tried: &Tried| {
+    fn busy_tester(&self, found: &GoalResult) -> Option<SearchDoubt> {
+        let is_too_much = |tried: &TriedLoad| {
             tried.step.purpose == Purpose::Bound
                 && Some(tried.step.load_bps) == found.upper
                 && tried.loss_ratio.is_some_and(|loss| !found.goal.forgives(loss))
@@ -409,7 +409,7 @@ impl Searched {
 
     /// Whether what was found for a goal is the tester's own limit, so that of the path no more is known than that it carries as
     /// much. A calibration measures the tester: what it finds is what it looked for.
-    pub fn is_limited_by_tester(&self, found: &Found) -> bool {
+    pub fn is_limited_by_tester(&self, found: &GoalResult) -> bool {
         self.doubts(found).iter().any(|doubt| matches!(doubt, SearchDoubt::TesterLimit { .. }))
     }
 
@@ -424,9 +424,10 @@ impl Searched {
     }
 
     /// The trial that measured what was found for a goal once more.
-    pub fn confirmation(&self, found: &Found) -> Option<&Tried> {
-        let is_it =
-            |tried: &&Tried| tried.step.purpose == Purpose::Confirmation && Some(tried.step.load_bps) == found.lower;
+    pub fn confirmation(&self, found: &GoalResult) -> Option<&TriedLoad> {
+        let is_it = |tried: &&TriedLoad| {
+            tried.step.purpose == Purpose::Confirmation && Some(tried.step.load_bps) == found.lower
+        };
         self.tried.iter().rev().find(is_it)
     }
 
@@ -437,12 +438,12 @@ impl Searched {
 }
 
 /// The lower bound of the goal that forgives least.
-fn throughput_bps(found: &[Found]) -> Option<f64> {
+fn throughput_bps(found: &[GoalResult]) -> Option<f64> {
     found.iter().min_by(|a, b| a.goal.loss_ratio.total_cmp(&b.goal.loss_ratio))?.lower
 }
 
 /// The searches that these records are of, in the order in which they began.
-pub fn searched<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Searched> {
+pub fn searched<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<SearchRecords> {
     let mut searches: Vec<((&str, u32), &Record, Replay)> = Vec::new();
     for record in records {
         let Some(place) = &record.trial.search else { continue };

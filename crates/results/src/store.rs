@@ -23,11 +23,11 @@ use rusqlite::OpenFlags;
 use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
 
-pub use self::campaigns::{Picked, Summary, TRIES};
+pub use self::campaigns::{Named, Summary, TRIES};
 pub use self::copy::Copied;
 use self::database::{Database, Row};
-use self::figures::Arounds;
-pub use self::figures::{Point, Seen};
+use self::figures::ContextCache;
+pub use self::figures::{Point, RecordDigest};
 use self::packed::Dictionary;
 pub use self::sql_error::SqlError;
 pub use crate::error::StoreError;
@@ -381,7 +381,7 @@ impl Store {
                     transactions_per_s, failed, sender_api, receiver_api, target,
                     (SELECT asked FROM figures WHERE record = id) FROM records{clauses}"
         );
-        let mut arounds = Arounds::of(self);
+        let mut arounds = ContextCache::of(self);
         let (mut found, unreadable) = self.readable("record", &sql, values, |row| {
             // A record that this program cannot read has no row of figures.
             let asked = row.get::<Option<i64>>(15)?.map(|number| arounds.asked(number)).transpose()?;

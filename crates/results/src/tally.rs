@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::StoreError;
 use crate::figure::Metric;
 use crate::id;
-use crate::observation::Asked;
-use crate::store::{Seen, Store};
+use crate::observation::TrialRequest;
+use crate::store::{RecordDigest, Store};
 
 /// Records that come late, from a machine whose clock is behind, are found so far back without reading all anew.
 const LATE_MS: u64 = 3_600_000;
@@ -39,7 +39,7 @@ pub struct Configuration {
 
 /// What a configuration measured last.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Last {
+pub struct LatestFigures {
     /// When, milliseconds since 1970.
     pub unix_ms: u64,
     /// In the order of the metrics, in the record's unit.
@@ -67,7 +67,7 @@ pub struct Tally {
     pairs: Vec<(MachinePair, Outcomes)>,
     others: Outcomes,
     doubts: BTreeMap<String, u64>,
-    last: BTreeMap<Configuration, Last>,
+    last: BTreeMap<Configuration, LatestFigures>,
 }
 
 impl Tally {
@@ -116,7 +116,7 @@ impl Tally {
     }
 
     /// Adds a record, unless it was seen before.
-    pub fn add(&mut self, seen: Seen<'_>) {
+    pub fn add(&mut self, seen: RecordDigest<'_>) {
         let unix_ms = id::made_at(seen.id).unwrap_or_default();
         if !self.recent.insert(seen.id.to_owned()) {
             return;
@@ -151,7 +151,7 @@ impl Tally {
             return;
         }
         let place = Configuration { pair, plan: fact("plan"), words: words(seen.asked) };
-        let last = Last { unix_ms, values: seen.values.to_vec() };
+        let last = LatestFigures { unix_ms, values: seen.values.to_vec() };
         match self.last.get_mut(&place) {
             Some(known) if known.unix_ms > unix_ms => {}
             Some(known) => *known = last,
@@ -175,7 +175,7 @@ impl Tally {
     }
 
     /// What each configuration measured last, what was measured last first.
-    pub fn last(&self) -> Vec<(&Configuration, &Last)> {
+    pub fn last(&self) -> Vec<(&Configuration, &LatestFigures)> {
         let mut all: Vec<_> = self.last.iter().collect();
         all.sort_by(|(one, of_one), (other, of_other)| {
             of_other.unix_ms.cmp(&of_one.unix_ms).then_with(|| one.cmp(other))
@@ -185,7 +185,7 @@ impl Tally {
 }
 
 /// Workload and direction, and the levels of factors beside them.
-fn words(asked: &Asked) -> String {
+fn words(asked: &TrialRequest) -> String {
     let kinds = ["workload", "direction"];
     let fact = |name: &&str| asked.get(name).map(str::to_owned);
     let levels = asked.factors.iter().filter(|(name, _)| !kinds.contains(&name.as_str()));

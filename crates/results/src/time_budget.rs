@@ -146,9 +146,9 @@ impl TimeLine {
 
 /// Sums of time by what it went to, in the order of [`Limit`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sums(Vec<(Limit, Option<End>, f64)>);
+pub(crate) struct LimitSums(Vec<(Limit, Option<End>, f64)>);
 
-impl Sums {
+impl LimitSums {
     pub(crate) fn add(&mut self, limit: Limit, end: Option<End>, seconds: f64) {
         if seconds <= 0.0 {
             return;

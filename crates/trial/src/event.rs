@@ -22,13 +22,13 @@ pub struct Event {
     pub end: Option<End>,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Happening {
+pub enum EventKind {
     /// Nothing of any flow arrived for a while, and then something did.
     Stall {
         /// Which way it should have gone; of requests, which way they went.
@@ -147,14 +147,14 @@ pub enum Happening {
     },
 }
 
-impl Happening {
+impl EventKind {
     /// Which way the traffic went that it is about, where it is about one.
     pub const fn direction(&self) -> Option<Direction> {
         match self {
-            Happening::Stall { direction, .. }
-            | Happening::FlowDied { direction, .. }
-            | Happening::LossBegan { direction, .. }
-            | Happening::RateChanged { direction, .. } => *direction,
+            EventKind::Stall { direction, .. }
+            | EventKind::FlowDied { direction, .. }
+            | EventKind::LossBegan { direction, .. }
+            | EventKind::RateChanged { direction, .. } => *direction,
             _ => None,
         }
     }
@@ -162,24 +162,24 @@ impl Happening {
     /// The kind's name, as records write it.
     pub const fn name(&self) -> &'static str {
         match self {
-            Happening::Stall { .. } => "stall",
-            Happening::FlowDied { .. } => "flow-died",
-            Happening::LossBegan { .. } => "loss-began",
-            Happening::RateChanged { .. } => "rate-changed",
-            Happening::CarrierLost { .. } => "carrier-lost",
-            Happening::CarrierBack { .. } => "carrier-back",
-            Happening::InterfaceSet { .. } => "interface-set",
-            Happening::NeighbourChanged { .. } => "neighbour-changed",
-            Happening::NeighbourLost { .. } => "neighbour-lost",
-            Happening::RouteChanged { .. } => "route-changed",
-            Happening::AddressChanged { .. } => "address-changed",
-            Happening::MtuChanged { .. } => "mtu-changed",
-            Happening::ClockStepped { .. } => "clock-stepped",
-            Happening::ConnectionReset => "connection-reset",
-            Happening::AgentStopped => "agent-stopped",
-            Happening::Throttled => "throttled",
-            Happening::OthersTraffic { .. } => "others-traffic",
-            Happening::More { .. } => "more",
+            EventKind::Stall { .. } => "stall",
+            EventKind::FlowDied { .. } => "flow-died",
+            EventKind::LossBegan { .. } => "loss-began",
+            EventKind::RateChanged { .. } => "rate-changed",
+            EventKind::CarrierLost { .. } => "carrier-lost",
+            EventKind::CarrierBack { .. } => "carrier-back",
+            EventKind::InterfaceSet { .. } => "interface-set",
+            EventKind::NeighbourChanged { .. } => "neighbour-changed",
+            EventKind::NeighbourLost { .. } => "neighbour-lost",
+            EventKind::RouteChanged { .. } => "route-changed",
+            EventKind::AddressChanged { .. } => "address-changed",
+            EventKind::MtuChanged { .. } => "mtu-changed",
+            EventKind::ClockStepped { .. } => "clock-stepped",
+            EventKind::ConnectionReset => "connection-reset",
+            EventKind::AgentStopped => "agent-stopped",
+            EventKind::Throttled => "throttled",
+            EventKind::OthersTraffic { .. } => "others-traffic",
+            EventKind::More { .. } => "more",
         }
     }
 }
@@ -200,49 +200,49 @@ impl Display for Event {
 }
 
 /// A clause without the time.
-impl Display for Happening {
+impl Display for EventKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let gone = |removed: bool| if removed { "was removed" } else { "was added or changed" };
         match self {
-            Happening::Stall { .. } => write!(f, "nothing arrived"),
-            Happening::FlowDied { flow, .. } => write!(f, "flow {flow} died: nothing of it arrived any more"),
-            Happening::LossBegan { loss_ratio, throughput_bps, .. } => write!(
+            EventKind::Stall { .. } => write!(f, "nothing arrived"),
+            EventKind::FlowDied { flow, .. } => write!(f, "flow {flow} died: nothing of it arrived any more"),
+            EventKind::LossBegan { loss_ratio, throughput_bps, .. } => write!(
                 f,
                 "loss began and stayed: {:.1} % from then on, and {:.1} Mbit/s came through",
                 loss_ratio * 100.0,
                 throughput_bps / 1e6
             ),
-            Happening::RateChanged { from_bps, to_bps, .. } => write!(
+            EventKind::RateChanged { from_bps, to_bps, .. } => write!(
                 f,
                 "throughput {} from {:.1} to {:.1} Mbit/s and stayed so",
                 if to_bps < from_bps { "fell" } else { "rose" },
                 from_bps / 1e6,
                 to_bps / 1e6
             ),
-            Happening::CarrierLost { interface } => write!(f, "{interface} lost its carrier"),
-            Happening::CarrierBack { interface } => write!(f, "{interface} got its carrier back"),
-            Happening::InterfaceSet { interface, up } => {
+            EventKind::CarrierLost { interface } => write!(f, "{interface} lost its carrier"),
+            EventKind::CarrierBack { interface } => write!(f, "{interface} got its carrier back"),
+            EventKind::InterfaceSet { interface, up } => {
                 write!(f, "{interface} was set {}", if *up { "up" } else { "down" })
             }
-            Happening::NeighbourChanged { address, from, to } => {
+            EventKind::NeighbourChanged { address, from, to } => {
                 write!(f, "the hardware address of {address} changed from {from} to {to}")
             }
-            Happening::NeighbourLost { address } => write!(f, "nobody answered for {address} any more (ARP)"),
-            Happening::RouteChanged { destination, removed } => {
+            EventKind::NeighbourLost { address } => write!(f, "nobody answered for {address} any more (ARP)"),
+            EventKind::RouteChanged { destination, removed } => {
                 write!(f, "a route to {destination} {}", gone(*removed))
             }
-            Happening::AddressChanged { address, removed } => write!(f, "the address {address} {}", gone(*removed)),
-            Happening::MtuChanged { interface, from, to } => {
+            EventKind::AddressChanged { address, removed } => write!(f, "the address {address} {}", gone(*removed)),
+            EventKind::MtuChanged { interface, from, to } => {
                 write!(f, "the MTU of {interface} was changed from {from} to {to}")
             }
-            Happening::ClockStepped { by_s } => write!(f, "the wall clock was stepped by {by_s:+.3} s"),
-            Happening::ConnectionReset => write!(f, "a connection was reset (RST)"),
-            Happening::AgentStopped => write!(f, "the agent did not run"),
-            Happening::Throttled => write!(f, "the control group's CPU quota was used up"),
-            Happening::OthersTraffic { octets_per_s } => {
+            EventKind::ClockStepped { by_s } => write!(f, "the wall clock was stepped by {by_s:+.3} s"),
+            EventKind::ConnectionReset => write!(f, "a connection was reset (RST)"),
+            EventKind::AgentStopped => write!(f, "the agent did not run"),
+            EventKind::Throttled => write!(f, "the control group's CPU quota was used up"),
+            EventKind::OthersTraffic { octets_per_s } => {
                 write!(f, "other traffic of {:.1} Mbit/s on the interface", octets_per_s * 8.0 / 1e6)
             }
-            Happening::More { events } => write!(f, "{events} more events, which are not kept"),
+            EventKind::More { events } => write!(f, "{events} more events, which are not kept"),
         }
     }
 }
@@ -258,7 +258,7 @@ mod tests {
             for_s: None,
             within_s: 0.05,
             end: Some(End::Host),
-            what: Happening::CarrierLost { interface: "eth0".to_owned() },
+            what: EventKind::CarrierLost { interface: "eth0".to_owned() },
         };
         let json = serde_json::to_value(&event).unwrap();
         assert_eq!(json["kind"], event.what.name());

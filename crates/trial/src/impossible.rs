@@ -20,12 +20,12 @@ pub struct Impossible {
     /// The end that told it.
     pub end: End,
     /// What it told.
-    pub what: What,
+    pub what: ImpossibleCount,
 }
 
 /// What cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ImpossibleCount {
     /// More datagrams arrived than were sent.
     Datagrams {
         /// What the receiver told.
@@ -48,13 +48,13 @@ impl Display for Impossible {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (end, other) = (self.end, self.end.other());
         match self.what {
-            What::Datagrams { received, sent } => {
+            ImpossibleCount::Datagrams { received, sent } => {
                 write!(f, "the {end} told that it received {received} datagrams, of {sent} that the {other} sent")
             }
-            What::Bytes { received, sent } => {
+            ImpossibleCount::Bytes { received, sent } => {
                 write!(f, "the {end} told that it received {received} bytes, of {sent} that the {other} sent")
             }
-            What::Jitter => write!(f, "the {end} told a jitter below 0 or above {LONGEST_S} s"),
+            ImpossibleCount::Jitter => write!(f, "the {end} told a jitter below 0 or above {LONGEST_S} s"),
         }?;
         f.write_str(", which cannot be; install the same version of linerate on both machines")
     }
@@ -73,22 +73,22 @@ pub fn impossible(spec: &Spec, [target, host]: [&Outcome; 2]) -> Option<Impossib
     told(target, host).or_else(|| told(host, target))
 }
 
-fn jitter(flow: &FlowOutcome) -> Option<What> {
+fn jitter(flow: &FlowOutcome) -> Option<ImpossibleCount> {
     let jitter_s = flow.arrivals.as_ref()?.jitter_s?;
-    (!(0.0..=LONGEST_S).contains(&jitter_s)).then_some(What::Jitter)
+    (!(0.0..=LONGEST_S).contains(&jitter_s)).then_some(ImpossibleCount::Jitter)
 }
 
 /// Copies are in neither count: a loop on the way makes many.
-fn more_than_sent(sender: &FlowOutcome, receiver: &FlowOutcome) -> Option<What> {
+fn more_than_sent(sender: &FlowOutcome, receiver: &FlowOutcome) -> Option<ImpossibleCount> {
     let arrivals = receiver.arrivals.as_ref()?;
     let beyond = |received: u64, sent: u64, spare: u64| received > sent.saturating_mul(2).saturating_add(spare);
     let (received, sent) =
         (arrivals.received.max(arrivals.received_total).max(receiver.messages), sender.messages_total);
     if beyond(received, sent, SPARE) {
-        return Some(What::Datagrams { received, sent });
+        return Some(ImpossibleCount::Datagrams { received, sent });
     }
     let (received, sent) = (receiver.octets, sender.octets_total);
-    beyond(received, sent, SPARE * u64::from(MAX_DATAGRAM)).then_some(What::Bytes { received, sent })
+    beyond(received, sent, SPARE * u64::from(MAX_DATAGRAM)).then_some(ImpossibleCount::Bytes { received, sent })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub struct Line {
 
 /// What no end tells.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoLine {
+pub enum UnknownLine {
     /// Its rate.
     #[error("{0} is of the line's rate, which neither end's link tells; give that too, like --set line_rate=1G")]
     Rate(OfferedLoad),
@@ -37,9 +37,9 @@ impl Spec {
     }
 
     /// Puts bits per second and bytes in the place of what is of the line. All streams of a direction share its rate.
-    pub fn at_line(&mut self, line: Line) -> Result<(), NoLine> {
+    pub fn at_line(&mut self, line: Line) -> Result<(), UnknownLine> {
         if let Some(sizes) = self.frame_size.as_ref().filter(|sizes| sizes.has_mtu()) {
-            let mtu = line.mtu.ok_or(NoLine::Mtu)?;
+            let mtu = line.mtu.ok_or(UnknownLine::Mtu)?;
             let around = EthernetOverhead::HEADER + EthernetOverhead::FCS + (TAG_LEN * self.vlan.0.count()) as u64;
             self.frame_size = Some(sizes.at_mtu(mtu.saturating_add(around as u32)));
         }
@@ -49,7 +49,7 @@ impl Spec {
         };
         let resolve = |load: OfferedLoad| match load {
             OfferedLoad::OfLine(parts) => {
-                let bits = asked.ok_or(NoLine::Rate(load))? as f64 / f64::from(self.streams.max(1));
+                let bits = asked.ok_or(UnknownLine::Rate(load))? as f64 / f64::from(self.streams.max(1));
                 let share = f64::from(parts) / f64::from(OfferedLoad::WHOLE_LINE);
                 // Down to whole bits: no more than was asked.
                 Ok(OfferedLoad::BitsPerSecond(((bits * share * self.payload_share()) as u64).max(1)))
@@ -129,7 +129,7 @@ mod tests {
         assert!((frames(&options, Line::default()) - 14_880.9).abs() < 0.1);
         let mut unknown = spec(Workload::Frames, &[("rate", "10%")]);
         let error = unknown.at_line(Line::default()).unwrap_err();
-        assert_eq!(error, NoLine::Rate(OfferedLoad::OfLine(100_000)));
+        assert_eq!(error, UnknownLine::Rate(OfferedLoad::OfLine(100_000)));
         assert!(
             error.to_string().starts_with("10% is of the line's rate") && error.to_string().contains("line_rate=1G")
         );
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn z_is_the_links_mtu() {
         let mut mixed = spec(Workload::Frames, &[("frame_size", "aaz"), ("vlan", "5")]);
-        assert_eq!(mixed.at_line(Line { mtu: None, ..GIGABIT }), Err(NoLine::Mtu));
+        assert_eq!(mixed.at_line(Line { mtu: None, ..GIGABIT }), Err(UnknownLine::Mtu));
         mixed.at_line(Line { mtu: Some(9000), ..GIGABIT }).unwrap();
         let sizes = mixed.frame_sizes();
         assert_eq!(sizes.sizes(), [64, 64, 9022]);

@@ -24,7 +24,7 @@ const LONGEST_S: f64 = 60.0;
 
 /// The trial that a search wants next.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
+pub struct NextTrial {
     /// Of the ladder.
     pub rung: u32,
     /// In the ladder's unit.
@@ -38,7 +38,7 @@ pub struct Asked {
 
 /// What was found for a goal.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct GoalResult {
     /// What was searched for.
     pub goal: Goal,
     /// The largest load below the upper bound that keeps to the goal; absent: none does.
@@ -119,13 +119,13 @@ impl Search {
     }
 
     /// The trial to measure now; `None`: all is found.
-    pub fn ask(&mut self) -> Option<Asked> {
+    pub fn ask(&mut self) -> Option<NextTrial> {
         let (rung, trial_s) = match &self.opening {
             Some(opening) => (opening.rung, opening.trial_s),
             None => self.wanted()?,
         };
         let forgiven = self.opening.is_none().then(|| self.most_forgiven());
-        Some(Asked { rung, load: self.loads.load(rung), trial_s, forgiven })
+        Some(NextTrial { rung, load: self.loads.load(rung), trial_s, forgiven })
     }
 
     /// The most that any goal lets a trial lose.
@@ -178,7 +178,7 @@ impl Search {
     }
 
     /// What is known of each goal by now, in their order.
-    pub fn found(&self) -> Vec<Found> {
+    pub fn found(&self) -> Vec<GoalResult> {
         let found = |(goal, approach): (&Goal, &Approach)| {
             let target = approach.targets.last().expect("a goal is its own last target");
             let bounds = Bounds::of(target, &self.trials);
@@ -186,7 +186,7 @@ impl Search {
             let loss = of(bounds.lower).map(|trials| target.quantile_loss(trials));
             let lower = bounds.lower.map(|rung| self.loads.load(rung));
             let is_near = |lower, upper| upper - lower <= target.width;
-            Found {
+            GoalResult {
                 goal: goal.clone(),
                 lower,
                 upper: bounds.upper.map(|rung| self.loads.load(rung)),

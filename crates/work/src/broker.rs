@@ -85,7 +85,7 @@ pub struct Claim {
 
 /// What came of claiming a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimResult {
     /// It is held.
     Yes(Box<Claim>),
     /// By another, or not yet to be had again.
@@ -114,7 +114,7 @@ pub trait Broker {
     /// The tickets of these benches that are not settled, held ones among them; `None`: of all.
     fn tickets(&mut self, benches: Option<&BTreeSet<String>>) -> Result<Vec<Arc<Ticket>>, Unavailable>;
     /// Holds a ticket.
-    fn claim(&mut self, ticket: &Ticket) -> Result<Claimed, Unavailable>;
+    fn claim(&mut self, ticket: &Ticket) -> Result<ClaimResult, Unavailable>;
     /// Holds it for longer.
     fn extend(&mut self, claim: &Claim) -> Result<(), Unavailable>;
     /// The job is settled, and its ticket goes.

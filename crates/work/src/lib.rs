@@ -1,5 +1,5 @@
 //! Benches, jobs, and who measures where: a team's queue as pure logic over a [`Broker`].
-//! Reads no clock and starts no process: time is an argument, and what is to be started or ended is handed out as a [`Deed`].
+//! Reads no clock and starts no process: time is an argument, and what is to be started or ended is handed out as an [`Action`].
 //!
 //! ```text
 //!   submit ─→ tickets ─┐                       ┌─→ Start, Stop, Kill ─→ `linerate run`, a process
@@ -24,7 +24,7 @@ mod nats;
 mod worker;
 
 pub use bench::{BadBench, Bench, Limits};
-pub use broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
+pub use broker::{Broker, Bucket, Claim, ClaimResult, Entry, Unavailable};
 pub use desk::{
     BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Overview, Submitted, WorkerCard,
     benches, cancel, jobs, leases, maintain, selected, submit, waiting, workers,
@@ -34,5 +34,5 @@ pub use hours::Hours;
 pub use job::{BadJob, Job, Priority, Ticket};
 pub use memory::Memory;
 #[cfg(feature = "nats")]
-pub use nats::{Access, Heard, Nats, QueueError, Teller};
-pub use worker::{Came, Deed, Now, Start, Timing, Worker};
+pub use nats::{Access, EventPublisher, EventSubscription, Nats, QueueError};
+pub use worker::{Action, CampaignEnd, Start, Times, Timing, Worker};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
+use crate::broker::{Broker, Bucket, Claim, ClaimResult, Entry, Unavailable};
 use crate::job::Ticket;
 
 /// All of it.
@@ -160,19 +160,19 @@ impl Broker for Memory {
         self.answer(found)
     }
 
-    fn claim(&mut self, ticket: &Ticket) -> Result<Claimed, Unavailable> {
+    fn claim(&mut self, ticket: &Ticket) -> Result<ClaimResult, Unavailable> {
         self.answers()?;
         self.revision += 1;
         let (now, lease, handle) = (self.now_ms, self.lease_ms, self.revision);
         let queued = self.tickets.get_mut(&ticket.bench).and_then(|all| all.get_mut(&ticket.id));
         let claimed = match queued {
-            None => Claimed::Gone,
-            Some(one) if now < one.until_ms => Claimed::Held,
-            Some(one) if one.delivered >= one.ticket.attempts => Claimed::Exhausted(one.payload.clone()),
+            None => ClaimResult::Gone,
+            Some(one) if now < one.until_ms => ClaimResult::Held,
+            Some(one) if one.delivered >= one.ticket.attempts => ClaimResult::Exhausted(one.payload.clone()),
             Some(one) => {
                 one.delivered += 1;
                 (one.until_ms, one.is_held, one.handle) = (now + lease, true, handle);
-                Claimed::Yes(Box::new(Claim {
+                ClaimResult::Yes(Box::new(Claim {
                     ticket: Ticket::clone(&one.ticket),
                     payload: one.payload.clone(),
                     attempt: one.delivered,

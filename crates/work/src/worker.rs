@@ -1,5 +1,5 @@
 //! What a worker does next: which job it begins on which bench, which leases it renews, what it has to end.
-//! A machine of states without a clock and without processes; [`Deed`]s are for whoever has both.
+//! A machine of states without a clock and without processes; [`Action`]s are for whoever has both.
 //!
 //! ```text
 //!   idle ─ lease, fence, claim ─→ runs ──────────── ended ─→ settled ─→ idle
@@ -14,13 +14,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bench::Bench;
-use crate::broker::{Broker, Bucket, Claim, Claimed, Unavailable};
+use crate::broker::{Broker, Bucket, Claim, ClaimResult, Unavailable};
 use crate::desk::{BenchRecord, JobRecord, JobState, LeaseCard, WorkerCard, change, names};
 use crate::job::{Job, Ticket};
 
 /// The present: by a clock that nobody sets, and by the wall's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct Times {
     /// Milliseconds since whenever.
     pub mono_ms: u64,
     /// Milliseconds since 1970.
@@ -71,7 +71,7 @@ pub struct Start {
 
 /// What is to be done with processes. Jobs are named by their identifiers.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
+pub enum Action {
     /// Begin a campaign.
     Start(Box<Start>),
     /// Tell it that its lease was renewed: it ends by itself when it does not hear so for [`Timing::stop_ms`].
@@ -86,7 +86,7 @@ pub enum Deed {
 
 /// How a campaign ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum CampaignEnd {
     /// All its trials are in the store; so many have no figures.
     Done {
         /// How many.
@@ -161,7 +161,7 @@ struct Lease {
 enum Phase {
     Runs,
     Stopping,
-    Ended(Came),
+    Ended(CampaignEnd),
 }
 
 impl Worker {
@@ -207,7 +207,7 @@ impl Worker {
     }
 
     /// A campaign has ended.
-    pub fn ended(&mut self, job: &str, came: Came) {
+    pub fn ended(&mut self, job: &str, came: CampaignEnd) {
         if let Some(run) = self.runs.values_mut().find(|run| run.job.id == job) {
             run.phase = Phase::Ended(came);
         }
@@ -239,16 +239,16 @@ impl Worker {
     }
 
     /// Does what is due.
-    pub fn step(&mut self, broker: &mut dyn Broker, now: Now) -> Vec<Deed> {
-        let mut deeds = Vec::new();
-        self.guard(now, &mut deeds);
+    pub fn step(&mut self, broker: &mut dyn Broker, now: Times) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.guard(now, &mut actions);
         if now.mono_ms >= self.silent_until_ms {
-            self.trouble = self.talk(broker, now, &mut deeds).err();
+            self.trouble = self.talk(broker, now, &mut actions).err();
             if self.trouble.is_some() {
                 self.silent_until_ms = now.mono_ms + (self.timing.lease_ms / 30).max(1);
             }
         }
-        deeds
+        actions
     }
 
     /// Why the queue did not do what it was asked for last; `None`: it did.
@@ -257,26 +257,26 @@ impl Worker {
     }
 
     /// Ends what must not go on, whether or not the queue answers.
-    fn guard(&mut self, now: Now, deeds: &mut Vec<Deed>) {
+    fn guard(&mut self, now: Times, actions: &mut Vec<Action>) {
         for run in self.runs.values_mut().filter(|run| !matches!(run.phase, Phase::Ended(_))) {
             let age = now.mono_ms.saturating_sub(run.lease.renewed_ms);
             let must_end = self.is_closed || run.is_cancelled || age >= self.timing.stop_ms();
             if must_end && run.phase == Phase::Runs {
                 (run.phase, run.stopped_ms) = (Phase::Stopping, Some(now.mono_ms));
-                deeds.push(Deed::Stop(run.job.id.clone()));
+                actions.push(Action::Stop(run.job.id.clone()));
             }
             let hangs = run.stopped_ms.is_some_and(|stopped| now.mono_ms >= stopped + self.timing.patience_ms());
             let must_die = run.lease.is_lost || age >= self.timing.kill_ms() || hangs;
             if must_die && !std::mem::replace(&mut run.is_killed, true) {
                 run.phase = Phase::Stopping;
-                deeds.push(Deed::Kill(run.job.id.clone()));
+                actions.push(Action::Kill(run.job.id.clone()));
             }
         }
     }
 
-    fn talk(&mut self, broker: &mut dyn Broker, now: Now, deeds: &mut Vec<Deed>) -> Result<(), Unavailable> {
+    fn talk(&mut self, broker: &mut dyn Broker, now: Times, actions: &mut Vec<Action>) -> Result<(), Unavailable> {
         for bench in self.runs.keys().cloned().collect::<Vec<_>>() {
-            self.renew(broker, &bench, now, deeds)?;
+            self.renew(broker, &bench, now, actions)?;
         }
         let ended = |run: &Run| matches!(run.phase, Phase::Ended(_));
         for bench in self.runs.iter().filter(|(_, run)| ended(run)).map(|(bench, _)| bench.clone()).collect::<Vec<_>>()
@@ -284,13 +284,13 @@ impl Worker {
             self.settle(broker, &bench, now)?;
         }
         // What was learnt just now.
-        self.guard(now, deeds);
+        self.guard(now, actions);
         if now.mono_ms >= self.presence.next_ms {
             self.announce(broker, now)?;
-            deeds.extend(broker.clear()?.into_iter().map(Deed::Refused));
+            actions.extend(broker.clear()?.into_iter().map(Action::Refused));
         }
         if !self.is_closed && now.mono_ms >= self.next_look_ms {
-            self.look(broker, now, deeds)?;
+            self.look(broker, now, actions)?;
             (self.looked_ms, self.next_look_ms) = (now.mono_ms, now.mono_ms + self.timing.renew_ms());
         }
         Ok(())
@@ -301,8 +301,8 @@ impl Worker {
         &mut self,
         broker: &mut dyn Broker,
         bench: &str,
-        now: Now,
-        deeds: &mut Vec<Deed>,
+        now: Times,
+        actions: &mut Vec<Action>,
     ) -> Result<(), Unavailable> {
         let Some(run) = self.runs.get_mut(bench) else { return Ok(()) };
         let is_ended = matches!(run.phase, Phase::Ended(_));
@@ -325,7 +325,7 @@ impl Worker {
         if is_ended {
             return Ok(());
         }
-        deeds.push(Deed::Renewed(run.job.id.clone()));
+        actions.push(Action::Renewed(run.job.id.clone()));
         broker.extend(&run.claim)?;
         let record = broker.get(Bucket::Jobs, &run.job.id)?.and_then(|entry| serde_json::from_slice(&entry.value).ok());
         run.is_cancelled |= record.is_some_and(|record: JobRecord| record.cancelled_by.is_some());
@@ -333,7 +333,7 @@ impl Worker {
     }
 
     /// Says what became of a job, and gives its bench free.
-    fn settle(&mut self, broker: &mut dyn Broker, bench: &str, now: Now) -> Result<(), Unavailable> {
+    fn settle(&mut self, broker: &mut dyn Broker, bench: &str, now: Times) -> Result<(), Unavailable> {
         let Some(run) = self.runs.get(bench) else { return Ok(()) };
         let Phase::Ended(came) = &run.phase else { return Ok(()) };
         if run.lease.is_lost {
@@ -344,14 +344,14 @@ impl Worker {
         let is_last = run.claim.attempt >= run.job.attempts;
         let after = self.timing.lease_ms / 3;
         let (state, why, failed_trials) = match came {
-            Came::Done { failed_trials } => (JobState::Done, None, Some(*failed_trials)),
-            Came::Refused(why) => (JobState::Refused, Some(why.clone()), None),
-            Came::Failed(_) | Came::Stopped | Came::HandedBack(_) if run.is_cancelled => {
+            CampaignEnd::Done { failed_trials } => (JobState::Done, None, Some(*failed_trials)),
+            CampaignEnd::Refused(why) => (JobState::Refused, Some(why.clone()), None),
+            CampaignEnd::Failed(_) | CampaignEnd::Stopped | CampaignEnd::HandedBack(_) if run.is_cancelled => {
                 (JobState::Cancelled, None, None)
             }
-            Came::Failed(why) if is_last => (JobState::Dead, Some(why.clone()), None),
-            Came::Failed(why) | Came::HandedBack(why) => (JobState::Waiting, Some(why.clone()), None),
-            Came::Stopped => (JobState::Waiting, Some("its worker handed it back".to_owned()), None),
+            CampaignEnd::Failed(why) if is_last => (JobState::Dead, Some(why.clone()), None),
+            CampaignEnd::Failed(why) | CampaignEnd::HandedBack(why) => (JobState::Waiting, Some(why.clone()), None),
+            CampaignEnd::Stopped => (JobState::Waiting, Some("its worker handed it back".to_owned()), None),
         };
         let told = |before: Option<JobRecord>| {
             let before = before.unwrap_or_else(|| JobRecord::waiting(run.job.clone()));
@@ -361,7 +361,7 @@ impl Worker {
         change(broker, Bucket::Jobs, &run.job.id, told)?;
         match came {
             _ if state.has_ended() => broker.settle(&run.claim)?,
-            Came::Failed(_) => broker.again(&run.claim, after, true)?,
+            CampaignEnd::Failed(_) => broker.again(&run.claim, after, true)?,
             _ => broker.again(&run.claim, 0, false)?,
         }
         let took = now.mono_ms.saturating_sub(run.began_ms);
@@ -381,7 +381,7 @@ impl Worker {
     }
 
     /// Says that this worker is there.
-    fn announce(&mut self, broker: &mut dyn Broker, now: Now) -> Result<(), Unavailable> {
+    fn announce(&mut self, broker: &mut dyn Broker, now: Times) -> Result<(), Unavailable> {
         if !self.is_announced {
             for bench in self.benches.values() {
                 announce_bench(broker, bench)?;
@@ -413,7 +413,7 @@ impl Worker {
     }
 
     /// Begins what can be begun.
-    fn look(&mut self, broker: &mut dyn Broker, now: Now, deeds: &mut Vec<Deed>) -> Result<(), Unavailable> {
+    fn look(&mut self, broker: &mut dyn Broker, now: Times, actions: &mut Vec<Action>) -> Result<(), Unavailable> {
         if self.runs.len() >= self.at_once {
             return Ok(());
         }
@@ -435,7 +435,7 @@ impl Worker {
             let Some(bench) = self.benches.get(bench).filter(|bench| bench.limits.is_open(unix_s)).cloned() else {
                 continue;
             };
-            self.begin(broker, &bench, &tickets, now, deeds)?;
+            self.begin(broker, &bench, &tickets, now, actions)?;
         }
         Ok(())
     }
@@ -446,8 +446,8 @@ impl Worker {
         broker: &mut dyn Broker,
         bench: &Bench,
         tickets: &[&Ticket],
-        now: Now,
-        deeds: &mut Vec<Deed>,
+        now: Times,
+        actions: &mut Vec<Action>,
     ) -> Result<(), Unavailable> {
         let known = broker.get(Bucket::Benches, &bench.name)?;
         let known = known.and_then(|entry| serde_json::from_slice::<BenchRecord>(&entry.value).ok());
@@ -468,13 +468,13 @@ impl Worker {
         let fence = change(broker, Bucket::Benches, &bench.name, raised)?.map_or(0, |record| record.fence);
         for ticket in known.shares.order(tickets.iter().copied()) {
             let claim = match broker.claim(ticket)? {
-                Claimed::Yes(claim) => *claim,
-                Claimed::Held => {
+                ClaimResult::Yes(claim) => *claim,
+                ClaimResult::Held => {
                     self.not_before_ms.insert(ticket.id.clone(), now.mono_ms + self.timing.lease_ms / 3);
                     continue;
                 }
-                Claimed::Gone => continue,
-                Claimed::Exhausted(payload) => {
+                ClaimResult::Gone => continue,
+                ClaimResult::Exhausted(payload) => {
                     bury(broker, ticket, &payload, now)?;
                     continue;
                 }
@@ -524,7 +524,7 @@ impl Worker {
                 broker.settle(&claim)?;
                 continue;
             }
-            deeds.push(Deed::Start(Box::new(Start { job: job.clone(), bench: bench.clone(), fence, attempt })));
+            actions.push(Action::Start(Box::new(Start { job: job.clone(), bench: bench.clone(), fence, attempt })));
             let (began_ms, phase) = (now.mono_ms, Phase::Runs);
             let (is_cancelled, stopped_ms, is_killed) = (false, None, false);
             let run = Run { job, claim, lease, began_ms, phase, is_cancelled, stopped_ms, is_killed };
@@ -535,7 +535,7 @@ impl Worker {
     }
 
     /// The bench's lease, if nobody else has it.
-    fn take_lease(&self, broker: &mut dyn Broker, bench: &str, now: Now) -> Result<Option<Lease>, Unavailable> {
+    fn take_lease(&self, broker: &mut dyn Broker, bench: &str, now: Times) -> Result<Option<Lease>, Unavailable> {
         let card = LeaseCard { worker: self.name.clone(), since_ms: now.unix_ms };
         let mut value = serde_json::to_vec(&card).expect("a card has texts for keys");
         let revision = match broker.put(Bucket::Leases, bench, &value, 0)? {
@@ -590,7 +590,7 @@ fn announce_bench(broker: &mut dyn Broker, bench: &Bench) -> Result<BenchRecord,
 }
 
 /// A job that was begun as often as it may be and never settled: its workers died.
-fn bury(broker: &mut dyn Broker, ticket: &Ticket, payload: &[u8], now: Now) -> Result<(), Unavailable> {
+fn bury(broker: &mut dyn Broker, ticket: &Ticket, payload: &[u8], now: Times) -> Result<(), Unavailable> {
     // What is not what its place in the queue says is nobody's, and goes without a word.
     if let Some(job) = Job::read(payload).ok().filter(|job| job.ticket() == *ticket) {
         let dead = |before: Option<JobRecord>| {

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::services;
 use linerate_work::{
-    Access, Bench, Broker, Bucket, Came, Cancelled, Claim, Claimed, Deed, DeskError, Job, JobState, Maintenance,
-    Memory, Nats, Now, Overview, Priority, Timing, Worker, benches, cancel, jobs, leases, maintain, submit, workers,
+    Access, Action, Bench, Broker, Bucket, CampaignEnd, Cancelled, Claim, ClaimResult, DeskError, Job, JobState,
+    Maintenance, Memory, Nats, Overview, Priority, Times, Timing, Worker, benches, cancel, jobs, leases, maintain,
+    submit, workers,
 };
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -81,7 +82,7 @@ fn who_may_publish_what_the_page_says_can_do_it_and_hears_at_once_what_not() {
     let mut nats = Nats::open(&access("worker"), Some(LEASE)).unwrap();
     let bench = Bench::parse("name = \"b\"\ntarget = \"local\"\nhost = \"local\"\n").unwrap();
     let mut worker = Worker::new("w", "0", vec![bench], 4, Timing { lease_ms: LEASE.as_millis() as u64 });
-    worker.step(&mut nats, Now { mono_ms: 1, unix_ms: 1_795_500_000_000 });
+    worker.step(&mut nats, Times { mono_ms: 1, unix_ms: 1_795_500_000_000 });
     assert_eq!(benches(&mut nats).unwrap().len(), 1, "the worker's bench is announced");
 
     let mut ann = Nats::visit(&access("ann")).unwrap();
@@ -157,9 +158,9 @@ fn job(bench: &str, user: &str, number: u32, attempts: u32) -> Job {
     }
 }
 
-fn claimed(what: Claimed) -> Claim {
+fn claimed(what: ClaimResult) -> Claim {
     match what {
-        Claimed::Yes(claim) => *claim,
+        ClaimResult::Yes(claim) => *claim,
         other => panic!("{other:?}"),
     }
 }
@@ -210,14 +211,14 @@ fn answers<B: Broker>(broker: &mut B, pass: impl Fn(&mut B, Duration)) {
     assert_eq!(tickets(broker, &[]), []);
     let claim = claimed(broker.claim(&one).unwrap());
     assert_eq!((claim.attempt, &claim.payload), (1, &text));
-    assert_eq!(broker.claim(&one).unwrap(), Claimed::Held);
+    assert_eq!(broker.claim(&one).unwrap(), ClaimResult::Held);
     assert_eq!(tickets(broker, &["b"]).len(), 3, "held ones are among them");
     // Extended, it is held for longer than its time.
     for _ in 0..4 {
         pass(broker, LEASE / 2);
         broker.extend(&claim).unwrap();
     }
-    assert_eq!(broker.claim(&one).unwrap(), Claimed::Held);
+    assert_eq!(broker.claim(&one).unwrap(), ClaimResult::Held);
     pass(broker, LEASE + LEASE / 3);
     for bucket in Bucket::ALL {
         assert_eq!(broker.all(bucket).unwrap().is_empty(), bucket.vanishes(), "{bucket:?}");
@@ -225,13 +226,13 @@ fn answers<B: Broker>(broker: &mut B, pass: impl Fn(&mut B, Duration)) {
     let claim = claimed(broker.claim(&one).unwrap());
     assert_eq!(claim.attempt, 2, "nobody extended it");
     pass(broker, LEASE + LEASE / 3);
-    assert_eq!(broker.claim(&one).unwrap(), Claimed::Exhausted(text), "its holder died twice");
+    assert_eq!(broker.claim(&one).unwrap(), ClaimResult::Exhausted(text), "its holder died twice");
     broker.remove(&one).unwrap();
-    assert_eq!(broker.claim(&one).unwrap(), Claimed::Gone);
+    assert_eq!(broker.claim(&one).unwrap(), ClaimResult::Gone);
     // Handed back: counted, and not counted.
     let claim = claimed(broker.claim(&two).unwrap());
     broker.again(&claim, 1000, true).unwrap();
-    assert_eq!(broker.claim(&two).unwrap(), Claimed::Held, "not yet");
+    assert_eq!(broker.claim(&two).unwrap(), ClaimResult::Held, "not yet");
     pass(broker, Duration::from_millis(1300));
     let claim = claimed(broker.claim(&two).unwrap());
     assert_eq!(claim.attempt, 2);
@@ -240,7 +241,7 @@ fn answers<B: Broker>(broker: &mut B, pass: impl Fn(&mut B, Duration)) {
     assert_eq!(claim.attempt, 1, "it is as if it had not been begun");
     broker.settle(&claim).unwrap();
     broker.settle(&claim).unwrap();
-    assert_eq!(broker.claim(&two).unwrap(), Claimed::Gone);
+    assert_eq!(broker.claim(&two).unwrap(), ClaimResult::Gone);
     broker.remove(&three).unwrap();
     assert_eq!(tickets(broker, &["b"]), []);
 }
@@ -339,10 +340,10 @@ fn what_no_worker_can_read_is_told_once_and_taken_away() {
     let bench = Bench::parse("name = 'b'\ntarget = 'local'").unwrap();
     let mut worker = Worker::new("w", "0", vec![bench], 1, Timing { lease_ms: LEASE.as_millis() as u64 });
     let mut refused = |mono_ms: u64| {
-        let deeds = worker.step(&mut queue, Now { mono_ms, unix_ms: 1_795_500_000_000 });
+        let actions = worker.step(&mut queue, Times { mono_ms, unix_ms: 1_795_500_000_000 });
         assert_eq!(worker.trouble(), None);
-        let of = |deed| if let Deed::Refused(name) = deed { Some(name) } else { None };
-        deeds.into_iter().filter_map(of).collect::<BTreeSet<_>>()
+        let of = |action| if let Action::Refused(name) = action { Some(name) } else { None };
+        actions.into_iter().filter_map(of).collect::<BTreeSet<_>>()
     };
     assert_eq!(refused(1), BTreeSet::from(names.map(str::to_owned)));
     assert_eq!(refused(5000), BTreeSet::new());
@@ -377,18 +378,18 @@ fn a_worker_over_a_server() {
     while order.len() < 5 {
         assert!(began.elapsed() < Duration::from_secs(20), "{order:?}");
         let mono_ms = began.elapsed().as_millis() as u64;
-        for deed in worker.step(&mut queue, Now { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 }) {
-            if let Deed::Start(start) = deed {
+        for action in worker.step(&mut queue, Times { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 }) {
+            if let Action::Start(start) = action {
                 assert_eq!(leases(&mut desk).unwrap()["b"].worker, "w1");
                 order.push(start.job.user.clone());
                 thread::sleep(Duration::from_millis(20));
-                worker.ended(&start.job.id, Came::Done { failed_trials: 0 });
+                worker.ended(&start.job.id, CampaignEnd::Done { failed_trials: 0 });
             }
         }
     }
     assert_eq!(order[..4].iter().filter(|user| *user == "ben").count(), 2, "by turns: {order:?}");
     let mono_ms = began.elapsed().as_millis() as u64;
-    worker.step(&mut queue, Now { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 });
+    worker.step(&mut queue, Times { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 });
     let ended: Vec<JobState> = jobs(&mut desk).unwrap().iter().map(|one| one.state).collect();
     let count = |state| ended.iter().filter(|one| **one == state).count();
     assert_eq!((count(JobState::Done), count(JobState::Cancelled), count(JobState::Refused)), (5, 1, 1), "{ended:?}");

@@ -1,8 +1,8 @@
 //! What a worker does next, case by case, over a queue in memory.
 
 use linerate_work::{
-    Bench, Broker, Bucket, Came, Cancelled, Claimed, Deed, Job, JobRecord, JobState, Maintenance, Memory, Now,
-    Priority, Timing, Worker, cancel, jobs, leases, maintain, submit,
+    Action, Bench, Broker, Bucket, CampaignEnd, Cancelled, ClaimResult, Job, JobRecord, JobState, Maintenance, Memory,
+    Priority, Times, Timing, Worker, cancel, jobs, leases, maintain, submit,
 };
 
 const LEASE_MS: u64 = 30_000;
@@ -41,24 +41,24 @@ impl World {
     }
 
     /// Lets so much time pass, a step of each worker a second; what they did.
-    fn pass(&mut self, ms: u64) -> Vec<(usize, Deed)> {
+    fn pass(&mut self, ms: u64) -> Vec<(usize, Action)> {
         let end = self.queue.now_ms + ms;
-        let mut deeds = Vec::new();
+        let mut actions = Vec::new();
         loop {
             for at in 0..self.workers.len() {
-                deeds.extend(self.step(at));
+                actions.extend(self.step(at));
             }
             if self.queue.now_ms >= end {
-                return deeds;
+                return actions;
             }
             self.queue.now_ms = (self.queue.now_ms + 1000).min(end);
         }
     }
 
-    fn step(&mut self, at: usize) -> Vec<(usize, Deed)> {
+    fn step(&mut self, at: usize) -> Vec<(usize, Action)> {
         let mono_ms = self.queue.now_ms;
-        let now = Now { mono_ms, unix_ms: EPOCH_MS + mono_ms as i64 };
-        self.workers[at].step(&mut self.queue, now).into_iter().map(|deed| (at, deed)).collect()
+        let now = Times { mono_ms, unix_ms: EPOCH_MS + mono_ms as i64 };
+        self.workers[at].step(&mut self.queue, now).into_iter().map(|action| (at, action)).collect()
     }
 
     fn record(&mut self, number: u32) -> JobRecord {
@@ -67,16 +67,16 @@ impl World {
 }
 
 /// The jobs that were begun, by the worker and the last digits of the identifier.
-fn started(deeds: &[(usize, Deed)]) -> Vec<(usize, u32)> {
-    let of = |(at, deed): &(usize, Deed)| match deed {
-        Deed::Start(start) => Some((*at, start.job.id.parse().unwrap())),
+fn started(actions: &[(usize, Action)]) -> Vec<(usize, u32)> {
+    let of = |(at, action): &(usize, Action)| match action {
+        Action::Start(start) => Some((*at, start.job.id.parse().unwrap())),
         _ => None,
     };
-    deeds.iter().filter_map(of).collect()
+    actions.iter().filter_map(of).collect()
 }
 
-fn has(deeds: &[(usize, Deed)], wanted: &Deed) -> bool {
-    deeds.iter().any(|(_, deed)| deed == wanted)
+fn has(actions: &[(usize, Action)], wanted: &Action) -> bool {
+    actions.iter().any(|(_, action)| action == wanted)
 }
 
 #[test]
@@ -93,12 +93,12 @@ fn one_of_two_workers_has_the_bench_and_the_other_comes_when_it_dies() {
     assert!((second.attempt, second.worker.as_deref()) == (2, Some("w1")) && second.fence > first.fence, "{second:?}");
     // The first wakes up, and is told nothing but that it has lost the bench.
     world.workers.push(dead);
-    let deeds: Vec<Deed> = world.step(1).into_iter().map(|(_, deed)| deed).collect();
-    assert_eq!(deeds, [Deed::Stop(second.job.id.clone()), Deed::Kill(second.job.id.clone())]);
-    world.workers[1].ended(&second.job.id, Came::Done { failed_trials: 0 });
+    let actions: Vec<Action> = world.step(1).into_iter().map(|(_, action)| action).collect();
+    assert_eq!(actions, [Action::Stop(second.job.id.clone()), Action::Kill(second.job.id.clone())]);
+    world.workers[1].ended(&second.job.id, CampaignEnd::Done { failed_trials: 0 });
     world.pass(1000);
     assert_eq!(world.record(1).state, JobState::Running, "it settles nothing any more");
-    world.workers[0].ended(&second.job.id, Came::Done { failed_trials: 1 });
+    world.workers[0].ended(&second.job.id, CampaignEnd::Done { failed_trials: 1 });
     world.pass(1000);
     let done = world.record(1);
     assert_eq!((done.state, done.failed_trials), (JobState::Done, Some(1)));
@@ -118,7 +118,7 @@ fn two_users_have_equal_shares_of_a_bench_and_of_a_thousand_jobs() {
         let user = usize::from(number >= 250);
         let began = world.queue.now_ms;
         world.pass([60_000, 20_000][user]);
-        world.workers[0].ended(&job(number, "").id, Came::Done { failed_trials: 0 });
+        world.workers[0].ended(&job(number, "").id, CampaignEnd::Done { failed_trials: 0 });
         next = started(&world.pass(1000));
         had[user] += world.queue.now_ms - began;
         left[user] -= 1;
@@ -135,15 +135,15 @@ fn a_queue_that_is_silent_ends_campaigns_in_time() {
     world.pass(1000);
     let id = job(1, "ann").id;
     world.queue.is_down = true;
-    let deeds = world.pass(18_000);
-    assert!(!has(&deeds, &Deed::Stop(id.clone())) && !has(&deeds, &Deed::Renewed(id.clone())), "{deeds:?}");
-    assert!(has(&world.pass(2000), &Deed::Stop(id.clone())));
-    assert!(has(&world.pass(5000), &Deed::Kill(id.clone())), "before the lease can be another's");
+    let actions = world.pass(18_000);
+    assert!(!has(&actions, &Action::Stop(id.clone())) && !has(&actions, &Action::Renewed(id.clone())), "{actions:?}");
+    assert!(has(&world.pass(2000), &Action::Stop(id.clone())));
+    assert!(has(&world.pass(5000), &Action::Kill(id.clone())), "before the lease can be another's");
     assert!(world.queue.now_ms < LEASE_MS);
-    world.workers[0].ended(&id, Came::Stopped);
+    world.workers[0].ended(&id, CampaignEnd::Stopped);
     world.queue.is_down = false;
-    let deeds = world.pass(40_000);
-    assert_eq!(started(&deeds), [(0, 1)], "and it is begun again");
+    let actions = world.pass(40_000);
+    assert_eq!(started(&actions), [(0, 1)], "and it is begun again");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn who_breaks_off_has_another_attempt_and_then_is_dead() {
     for attempt in 1..=2 {
         assert_eq!(started(&world.pass(20_000)), [(0, 1)]);
         assert_eq!(world.record(1).attempt, attempt);
-        world.workers[0].ended(&id, Came::Failed("no route".to_owned()));
+        world.workers[0].ended(&id, CampaignEnd::Failed("no route".to_owned()));
         world.pass(1000);
     }
     let dead = world.record(1);
@@ -180,7 +180,7 @@ fn what_is_no_fault_of_the_job_s_uses_no_attempt() {
     let id = job(1, "ann").id;
     for _ in 0..5 {
         assert_eq!(started(&world.pass(20_000)), [(0, 1)]);
-        world.workers[0].ended(&id, Came::HandedBack("the store cannot be reached".to_owned()));
+        world.workers[0].ended(&id, CampaignEnd::HandedBack("the store cannot be reached".to_owned()));
         world.pass(1000);
         let record = world.record(1);
         assert!(record.state == JobState::Waiting && record.why.is_some(), "{record:?}");
@@ -196,9 +196,9 @@ fn a_job_is_taken_back_before_it_begins_and_while_it_runs() {
     assert_eq!(started(&world.pass(1000)), [(0, 1)]);
     assert_eq!(cancel(&mut world.queue, &job(2, "ann").id, "ben"), Ok(Cancelled::BeforeItBegan));
     assert_eq!(cancel(&mut world.queue, &job(1, "ann").id, "ben"), Ok(Cancelled::WhileItRuns));
-    let deeds = world.pass(6000);
-    assert!(has(&deeds, &Deed::Stop(job(1, "ann").id)), "{deeds:?}");
-    world.workers[0].ended(&job(1, "ann").id, Came::Stopped);
+    let actions = world.pass(6000);
+    assert!(has(&actions, &Action::Stop(job(1, "ann").id)), "{actions:?}");
+    world.workers[0].ended(&job(1, "ann").id, CampaignEnd::Stopped);
     assert_eq!(started(&world.pass(60_000)), []);
     for number in 1..=2 {
         let record = world.record(number);
@@ -231,7 +231,7 @@ fn a_bench_says_who_when_and_whether_at_all() {
     maintain(&mut world.queue, "b", None).unwrap();
     assert!(maintain(&mut world.queue, "other", Some(why)).is_err());
     assert_eq!(started(&world.pass(6000)), [(0, 1)]);
-    world.workers[0].ended(&job(1, "ann").id, Came::Done { failed_trials: 0 });
+    world.workers[0].ended(&job(1, "ann").id, CampaignEnd::Done { failed_trials: 0 });
     // Not before half past ten, and Eve's never.
     assert_eq!(started(&world.pass(1_700_000)), []);
     assert_eq!(started(&world.pass(60_000)), [(0, 3)]);
@@ -260,7 +260,7 @@ fn what_is_no_job_goes_away() {
             let ticket = place.ticket();
             world.queue.queue(&ticket, &serde_json::to_vec(&forged).unwrap()).unwrap();
             for _ in 0..attempts {
-                assert!(matches!(world.queue.claim(&ticket), Ok(Claimed::Yes(_))));
+                assert!(matches!(world.queue.claim(&ticket), Ok(ClaimResult::Yes(_))));
                 world.queue.now_ms += LEASE_MS;
             }
             assert_eq!((started(&world.pass(60_000)), world.queue.unsettled()), (vec![], 0), "{forged:?}");
@@ -290,11 +290,15 @@ fn a_campaign_that_hangs_is_killed() {
     submit(&mut world.queue, &job(1, "ann")).unwrap();
     assert_eq!(started(&world.pass(1000)), [(0, 1)]);
     cancel(&mut world.queue, &job(1, "ann").id, "ann").unwrap();
-    let deeds = world.pass(LEASE_MS / 2);
-    assert!(has(&deeds, &Deed::Stop(job(1, "ann").id)) && !has(&deeds, &Deed::Kill(job(1, "ann").id)), "{deeds:?}");
-    let killed = |deeds: &[(usize, Deed)]| deeds.iter().filter(|(_, deed)| matches!(deed, Deed::Kill(_))).count();
+    let actions = world.pass(LEASE_MS / 2);
+    assert!(
+        has(&actions, &Action::Stop(job(1, "ann").id)) && !has(&actions, &Action::Kill(job(1, "ann").id)),
+        "{actions:?}"
+    );
+    let killed =
+        |actions: &[(usize, Action)]| actions.iter().filter(|(_, action)| matches!(action, Action::Kill(_))).count();
     assert_eq!(killed(&world.pass(3 * LEASE_MS)), 1);
-    world.workers[0].ended(&job(1, "ann").id, Came::Stopped);
+    world.workers[0].ended(&job(1, "ann").id, CampaignEnd::Stopped);
     world.pass(1000);
     assert_eq!(world.record(1).state, JobState::Cancelled);
 }
@@ -321,8 +325,8 @@ fn a_worker_that_closes_hands_back() {
     submit(&mut world.queue, &job(1, "ann")).unwrap();
     assert_eq!(started(&world.pass(1000)), [(0, 1)]);
     world.workers[0].close();
-    assert!(has(&world.pass(1000), &Deed::Stop(job(1, "ann").id)));
-    world.workers[0].ended(&job(1, "ann").id, Came::Stopped);
+    assert!(has(&world.pass(1000), &Action::Stop(job(1, "ann").id)));
+    world.workers[0].ended(&job(1, "ann").id, CampaignEnd::Stopped);
     assert_eq!(started(&world.pass(6000)), [(1, 1)], "and another has it at once");
     assert!(world.workers[0].is_idle());
 }

@@ -60,7 +60,7 @@ impl From<End> for Place {
 
 /// Something done to make the fault.
 #[derive(Clone, Debug)]
-pub(super) struct Deed {
+pub(super) struct Action {
     /// Since the traffic began; `None`: before the trial.
     pub(super) after_ms: Option<u64>,
     pub(super) what: What,
@@ -112,7 +112,7 @@ pub(super) struct Case {
     pub(super) what: Vec<String>,
     pub(super) between: Between,
     pub(super) impairments: [Impairment; 2],
-    pub(super) deeds: Vec<Deed>,
+    pub(super) actions: Vec<Action>,
     pub(super) witnesses: Vec<Witness>,
     pub(super) starts: [Start; 2],
     pub(super) plan: &'static str,

@@ -4,7 +4,7 @@
 use linerate_machine::end::End;
 use linerate_trial::pace::SplitMix64;
 
-use super::case::{Between, Case, Deed, IPV6, Place, Start, What, Witness, other, way_of};
+use super::case::{Action, Between, Case, IPV6, Place, Start, What, Witness, other, way_of};
 use super::families::{self, Family};
 use super::relay::Impairment;
 
@@ -69,7 +69,7 @@ impl Draft {
             what: Vec::new(),
             between: Between::Cable,
             impairments: [Impairment::default(); 2],
-            deeds: Vec::new(),
+            actions: Vec::new(),
             witnesses: Vec::new(),
             starts: [Start::default(), Start::default()],
             plan: "udp-stream",
@@ -214,11 +214,11 @@ impl Draft {
     }
 
     pub(super) fn before(&mut self, place: impl Into<Place>, lines: impl Into<String>) {
-        self.case.deeds.push(Deed { after_ms: None, what: What::Shell(place.into(), lines.into()) });
+        self.case.actions.push(Action { after_ms: None, what: What::Shell(place.into(), lines.into()) });
     }
 
     pub(super) fn after(&mut self, ms: u64, what: What) {
-        self.case.deeds.push(Deed { after_ms: Some(ms), what });
+        self.case.actions.push(Action { after_ms: Some(ms), what });
     }
 
     pub(super) fn witness(&mut self, place: impl Into<Place>, lines: &str, least: u64, name: &'static str) {

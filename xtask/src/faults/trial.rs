@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use linerate_machine::end::End;
 use serde_json::Value;
 
-use super::case::{Case, Deed, What, Witness, way_of};
+use super::case::{Action, Case, What, Witness, way_of};
 use super::world::World;
 
 /// What came of a case.
@@ -41,8 +41,8 @@ pub(super) fn carry_out(case: &Case, program: &Path, folder: &Path) -> Result<Ou
     let mut world = World::up(case)?;
     let mut kept = Kept::default();
     let (before_cpu, began) = (Cpu::now(), Instant::now());
-    for deed in case.deeds.iter().filter(|deed| deed.after_ms.is_none()) {
-        kept.handle(deed, &world)?;
+    for action in case.actions.iter().filter(|action| action.after_ms.is_none()) {
+        kept.handle(action, &world)?;
     }
     let shell_figure = |witness: &Witness, world: &World| match witness {
         Witness::Shell(place, lines, ..) => {
@@ -74,8 +74,8 @@ pub(super) fn carry_out(case: &Case, program: &Path, folder: &Path) -> Result<Ou
     let quiet = world.packets();
     let mut running = Running(run.spawn().map_err(|error| format!("{}: {error}", program.display()))?);
 
-    let mut later: Vec<&Deed> = case.deeds.iter().filter(|deed| deed.after_ms.is_some()).collect();
-    later.sort_by_key(|deed| deed.after_ms);
+    let mut later: Vec<&Action> = case.actions.iter().filter(|action| action.after_ms.is_some()).collect();
+    later.sort_by_key(|action| action.after_ms);
     let (started, mut begun) = (Instant::now(), None);
     while running.0.try_wait().map_err(|error| error.to_string())?.is_none() {
         if started.elapsed() > PATIENCE {
@@ -85,7 +85,7 @@ pub(super) fn carry_out(case: &Case, program: &Path, folder: &Path) -> Result<Ou
             begun = Some(Instant::now());
         }
         let since = begun.map_or(0, |begun| begun.elapsed().as_millis() as u64);
-        while begun.is_some() && later.first().is_some_and(|deed| deed.after_ms <= Some(since)) {
+        while begun.is_some() && later.first().is_some_and(|action| action.after_ms <= Some(since)) {
             kept.handle(later.remove(0), &world)?;
         }
         kept.wake();
@@ -175,8 +175,8 @@ struct Kept {
 }
 
 impl Kept {
-    fn handle(&mut self, deed: &Deed, world: &World) -> Result<(), String> {
-        match &deed.what {
+    fn handle(&mut self, action: &Action, world: &World) -> Result<(), String> {
+        match &action.what {
             What::Shell(place, lines) => world.shell(*place, lines).map(drop)?,
             What::Hog(cpu, words) => {
                 let mut hog = Command::new("setpriv");

@@ -16,9 +16,9 @@ use linerate_control::{Lease, LeaseError, Psk};
 use linerate_host::sys::{child, local, signals};
 use linerate_machine::end::Direction;
 use linerate_machine::screen::{self, Screen, View};
-use linerate_menu::dialogue::{Dialogue, Gone};
+use linerate_menu::dialogue::{Dialogue, Disconnected};
 use linerate_menu::groups::GROUPS;
-use linerate_menu::menu::{Question, Shown};
+use linerate_menu::menu::{MenuView, Question};
 use linerate_menu::table;
 
 use crate::arguments::address_and_port;
@@ -27,7 +27,7 @@ use crate::screens;
 use crate::settings::first_arguments;
 use remote::Remote;
 use settings::MenuSettings;
-use test::{Over, Tests};
+use test::{Tests, Transport};
 
 /// Between two looks at a screen, and between two lines of statistics.
 const EVERY_S: u32 = 5;
@@ -39,7 +39,7 @@ const COLUMNS: usize = 80;
 enum Action {
     Interface,
     Settings(u8),
-    Test(Over, Direction),
+    Test(Transport, Direction),
     Remote,
     Screens,
     Statistics,
@@ -54,10 +54,10 @@ const ITEMS: [(&str, &str, Action); 12] = [
     (GROUPS[0].title, GROUPS[0].help, Action::Settings(0)),
     (GROUPS[1].title, GROUPS[1].help, Action::Settings(1)),
     (GROUPS[2].title, GROUPS[2].help, Action::Settings(2)),
-    ("TX TCP test", A_TEST, Action::Test(Over::Tcp, Direction::Tx)),
-    ("RX TCP test", A_TEST, Action::Test(Over::Tcp, Direction::Rx)),
-    ("TX UDP test", A_TEST, Action::Test(Over::Udp, Direction::Tx)),
-    ("RX UDP test", A_TEST, Action::Test(Over::Udp, Direction::Rx)),
+    ("TX TCP test", A_TEST, Action::Test(Transport::Tcp, Direction::Tx)),
+    ("RX TCP test", A_TEST, Action::Test(Transport::Tcp, Direction::Rx)),
+    ("TX UDP test", A_TEST, Action::Test(Transport::Udp, Direction::Tx)),
+    ("RX UDP test", A_TEST, Action::Test(Transport::Udp, Direction::Rx)),
     ("Remote control", "let controllers on the network measure with this machine", Action::Remote),
     ("Utility screens", "tasks, sockets, buffers, statistics, addresses", Action::Screens),
     ("Statistics line every 5 s", "errors, dropped, frames, CPU load, until Enter", Action::Statistics),
@@ -116,7 +116,7 @@ fn ask_for(
     (prompt, allowed): (&str, &str),
     value: &mut String,
     check: &dyn Fn(&str) -> Result<(), String>,
-) -> Result<bool, Gone> {
+) -> Result<bool, Disconnected> {
     let answer = dialogue.ask(Question { prompt, last: value, allowed }, check)?;
     Ok(answer.map(|answer| *value = answer).is_some())
 }
@@ -147,7 +147,7 @@ struct Console<'a> {
 }
 
 impl Console<'_> {
-    fn main(&mut self) -> Result<(), Gone> {
+    fn main(&mut self) -> Result<(), Disconnected> {
         let mut warned = false;
         loop {
             let menu = self.main_menu();
@@ -167,9 +167,9 @@ impl Console<'_> {
         }
     }
 
-    fn main_menu(&mut self) -> Shown {
+    fn main_menu(&mut self) -> MenuView {
         let title = format!("linerate-agent {} on {}", env!("CARGO_PKG_VERSION"), host_name());
-        let mut menu = Shown::new(title, "Exit");
+        let mut menu = MenuView::new(title, "Exit");
         menu.notes.extend(holder());
         for (label, help, action) in &ITEMS {
             let value = match action {
@@ -186,7 +186,7 @@ impl Console<'_> {
 
     // Within the loop, what every action begins with would be done ahead of it, which takes a kilobyte.
     #[inline(never)]
-    fn act(&mut self, action: Action) -> Result<(), Gone> {
+    fn act(&mut self, action: Action) -> Result<(), Disconnected> {
         match action {
             Action::Interface => self.choose_interface(),
             Action::Settings(at) => {
@@ -203,7 +203,7 @@ impl Console<'_> {
         }
     }
 
-    fn choose_interface(&mut self) -> Result<(), Gone> {
+    fn choose_interface(&mut self) -> Result<(), Disconnected> {
         self.show(&screens::read(Screen::Addresses, None), None);
         let exists = |name: &str| match linerate_host::interfaces::number(name) {
             Ok(_) => Ok(()),
@@ -216,8 +216,8 @@ impl Console<'_> {
         answer.map(|_| ())
     }
 
-    fn list_screens(&self) -> Result<(), Gone> {
-        let mut menu = Shown::new("Utility screens".to_owned(), "Back");
+    fn list_screens(&self) -> Result<(), Disconnected> {
+        let mut menu = MenuView::new("Utility screens".to_owned(), "Back");
         for screen in Screen::listed() {
             menu.item(screen.title(), None, "");
         }
@@ -228,7 +228,7 @@ impl Console<'_> {
     }
 
     /// Looks again and again, until Enter; from the second look on with rates.
-    fn watch(&self, screen: Screen) -> Result<(), Gone> {
+    fn watch(&self, screen: Screen) -> Result<(), Disconnected> {
         let mut before: Option<(View, Instant)> = None;
         loop {
             let (now, at) = (screens::read(screen, self.interface.as_deref()), Instant::now());

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use linerate_host::sys::child;
-use linerate_menu::dialogue::{Dialogue, Gone};
+use linerate_menu::dialogue::{Dialogue, Disconnected};
 
 use super::{KEY, another, ask_for, is_address, is_key};
 
@@ -32,7 +32,7 @@ impl Remote {
     }
 
     /// Turns it on, after asking where and with which key, or off. `program` is how the user called this one.
-    pub(super) fn toggle(&mut self, dialogue: &Dialogue<'_>, program: &str) -> Result<(), Gone> {
+    pub(super) fn toggle(&mut self, dialogue: &Dialogue<'_>, program: &str) -> Result<(), Disconnected> {
         if self.child.is_some() {
             self.end();
             dialogue.sentence("Remote control is off; settings that controllers had changed are put back.");

@@ -8,9 +8,9 @@ use linerate_control::{Lease, noise};
 use linerate_host::sys::local;
 use linerate_machine::change::{Change, Changed, PutBack, Reading};
 use linerate_machine::setting::{self, SettingInfo};
-use linerate_menu::dialogue::{Dialogue, Gone};
+use linerate_menu::dialogue::{Dialogue, Disconnected};
 use linerate_menu::groups::Group;
-use linerate_menu::menu::{Question, Shown};
+use linerate_menu::menu::{MenuView, Question};
 
 use crate::refusal::Refusal;
 use crate::settings::{Commands, SettingsOf};
@@ -34,11 +34,16 @@ impl MenuSettings {
     }
 
     /// A group's menu until its way out.
-    pub(super) fn menu(&mut self, dialogue: &Dialogue<'_>, group: &Group, interface: Option<&str>) -> Result<(), Gone> {
+    pub(super) fn menu(
+        &mut self,
+        dialogue: &Dialogue<'_>,
+        group: &Group,
+        interface: Option<&str>,
+    ) -> Result<(), Disconnected> {
         let names: Vec<String> = group.rows.iter().map(|(name, _)| (*name).to_owned()).collect();
         loop {
             let readings = self.settings.get(interface, &names, &[], &[]).unwrap_or_default();
-            let mut menu = Shown::new(group.title.to_owned(), "Back");
+            let mut menu = MenuView::new(group.title.to_owned(), "Back");
             for ((name, label), reading) in group.rows.iter().zip(&readings) {
                 let about = info(name).map_or("", |info| info.about);
                 menu.item(label, Some(reading.value.as_deref().unwrap_or("not here").to_owned()), about);
@@ -48,7 +53,7 @@ impl MenuSettings {
         }
     }
 
-    fn ask(&mut self, dialogue: &Dialogue<'_>, reading: &Reading, interface: Option<&str>) -> Result<(), Gone> {
+    fn ask(&mut self, dialogue: &Dialogue<'_>, reading: &Reading, interface: Option<&str>) -> Result<(), Disconnected> {
         let (name, Some(value)) = (&reading.name, &reading.value) else {
             dialogue.sentence(reading.error.as_deref().unwrap_or("It cannot be read here."));
             return Ok(());

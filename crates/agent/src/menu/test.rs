@@ -7,7 +7,7 @@ use linerate_control::noise;
 use linerate_host::sys::signals;
 use linerate_machine::end::Direction;
 use linerate_machine::units::{BadQuantity, OfferedLoad, parse_duration, parse_size};
-use linerate_menu::dialogue::{Dialogue, Gone};
+use linerate_menu::dialogue::{Dialogue, Disconnected};
 
 use super::peer::{Peer, told};
 use super::{KEY as KEY_ASKED, ask_for, is_address, is_key, json};
@@ -39,7 +39,7 @@ const UNREADABLE: &str = "What an agent says cannot be read; install the same ve
 
 /// Over which protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum Transport {
     Tcp,
     Udp,
 }
@@ -73,9 +73,9 @@ impl Tests {
         &mut self,
         dialogue: &Dialogue<'_>,
         program: &str,
-        over: Over,
+        over: Transport,
         direction: Direction,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         for (at, (last, (asked, _))) in self.0.iter_mut().zip(&ASKED).enumerate() {
             if !ask_for(dialogue, *asked, last, &|text| member(at, text).map(|_| ()))? {
                 return Ok(());
@@ -87,7 +87,7 @@ impl Tests {
         dialogue.rest(Duration::ZERO)
     }
 
-    fn measure(&self, program: &str, over: Over, direction: Direction) -> Result<Box<str>, Box<str>> {
+    fn measure(&self, program: &str, over: Transport, direction: Direction) -> Result<Box<str>, Box<str>> {
         let spec = self.spec(over, direction);
         let lease = format!(
             "{{\"lease\":{{\"holder\":{{\"controller\":\"{}\",\"name\":\"the menu of a board (process {})\"}}}}}}",
@@ -135,8 +135,8 @@ impl Tests {
     }
 
     /// The trial as the agents read it; what it does not say is as usual.
-    fn spec(&self, over: Over, direction: Direction) -> String {
-        let workload = if over == Over::Tcp { "tcp-stream" } else { "udp-stream" };
+    fn spec(&self, over: Transport, direction: Direction) -> String {
+        let workload = if over == Transport::Tcp { "tcp-stream" } else { "udp-stream" };
         let mut spec = format!("{{\"workload\":\"{workload}\",\"direction\":\"{}\"", direction.name());
         for (at, text) in self.0.iter().enumerate().skip(TIME) {
             // It was read when it was answered.
@@ -203,7 +203,7 @@ mod tests {
             member(at, answer).unwrap();
             tests.0[at] = answer.to_owned();
         }
-        let spec: Spec = serde_json::from_str(&tests.spec(Over::Udp, Direction::Tx)).unwrap();
+        let spec: Spec = serde_json::from_str(&tests.spec(Transport::Udp, Direction::Tx)).unwrap();
         let want = Spec {
             direction: Direction::Tx,
             extent: Extent::Time(Duration::from_millis(2500)),
@@ -214,7 +214,7 @@ mod tests {
             ..Spec::new(Workload::UdpStream)
         };
         assert_eq!(spec, want);
-        let usual = Tests::new().spec(Over::Tcp, Direction::Rx);
+        let usual = Tests::new().spec(Transport::Tcp, Direction::Rx);
         assert_eq!(serde_json::from_str::<Spec>(&usual).unwrap(), Spec::new(Workload::TcpStream));
     }
 

@@ -8,7 +8,7 @@ use crate::number::{place, value};
 use crate::palette::{GROUND, INK, color, dashes};
 use crate::scale::{self, Bar, Places};
 use crate::text;
-use crate::thin::{self, Place};
+use crate::thin::{self, Position};
 
 use super::page::{Anchor, Page, Rect, SMALL, Stroke};
 
@@ -35,7 +35,7 @@ impl Plot<'_> {
         Some(self.frame.bottom() - self.y.place(y)? * self.frame.height)
     }
 
-    fn point(&self, point: &Point) -> Option<Place> {
+    fn point(&self, point: &Point) -> Option<Position> {
         Some((self.x(point.x)?, self.y(point.y?)?))
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn drawn(page: &mut Page, panel: &Panel, x: &Places, y: &Places, fram
                 line(page, series, &steps(&plot, points), usize::MAX);
             }
             Marks::Points(points) => {
-                let places: Vec<Place> = points.iter().filter_map(|point| plot.point(point)).collect();
+                let places: Vec<Position> = points.iter().filter_map(|point| plot.point(point)).collect();
                 path_of_symbols(page, series, &places, &series.name);
             }
             Marks::Band(spans) => band(page, series, &plot, spans),
@@ -83,7 +83,7 @@ pub(super) fn stroke(series: &Series) -> Stroke<'static> {
 }
 
 /// Points that follow each other without a gap.
-fn runs(places: impl Iterator<Item = Option<Place>>) -> Vec<Vec<Place>> {
+fn runs(places: impl Iterator<Item = Option<Position>>) -> Vec<Vec<Position>> {
     let mut runs = vec![Vec::new()];
     for place in places {
         match (place, runs.last_mut()) {
@@ -96,8 +96,8 @@ fn runs(places: impl Iterator<Item = Option<Place>>) -> Vec<Vec<Place>> {
     runs
 }
 
-fn steps(plot: &Plot<'_>, points: &[Point]) -> Vec<Vec<Place>> {
-    let mut corners: Vec<Option<Place>> = Vec::new();
+fn steps(plot: &Plot<'_>, points: &[Point]) -> Vec<Vec<Position>> {
+    let mut corners: Vec<Option<Position>> = Vec::new();
     let mut holds: Option<f64> = None;
     for point in points {
         let Some(x) = plot.x(point.x) else { continue };
@@ -108,10 +108,10 @@ fn steps(plot: &Plot<'_>, points: &[Point]) -> Vec<Vec<Place>> {
     runs(corners.into_iter())
 }
 
-fn line(page: &mut Page, series: &Series, runs: &[Vec<Place>], points: usize) {
+fn line(page: &mut Page, series: &Series, runs: &[Vec<Position>], points: usize) {
     let mut path = String::new();
-    let mut marked: Vec<Place> = Vec::new();
-    let mut alone: Vec<Place> = Vec::new();
+    let mut marked: Vec<Position> = Vec::new();
+    let mut alone: Vec<Position> = Vec::new();
     for run in runs {
         if let [place] = run[..] {
             alone.push(place);
@@ -135,7 +135,7 @@ fn line(page: &mut Page, series: &Series, runs: &[Vec<Place>], points: usize) {
     }
 }
 
-fn joined(points: &[Place]) -> String {
+fn joined(points: &[Position]) -> String {
     let mut path = String::new();
     for (at, point) in points.iter().enumerate() {
         let _ = write!(path, "{}{} {}", if at == 0 { 'M' } else { 'L' }, short(point.0), short(point.1));
@@ -148,13 +148,13 @@ fn short(value: f64) -> String {
     place((value * 10.0).round() / 10.0)
 }
 
-fn dots(page: &mut Page, places: &[Place], series: &Series, title: &str) {
+fn dots(page: &mut Page, places: &[Position], series: &Series, title: &str) {
     let path: String = places.iter().map(|at| format!("M{} {}h.01", short(at.0), short(at.1))).collect();
     page.round_dots(&path, color(series.color), title);
 }
 
 /// The symbols of a series at these places.
-pub(super) fn path_of_symbols(page: &mut Page, series: &Series, places: &[Place], title: &str) {
+pub(super) fn path_of_symbols(page: &mut Page, series: &Series, places: &[Position], title: &str) {
     let places = thin::points(places, 1.0);
     if places.len() > MANY_POINTS {
         return dots(page, &thin::points(&places, 2.0), series, title);
@@ -162,7 +162,7 @@ pub(super) fn path_of_symbols(page: &mut Page, series: &Series, places: &[Place]
     // One of several repeats is not filled, as on a terminal.
     let is_thin = series.weight == Weight::Thin;
     let r = RADIUS;
-    let one = |(x, y): &Place| match series.symbol {
+    let one = |(x, y): &Position| match series.symbol {
         Symbol::Circle => format!("M{} {}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z", short(x - r), short(*y)),
         Symbol::Square => format!("M{} {}h6.4v6.4h-6.4z", short(x - 3.2), short(y - 3.2)),
         Symbol::Triangle => format!("M{} {}l4.2 7.6h-8.4z", short(*x), short(y - 4.8)),

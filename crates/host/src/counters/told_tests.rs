@@ -7,13 +7,13 @@ use linerate_path::stage::{Counters, Stage};
 use linerate_trial::pace::SplitMix64;
 
 use super::{snapshot, snapshot_of};
-use crate::agentless::{DRIVER_STATISTICS, Files, Wanted, environment_of};
+use crate::agentless::{DRIVER_STATISTICS, FileRequest, Files, environment_of};
 
 /// This machine's own files, as somebody else would fetch them.
 fn here(interface: &str) -> Files {
     let mut texts = BTreeMap::new();
     let own = Files::here();
-    let wanted = Wanted::of(interface);
+    let wanted = FileRequest::of(interface);
     for pattern in wanted.whole.iter().chain(&wanted.lines) {
         texts.extend(own.texts(pattern));
         texts.extend(own.text(pattern).ok().map(|text| (pattern.clone(), text)));
@@ -86,7 +86,7 @@ fn spoilt_texts_break_nothing() {
     let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
     println!("seed {seed}");
     let mut random = SplitMix64::new(seed);
-    let wanted = Wanted::of("lo");
+    let wanted = FileRequest::of("lo");
     let named = |pattern: &String| (pattern.replace('*', "0"), "7\n".to_owned());
     let mut texts: BTreeMap<String, String> = wanted.whole.iter().chain(&wanted.lines).map(named).collect();
     let own = here("lo");

@@ -24,8 +24,8 @@ use crate::sys::ethtool::Ethtool;
 use crate::sys::frame_batch;
 use crate::sys::frames::{self, FrameRing};
 use crate::sys::poll::wait_readable;
-use crate::traffic::frames::filter::{Wanted, of_stream};
-use crate::xdp::attach::Pass;
+use crate::traffic::frames::filter::{FrameMatch, of_stream};
+use crate::xdp::attach::PassProgram;
 
 /// What is asked of an echo.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// Asks an echo.
-pub struct Asking {
+pub struct EchoClient {
     socket: Socket,
     out: Socket,
     ring: FrameRing,
@@ -87,12 +87,12 @@ pub struct Asking {
     swept: Instant,
     counts: AskCounts,
     /// A veth takes what its other end's driver answers only where it has a program, or GRO.
-    _pass: Option<Pass>,
+    _pass: Option<PassProgram>,
 }
 
-impl Asking {
+impl EchoClient {
     /// Gets ready at an interface of the thread's network namespace. Nothing is sent yet.
-    pub fn begin(interface: &str, options: AskOptions) -> Result<Asking, EchoError> {
+    pub fn begin(interface: &str, options: AskOptions) -> Result<EchoClient, EchoError> {
         let link = interfaces::link(interface).map_err(|_| EchoError::NoInterface(interface.to_owned()))?;
         if link.flags & libc::IFF_UP as u32 == 0 {
             return Err(EchoError::Down(interface.to_owned()));
@@ -111,7 +111,7 @@ impl Asking {
             hops: 1,
             dscp: 0,
         };
-        let wanted = Wanted { kind: template.kind, tags: 0, secret: options.secret };
+        let wanted = FrameMatch { kind: template.kind, tags: 0, secret: options.secret };
         let refused = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => EchoError::NotPermitted,
             _ => EchoError::System { doing: "opening a packet socket", error },
@@ -125,7 +125,7 @@ impl Asking {
             // It has room: no kind is smaller.
             let _ = template.write(0, ring.frame_mut(index));
         }
-        Ok(Asking {
+        Ok(EchoClient {
             socket,
             out,
             ring,
@@ -138,11 +138,11 @@ impl Asking {
             swept: Instant::now(),
             counts: AskCounts::default(),
             // One that has a program already needs none, and without the right to one the echo by a socket answers.
-            _pass: is_veth(interface).then(|| Pass::attach(interface).ok()).flatten(),
+            _pass: is_veth(interface).then(|| PassProgram::attach(interface).ok()).flatten(),
         })
     }
 
-    /// Asks until then, or until `is_over`. What is on its way then is waited for by [`Asking::finish`].
+    /// Asks until then, or until `is_over`. What is on its way then is waited for by [`EchoClient::finish`].
     pub fn ask_until(&mut self, until: Instant, is_over: &dyn Fn() -> bool) -> io::Result<()> {
         let mut idle_since = Instant::now();
         loop {

@@ -9,8 +9,8 @@ use super::EchoCounts;
 use crate::sys::bpf::{Attached, Instruction, PerCpuArray, Program, ProgramKind};
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{W8, W16, W32, W64};
-use crate::xdp::assembler::{Alu, Assembler, Helper, If, Label};
-use crate::xdp::attach::{Place, attach};
+use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Label};
+use crate::xdp::attach::{AttachPoint, attach};
 use crate::xdp::error::XdpError;
 use crate::xdp::program::{Kinds, XDP_DROP, XDP_PASS, XDP_TX, count_one, fold, network, network_32};
 
@@ -31,18 +31,18 @@ impl Word {
 #[derive(Debug)]
 pub(super) struct InKernel {
     counts: PerCpuArray,
-    place: Place,
+    place: AttachPoint,
     _attached: Attached,
 }
 
 impl InKernel {
-    pub(super) fn attach(interface: &str, secret: u32, wanted: Option<Place>) -> Result<InKernel, XdpError> {
+    pub(super) fn attach(interface: &str, secret: u32, wanted: Option<AttachPoint>) -> Result<InKernel, XdpError> {
         let (counts, program) = load(secret)?;
         let (attached, place) = attach(&program, interface, wanted)?;
         Ok(InKernel { counts, place, _attached: attached })
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> AttachPoint {
         self.place
     }
 
@@ -85,7 +85,7 @@ fn program(secret: u32, counts: i32) -> Vec<Instruction> {
         let header_at = kind.headers_len() as i16;
         a.place(label);
         a.load(W32, R1, R7, header_at + TestHeader::SECRET_AT as i16);
-        a.jump_if_number_32(If::NotEqual, R1, network_32(secret), kinds.other);
+        a.jump_if_number_32(JumpCondition::NotEqual, R1, network_32(secret), kinds.other);
         // Received, whatever becomes of it. Addresses within the frame survive the call; the verifier knows both.
         a.copy(R8, R2);
         a.copy(R6, R3);
@@ -96,10 +96,10 @@ fn program(secret: u32, counts: i32) -> Vec<Instruction> {
         a.alu(Alu::Add, R1, R6);
         a.store(W64, R9, at(Word::OCTETS), R1);
         a.load(W8, R1, R7, header_at + TestHeader::STREAM_AT as i16);
-        a.jump_if_number(If::AnyBitOf, R1, i32::from(StreamField::ECHOED >> 8), returned);
+        a.jump_if_number(JumpCondition::AnyBitOf, R1, i32::from(StreamField::ECHOED >> 8), returned);
         for offset in [0, 6] {
             a.load(W8, R1, R8, offset);
-            a.jump_if_number(If::AnyBitOf, R1, 1, multicast);
+            a.jump_if_number(JumpCondition::AnyBitOf, R1, 1, multicast);
         }
         let is_for_many: (&[i16], i32) = match kind {
             FrameKind::Raw => (&[], 0),
@@ -108,7 +108,7 @@ fn program(secret: u32, counts: i32) -> Vec<Instruction> {
         };
         for offset in is_for_many.0 {
             a.load(W8, R1, R7, *offset);
-            a.jump_if_number(If::AtLeast, R1, is_for_many.1, multicast);
+            a.jump_if_number(JumpCondition::AtLeast, R1, is_for_many.1, multicast);
         }
         match kind {
             FrameKind::Raw => {}
@@ -154,7 +154,7 @@ fn counts_into_r9(a: &mut Assembler, counts: i32, missing: Label) {
     a.copy(R2, R10);
     a.alu_number(Alu::Add, R2, i32::from(KEY));
     a.call(Helper::MapLookup);
-    a.jump_if_number(If::Equal, R0, 0, missing);
+    a.jump_if_number(JumpCondition::Equal, R0, 0, missing);
     a.copy(R9, R0);
 }
 
@@ -177,13 +177,13 @@ fn turn_udp(a: &mut Assembler, udp_at: i16) {
     a.store(W16, R7, udp_at, R2);
     a.store(W16, R7, udp_at + 2, R1);
     a.load(W16, R4, R7, udp_at + 6);
-    a.jump_if_number(If::Equal, R4, 0, none);
+    a.jump_if_number(JumpCondition::Equal, R4, 0, none);
     a.network_order(R4, W16);
     a.alu_number(Alu::Xor, R4, 0xFFFF);
     a.alu_number(Alu::Add, R4, i32::from(StreamField::ECHOED));
     fold(a, R4, R5);
     a.alu_number(Alu::Xor, R4, 0xFFFF);
-    a.jump_if_number(If::NotEqual, R4, 0, is_number);
+    a.jump_if_number(JumpCondition::NotEqual, R4, 0, is_number);
     a.set(R4, 0xFFFF);
     a.place(is_number);
     a.network_order(R4, W16);

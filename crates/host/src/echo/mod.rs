@@ -18,7 +18,7 @@ use std::io;
 
 use crate::interfaces;
 use crate::sys::ethtool::{Ethtool, StatisticsOf};
-use crate::xdp::attach::Place;
+use crate::xdp::attach::AttachPoint;
 use crate::xdp::error::XdpError;
 use in_kernel::InKernel;
 use in_process::InProcess;
@@ -27,7 +27,7 @@ use in_process::InProcess;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchoWay {
     /// By an XDP program.
-    Xdp(Place),
+    Xdp(AttachPoint),
     /// By a thread with a packet socket. Slower, and for frames of any length.
     Socket,
 }
@@ -35,8 +35,8 @@ pub enum EchoWay {
 impl fmt::Display for EchoWay {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EchoWay::Xdp(Place::Driver) => out.write_str("in the driver (XDP)"),
-            EchoWay::Xdp(Place::Stack) => out.write_str("in the stack (XDP)"),
+            EchoWay::Xdp(AttachPoint::Driver) => out.write_str("in the driver (XDP)"),
+            EchoWay::Xdp(AttachPoint::Stack) => out.write_str("in the stack (XDP)"),
             EchoWay::Socket => out.write_str("by a packet socket"),
         }
     }

@@ -6,7 +6,7 @@ use std::fs;
 
 use linerate_machine::environment::{Amount, BridgePort, Eee, LinkModes, Nic, Pause};
 use linerate_machine::map::map_of;
-use linerate_machine::setting::place::Place;
+use linerate_machine::setting::place::SettingPlace;
 use linerate_machine::setting::{DriverRequest, SETTINGS};
 
 use super::qdiscs;
@@ -76,7 +76,7 @@ fn fill(nic: &mut Nic, mut ask: impl FnMut(Command) -> Vec<u8>) {
     nic.offloads = map_of(set(HW).map(|name| (name, false)).chain(set(ACTIVE).map(|name| (name, true))));
     let coalescing = ask(Command::Coalesce);
     nic.coalescing = map_of(SETTINGS.iter().filter_map(|info| match info.place {
-        Place::Driver(knob) if knob.request == DriverRequest::Coalesce => {
+        SettingPlace::Driver(knob) if knob.request == DriverRequest::Coalesce => {
             let name = info.name.strip_prefix("coalesce.")?.replace('_', "-");
             Some((name, number_in(&coalescing, knob.attribute)?))
         }

@@ -5,17 +5,17 @@ use std::io;
 
 use super::{BitSet, Command, LinkModes, number_in};
 use crate::netlink::{attributes, push_attribute};
-use crate::sys::ethtool::{Ethtool, Words};
+use crate::sys::ethtool::{Ethtool, IoctlWords};
 
 /// The structure. The attributes were made in the order of its words; the number is the first word's attribute.
-fn words_of(command: Command) -> io::Result<(Words, u16)> {
+fn words_of(command: Command) -> io::Result<(IoctlWords, u16)> {
     Ok(match command {
-        Command::LinkModes => (Words::Settings, 0),
-        Command::Coalesce => (Words::Coalesce, 2),
-        Command::Rings => (Words::Rings, 2),
-        Command::Channels => (Words::Channels, 2),
-        Command::Pause => (Words::Pause, 2),
-        Command::Eee => (Words::Eee, 1),
+        Command::LinkModes => (IoctlWords::Settings, 0),
+        Command::Coalesce => (IoctlWords::Coalesce, 2),
+        Command::Rings => (IoctlWords::Rings, 2),
+        Command::Channels => (IoctlWords::Channels, 2),
+        Command::Pause => (IoctlWords::Pause, 2),
+        Command::Eee => (IoctlWords::Eee, 1),
         Command::Features => return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
     })
 }

@@ -119,7 +119,7 @@ pub(super) enum Owner {
 
 /// What became of the attempt to take a journal.
 #[derive(Debug)]
-pub(super) enum Taken {
+pub(super) enum JournalClaim {
     /// It is this process's now, and there is something in it.
     Journal(Box<Journal>),
     /// Its agent lives, or somebody else is putting back what it says.
@@ -132,7 +132,7 @@ pub(super) enum Taken {
 
 /// Who holds a setting that is to be changed.
 #[derive(Debug)]
-pub(super) enum Claim {
+pub(super) enum SettingHolder {
     /// Nobody.
     Free,
     /// A dead agent has left it changed, and it could not be put back: this was its original.
@@ -269,16 +269,16 @@ impl Journals {
         let (mut journals, mut lost) = (Vec::new(), Vec::new());
         for path in paths {
             match Journal::adopt(&path, Owner::Unknown) {
-                Taken::Journal(journal) => journals.push(*journal),
-                Taken::Lost(sentence) => lost.push(sentence),
-                Taken::Held | Taken::Nothing => {}
+                JournalClaim::Journal(journal) => journals.push(*journal),
+                JournalClaim::Lost(sentence) => lost.push(sentence),
+                JournalClaim::Held | JournalClaim::Nothing => {}
             }
         }
         (journals, lost)
     }
 
     /// Whether another agent than that of `own` has changed this setting, and not to stay. Ask with [`Journals::lock`].
-    pub(super) fn claim(&self, own: Option<&Path>, location: &Location) -> Claim {
+    pub(super) fn claim(&self, own: Option<&Path>, location: &Location) -> SettingHolder {
         for path in self.paths().into_iter().filter(|path| Some(path.as_path()) != own) {
             let holder = |contents: &Contents| {
                 let has = !contents.kept && contents.entries.iter().any(|entry| entry.location.is_same(location));
@@ -289,20 +289,20 @@ impl Journals {
             }
             match Journal::adopt(&path, Owner::Unknown) {
                 // Until it was taken, a watchdog may have put it back.
-                Taken::Journal(journal) => {
+                JournalClaim::Journal(journal) => {
                     if let Some(entry) = journal.entry_of(location).filter(|_| !journal.kept).cloned() {
-                        return Claim::Left(journal, Box::new(entry));
+                        return SettingHolder::Left(journal, Box::new(entry));
                     }
                 }
-                Taken::Held => {
+                JournalClaim::Held => {
                     if let Some(begun) = holder(&read_at(&path)) {
-                        return Claim::Held(begun.by, begun.process);
+                        return SettingHolder::Held(begun.by, begun.process);
                     }
                 }
-                Taken::Nothing | Taken::Lost(_) => {}
+                JournalClaim::Nothing | JournalClaim::Lost(_) => {}
             }
         }
-        Claim::Free
+        SettingHolder::Free
     }
 
     /// The newest first.
@@ -354,10 +354,12 @@ impl Journal {
     }
 
     /// Takes the journal at `path` if its agent is dead.
-    pub(super) fn adopt(path: &Path, owner: Owner) -> Taken {
+    pub(super) fn adopt(path: &Path, owner: Owner) -> JournalClaim {
         let deadline = Instant::now() + WATCHDOG_TIME;
         loop {
-            let Ok(mut file) = OpenOptions::new().read(true).append(true).open(path) else { return Taken::Nothing };
+            let Ok(mut file) = OpenOptions::new().read(true).append(true).open(path) else {
+                return JournalClaim::Nothing;
+            };
             match file.try_lock() {
                 // It was deleted, or written anew, since it was opened.
                 Ok(()) if !is_still(&file, path) => continue,
@@ -368,20 +370,20 @@ impl Journal {
                         _ => true,
                     };
                     if (owner == Owner::Unknown && is_of_living()) || Instant::now() >= deadline {
-                        return Taken::Held;
+                        return JournalClaim::Held;
                     }
                     drop(file);
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                Err(TryLockError::Error(_)) => return Taken::Held,
+                Err(TryLockError::Error(_)) => return JournalClaim::Held,
             }
         }
     }
 
-    fn taken(path: &Path, mut file: File, owner: Owner) -> Taken {
+    fn taken(path: &Path, mut file: File, owner: Owner) -> JournalClaim {
         let (contents, boot) = match read(&mut file).and_then(|contents| Ok((contents, boot()?))) {
             Ok(read) => read,
-            Err(error) => return Taken::Lost(format!("{} cannot be read ({error})", path.display())),
+            Err(error) => return JournalClaim::Lost(format!("{} cannot be read ({error})", path.display())),
         };
         let delete = || {
             let _ = fs::remove_file(path);
@@ -390,13 +392,13 @@ impl Journal {
             // Its agent died before it had changed anything, or another version of this program wrote it.
             if contents.unreadable == 0 {
                 delete();
-                return Taken::Nothing;
+                return JournalClaim::Nothing;
             }
             let aside = path.with_extension(UNREADABLE);
             // A watchdog has nobody to tell, and leaves it to the next agent.
             let is_aside = owner == Owner::Unknown && fs::rename(path, &aside).is_ok();
             let aside = if is_aside { &aside } else { path };
-            return Taken::Lost(format!(
+            return JournalClaim::Lost(format!(
                 "what an agent has changed on this machine cannot be put back, because its journal cannot be read; see \
                  {}",
                 aside.display()
@@ -408,8 +410,8 @@ impl Journal {
             let outlives: Vec<String> =
                 outlives.map(|entry| format!("{} was {}", entry.location.name, entry.original)).collect();
             return match outlives.as_slice() {
-                [] => Taken::Nothing,
-                _ => Taken::Lost(format!(
+                [] => JournalClaim::Nothing,
+                _ => JournalClaim::Lost(format!(
                     "an agent of {} had changed settings when this machine was restarted: {}; see whether they are so again",
                     begun.by,
                     outlives.join(", ")
@@ -418,11 +420,11 @@ impl Journal {
         }
         if contents.entries.is_empty() && contents.unreadable == 0 {
             delete();
-            return Taken::Nothing;
+            return JournalClaim::Nothing;
         }
         // Half a line would join the next one.
         let _ = file.set_len(contents.len);
-        Taken::Journal(Box::new(Journal::new(path.to_owned(), file, contents, begun)))
+        JournalClaim::Journal(Box::new(Journal::new(path.to_owned(), file, contents, begun)))
     }
 
     /// What is to be put back, in the order of the changes.
@@ -720,7 +722,7 @@ mod tests {
     fn adopt(path: &Path) -> Journal {
         // A process that another test forks just now has the lock too, until it is another program.
         match Journal::adopt(path, Owner::Ends) {
-            Taken::Journal(journal) => *journal,
+            JournalClaim::Journal(journal) => *journal,
             other => panic!("{other:?}"),
         }
     }
@@ -734,10 +736,10 @@ mod tests {
         }
         let b = journal.entry_of(&location("b")).unwrap().clone();
         journal.strike(&b);
-        assert!(matches!(Journal::adopt(&journal.path, Owner::Unknown), Taken::Held), "its agent lives");
-        assert!(matches!(folder.0.claim(None, &location("a")), Claim::Held(by, _) if by == "ann"));
-        assert!(matches!(folder.0.claim(None, &location("b")), Claim::Free));
-        assert!(matches!(folder.0.claim(Some(&journal.path), &location("a")), Claim::Free), "it is its own");
+        assert!(matches!(Journal::adopt(&journal.path, Owner::Unknown), JournalClaim::Held), "its agent lives");
+        assert!(matches!(folder.0.claim(None, &location("a")), SettingHolder::Held(by, _) if by == "ann"));
+        assert!(matches!(folder.0.claim(None, &location("b")), SettingHolder::Free));
+        assert!(matches!(folder.0.claim(Some(&journal.path), &location("a")), SettingHolder::Free), "it is its own");
         // A line that was cut off by the agent's death.
         journal.file.write_all(br#"{"change":{"name":"d","#).unwrap();
         let path = journal.path.clone();
@@ -771,8 +773,8 @@ mod tests {
             let text = fs::read_to_string(&path).unwrap();
             fs::write(&path, text.replace(&boot().unwrap(), "another")).unwrap();
             match (Journal::adopt(&path, Owner::Unknown), said) {
-                (Taken::Nothing, None) => {}
-                (Taken::Lost(sentence), Some(said)) => assert!(sentence.contains(said), "{sentence}"),
+                (JournalClaim::Nothing, None) => {}
+                (JournalClaim::Lost(sentence), Some(said)) => assert!(sentence.contains(said), "{sentence}"),
                 other => panic!("{other:?}"),
             }
             assert!(!path.exists());
@@ -801,13 +803,13 @@ mod tests {
         // All of it, as of a version that is yet to come.
         let path = folder.0.folder.join("settings-000009.journal");
         fs::write(&path, "{\"begun\":{\"format\":\"linerate.settings/9\"}}\n").unwrap();
-        assert!(matches!(Journal::adopt(&path, Owner::Ends), Taken::Lost(_)));
+        assert!(matches!(Journal::adopt(&path, Owner::Ends), JournalClaim::Lost(_)));
         assert!(path.exists(), "a watchdog has nobody to tell");
         assert!(
-            matches!(Journal::adopt(&path, Owner::Unknown), Taken::Lost(sentence) if sentence.contains("unreadable"))
+            matches!(Journal::adopt(&path, Owner::Unknown), JournalClaim::Lost(sentence) if sentence.contains("unreadable"))
         );
         assert!(!path.exists() && path.with_extension(UNREADABLE).exists());
-        assert!(matches!(Journal::adopt(&path, Owner::Unknown), Taken::Nothing));
+        assert!(matches!(Journal::adopt(&path, Owner::Unknown), JournalClaim::Nothing));
     }
 
     /// A campaign of days: nothing is lost, and the file does not grow with what was put back.

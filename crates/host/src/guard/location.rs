@@ -7,7 +7,7 @@ use linerate_machine::change::{Access, CUSTOM, Custom};
 use linerate_machine::printable::brief;
 use linerate_machine::setting;
 use linerate_machine::setting::overlap::InterfaceSysctl;
-use linerate_machine::setting::place::{DriverRequest, Each, Place};
+use linerate_machine::setting::place::{DriverRequest, Each, SettingPlace};
 use serde::{Deserialize, Serialize};
 
 use super::namespace::Namespace;
@@ -287,7 +287,7 @@ pub(super) fn settings(interface: Option<&str>, custom: Option<&Custom>, name: &
 /// Of what a setting is that no network namespace owns.
 fn of_machine(name: &str) -> Option<Each> {
     match setting::find(name).ok()?.place {
-        Place::Files(files) => Some(files.of).filter(|of| matches!(of, Each::Cpu | Each::Interrupt)),
+        SettingPlace::Files(files) => Some(files.of).filter(|of| matches!(of, Each::Cpu | Each::Interrupt)),
         _ => None,
     }
 }

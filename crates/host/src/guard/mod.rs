@@ -9,7 +9,7 @@
 //!     └──── both are killed ───┘ the next agent of this machine, before it does anything else
 //! ```
 
-mod fence;
+mod fencing;
 mod journal;
 mod location;
 mod namespace;
@@ -23,11 +23,11 @@ use linerate_machine::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading
 use linerate_machine::setting::{self, overlap};
 
 use crate::settings::Settings;
-use journal::{Claim, Entry, Journal, Journals};
+use journal::{Entry, Journal, Journals, SettingHolder};
 use location::{Location, LocationError};
 use watch::Watchdog;
 
-pub use fence::{FenceError, Passed, pass};
+pub use fencing::{FenceError, Passed, pass};
 pub use recovery::{Recovery, recover};
 pub use watch::watch;
 
@@ -290,9 +290,11 @@ impl Guard {
         let _lock = journals.lock()?;
         let own = self.held.as_ref().map(|held| held.journal.path.clone());
         let left = match journals.claim(own.as_deref(), location) {
-            Claim::Held(by, process) => return Err(GuardError::Held { name: location.name.clone(), by, process }),
-            Claim::Left(journal, entry) => Some((journal, entry)),
-            Claim::Free => None,
+            SettingHolder::Held(by, process) => {
+                return Err(GuardError::Held { name: location.name.clone(), by, process });
+            }
+            SettingHolder::Left(journal, entry) => Some((journal, entry)),
+            SettingHolder::Free => None,
         };
         let now = location.read()?;
         let original = left.as_ref().map_or(&now, |(_, entry)| &entry.original).clone();
@@ -445,13 +447,13 @@ pub fn restore_kept() -> Vec<PutBack> {
         for entry in journal.entries().iter().filter(|entry| entry.location.is_here()) {
             match (&lock, journals.claim(None, &entry.location)) {
                 (Err(error), _) => refused.push((entry.clone(), error.to_string())),
-                (Ok(_), Claim::Held(by, process)) => {
+                (Ok(_), SettingHolder::Held(by, process)) => {
                     let name = entry.location.name.clone();
                     refused.push((entry.clone(), GuardError::Held { name, by, process }.to_string()));
                 }
                 // What was to be put back to is itself a change, which this puts back.
-                (Ok(_), Claim::Left(mut theirs, change)) => theirs.strike(&change),
-                (Ok(_), Claim::Free) => {}
+                (Ok(_), SettingHolder::Left(mut theirs, change)) => theirs.strike(&change),
+                (Ok(_), SettingHolder::Free) => {}
             }
         }
         let is_wanted = |entry: &Entry| entry.location.is_here() && !refused.iter().any(|(other, _)| other == entry);

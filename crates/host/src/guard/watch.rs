@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use linerate_machine::channel::channel;
 use linerate_machine::thread;
 
-use super::journal::{Journal, Owner, Taken};
+use super::journal::{Journal, JournalClaim, Owner};
 use super::put_back::put_back;
 use crate::sys;
 
@@ -79,7 +79,7 @@ pub fn watch(journal: &Path) -> Result<(), String> {
     let _ = io::stdout().flush();
     // Nothing is ever said here but the end, which comes however the agent ends.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    let Taken::Journal(mut journal) = Journal::adopt(journal, Owner::Ends) else { return Ok(()) };
+    let JournalClaim::Journal(mut journal) = Journal::adopt(journal, Owner::Ends) else { return Ok(()) };
     if journal.kept {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use linerate_machine::channel::{Receiver, Sender, channel};
 use linerate_machine::cpu::CpuUse;
 use linerate_machine::end::{End, PerEnd};
-use linerate_machine::registers::{AroundTrial, Wanted};
+use linerate_machine::registers::{AroundTrial, RegisterRequest};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::middle::{MiddleOutcome, PortOutcome};
@@ -27,11 +27,11 @@ use linerate_trial::spec::{CpuMethod, Extent, Spec};
 use crate::counters::{self, Snapshot};
 use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks};
 use crate::drop_reasons::{self, Tracing};
-use crate::profile::{Least, Profiler, Running, Taken};
+use crate::profile::{MinimumSamples, Profiler, RawSamples, Running};
 use crate::registers;
 use crate::soak::Soak;
 
-pub use ports::{Towards, find};
+pub use ports::{EndAddress, find};
 
 /// A trial that is observed. Dropping it ends that.
 pub struct Observation {
@@ -57,7 +57,7 @@ struct Port {
 struct Sampled {
     cpu: Option<CpuUse>,
     cpu_slices: Vec<CpuSlice>,
-    profile: Option<Taken>,
+    profile: Option<RawSamples>,
     doubts: Vec<Doubt>,
 }
 
@@ -68,12 +68,12 @@ const MUCH_STOLEN: f64 = 0.01;
 
 impl Observation {
     /// Reads what there is to read before the traffic.
-    pub fn begin(spec: &Spec, interfaces: PerEnd<String>, wanted: Option<Wanted>) -> io::Result<Observation> {
+    pub fn begin(spec: &Spec, interfaces: PerEnd<String>, wanted: Option<RegisterRequest>) -> io::Result<Observation> {
         let soak = (spec.cpu_method == CpuMethod::Soak).then(Soak::start).transpose()?;
         // Registers first: reading them takes longer, and counters are to be read next to the traffic.
         let port = |end: End| {
             let interface = interfaces[end].clone();
-            let before = |wanted: &Wanted| registers::read(&interface, wanted);
+            let before = |wanted: &RegisterRequest| registers::read(&interface, wanted);
             let registers =
                 wanted.clone().map(|wanted| AroundTrial { before: before(&wanted), wanted, ..AroundTrial::default() });
             Port { interface, before: Snapshot::default(), registers }
@@ -81,7 +81,7 @@ impl Observation {
         let mut ports = PerEnd::of(port);
         let mut no_profile = None;
         let profiler = spec.profile.and_then(|hz| {
-            let opened = Profiler::open(hz, Least::Machine);
+            let opened = Profiler::open(hz, MinimumSamples::Machine);
             opened.map_err(|error| no_profile = Some(format!("there is no profile of the middle: {error}"))).ok()
         });
         let ((go, gone), (stop, stopped)) = (channel(1), channel(1));

@@ -11,7 +11,7 @@ use crate::probe::leaves_by;
 
 /// Another machine, as this one can know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Towards {
+pub struct EndAddress {
     /// Its address.
     pub address: IpAddr,
     /// Its Ethernet address, where that is known.
@@ -26,7 +26,7 @@ const HEADER_LEN: usize = 12;
 
 /// The interfaces towards both, those that are known. `bridged`: the two are in one subnet, so that what passes here passes
 /// through a bridge.
-pub fn find(towards: &PerEnd<Towards>, bridged: bool) -> PerEnd<Option<String>> {
+pub fn find(towards: &PerEnd<EndAddress>, bridged: bool) -> PerEnd<Option<String>> {
     let links = interfaces::links().unwrap_or_default();
     let learnt = learnt();
     let at = |mac: &str| port_of(mac, &learnt, &links);
@@ -40,7 +40,7 @@ pub fn find(towards: &PerEnd<Towards>, bridged: bool) -> PerEnd<Option<String>> 
         return PerEnd::of(|end| found[end].map(|link| link.name.clone()));
     }
     PerEnd::of(|end| {
-        let Towards { address, mac } = &towards[end];
+        let EndAddress { address, mac } = &towards[end];
         let (interface, next_hop_mac) = leaves_by(*address)?;
         let is_bridge = links.iter().any(|link| link.name == interface && link.kind.as_deref() == Some("bridge"));
         let port = || mac.as_deref().and_then(at).or_else(|| at(next_hop_mac.as_deref()?));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_way_to_this_machine_is_its_loopback() {
-        let lo = || Towards { address: "127.0.0.1".parse().unwrap(), mac: None };
+        let lo = || EndAddress { address: "127.0.0.1".parse().unwrap(), mac: None };
         let found = find(&PerEnd { target: lo(), host: lo() }, false);
         assert_eq!(found.target.as_deref(), Some("lo"));
         assert_eq!(find(&PerEnd { target: lo(), host: lo() }, true), PerEnd::default());

@@ -43,7 +43,7 @@ pub(super) fn ask<const N: usize>(
         while let Ok(packet) = sys::packet::receive(&socket, &mut octets) {
             let answer = answer(&octets[..packet.len.min(octets.len())]);
             let Some((from, address)) = answer.filter(|_| packet.interface == interface) else { continue };
-            if packet.way == sys::packet::Way::Left {
+            if packet.way == sys::packet::PacketType::Left {
                 continue;
             }
             for (wanted, answers) in addresses.iter().zip(&mut answers) {

@@ -8,19 +8,19 @@
 //! ```
 
 mod arp;
+mod observer;
 mod packet;
+mod route_info;
 mod send;
-mod way;
-mod witness;
 
 use std::io;
 
 use linerate_machine::probe::{IcmpError, Refusal};
 
+pub use observer::ProbeObserver;
+pub(crate) use route_info::{Router, leaves_by, router};
+pub use route_info::{await_detection, route_info};
 pub use send::{MOST_SIZES, Order, probe};
-pub(crate) use way::{Router, leaves_by, router};
-pub use way::{await_detection, way};
-pub use witness::Witness;
 
 /// Known to both ends and nobody else.
 pub type Secret = [u8; 16];

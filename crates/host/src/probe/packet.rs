@@ -40,7 +40,7 @@ pub(super) fn filter(peer: IpAddr) -> Vec<SockFilter> {
 
 /// A packet between two machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Between {
+pub(super) struct RoutedPacket {
     pub(super) from: IpAddr,
     pub(super) to: IpAddr,
     pub(super) hops: u8,
@@ -98,7 +98,7 @@ fn header(octets: &[u8]) -> Option<Header<'_>> {
 }
 
 /// What these octets are, from the header of IP on; `None`: no packet of a probe.
-pub(super) fn parse(octets: &[u8], secret: &Secret) -> Option<Between> {
+pub(super) fn parse(octets: &[u8], secret: &Secret) -> Option<RoutedPacket> {
     let header = header(octets)?;
     let rest = header.rest;
     let is_ipv4 = header.from.is_ipv4();
@@ -140,7 +140,7 @@ pub(super) fn parse(octets: &[u8], secret: &Secret) -> Option<Between> {
         }
         _ => return None,
     };
-    Some(Between { from: header.from, to: header.to, hops: header.hops, packet, about })
+    Some(RoutedPacket { from: header.from, to: header.to, hops: header.hops, packet, about })
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{
-    ENOUGH, FLOWS, IcmpError, IcmpReport, Neighbour, ProbeReport, Refusal, ReportedMtu, SYN_AGAIN, SizeTried,
-    TcpReached, TcpTried, Tried,
+    ENOUGH, FLOWS, IcmpError, IcmpReport, Neighbour, ProbeReport, ProbeResult, Refusal, ReportedMtu, SYN_AGAIN,
+    SizeTried, TcpReached, TcpTried,
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, arp, headers, icmp_error, message, read, refusal, way};
+use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, arp, headers, icmp_error, message, read, refusal, route_info};
 use crate::interfaces::{self, Link};
 use crate::sys;
 use crate::sys::message::{Message, ORIGIN_ICMP, ORIGIN_ICMP6, QueuedError};
@@ -130,7 +130,7 @@ pub fn probe(order: &Order<'_>) -> ProbeReport {
             neighbour: None,
         }
     });
-    report.neighbour = next_hop.and_then(|hop| way::neighbour(hop.address, &hop.interface, &links));
+    report.neighbour = next_hop.and_then(|hop| route_info::neighbour(hop.address, &hop.interface, &links));
     report
 }
 
@@ -143,7 +143,7 @@ impl Order<'_> {
 
 /// Where packets go first, by the kernel's own look-up.
 fn next_hop(order: &Order<'_>) -> Option<Neighbour> {
-    way(order.local, order.peer, order.interface).neighbour
+    route_info(order.local, order.peer, order.interface).neighbour
 }
 
 fn local_at(order: &Order<'_>) -> SocketAddr {
@@ -200,8 +200,8 @@ fn ask(
     patience: Duration,
     make: impl Fn(u32) -> Vec<u8>,
     number: impl Fn(&[u8]) -> Option<u32>,
-) -> Tried {
-    let mut tried = Tried { hops_sent: hops_of(&SockRef::from(socket), is_ipv4), ..Tried::default() };
+) -> ProbeResult {
+    let mut tried = ProbeResult { hops_sent: hops_of(&SockRef::from(socket), is_ipv4), ..ProbeResult::default() };
     let began = Instant::now();
     let mut sent_at: Vec<Instant> = Vec::new();
     let mut times: Vec<u64> = Vec::new();
@@ -256,7 +256,7 @@ fn ask(
 }
 
 /// The first refusal is kept.
-fn note(tried: &mut Tried, why: Refusal) {
+fn note(tried: &mut ProbeResult, why: Refusal) {
     tried.refusal.get_or_insert(why);
 }
 
@@ -273,7 +273,7 @@ fn icmp_of(error: &QueuedError) -> Option<IcmpReport> {
     icmp_error(error.kind, error.code, is_ipv4).map(|what| IcmpReport { by: error.offender, what })
 }
 
-fn note_error(tried: &mut Tried, error: &QueuedError) {
+fn note_error(tried: &mut ProbeResult, error: &QueuedError) {
     match icmp_of(error) {
         Some(said) if !tried.icmp.contains(&said) && tried.icmp.len() < 8 => tried.icmp.push(said),
         Some(_) => {}
@@ -282,7 +282,7 @@ fn note_error(tried: &mut Tried, error: &QueuedError) {
 }
 
 /// `None`: this machine lets the agent send none.
-fn echo(order: &Order<'_>) -> Option<Tried> {
+fn echo(order: &Order<'_>) -> Option<ProbeResult> {
     let is_ipv4 = order.local.is_ipv4();
     let protocol = if is_ipv4 { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
     // Ping's own kind of socket is for those whom net.ipv4.ping_group_range names, the other one for root.
@@ -296,7 +296,7 @@ fn echo(order: &Order<'_>) -> Option<Tried> {
     let (socket, is_raw) = match opened {
         Ok(opened) => opened,
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => return None,
-        Err(error) => return Some(Tried { refusal: Some(refusal(&error)), ..Tried::default() }),
+        Err(error) => return Some(ProbeResult { refusal: Some(refusal(&error)), ..ProbeResult::default() }),
     };
     // Echo gets there even where what is usual here would not, so that routers can be counted.
     let usual = hops_of(&SockRef::from(&socket), is_ipv4).unwrap_or(0);
@@ -333,11 +333,11 @@ fn checksum(octets: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-fn datagrams(order: &Order<'_>, port: u16, at_ms: [u64; 6]) -> Tried {
+fn datagrams(order: &Order<'_>, port: u16, at_ms: [u64; 6]) -> ProbeResult {
     let is_ipv4 = order.local.is_ipv4();
     let socket = match open(order, Type::DGRAM, Protocol::UDP, port) {
         Ok(socket) => socket,
-        Err(error) => return Tried { refusal: Some(refusal(&error)), ..Tried::default() },
+        Err(error) => return ProbeResult { refusal: Some(refusal(&error)), ..ProbeResult::default() },
     };
     mark(&socket, order);
     let number = |octets: &[u8]| read(octets, &order.secret).filter(|(_, is_answer)| *is_answer).map(|(one, _)| one);
@@ -567,7 +567,7 @@ fn octets_of(mac: &str) -> Option<[u8; 6]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Witness;
+    use super::super::ProbeObserver;
     use super::*;
 
     const SECRET: Secret = [9; 16];
@@ -585,7 +585,7 @@ mod tests {
     #[test]
     fn a_machine_hears_itself() {
         let here: IpAddr = "127.0.0.1".parse().unwrap();
-        let witness = Witness::open(here, here, Some("lo"), SECRET, Duration::from_secs(5)).unwrap();
+        let witness = ProbeObserver::open(here, here, Some("lo"), SECRET, Duration::from_secs(5)).unwrap();
         let (udp, tcp) = witness.ports;
         let order = Order {
             local: here,

@@ -58,7 +58,7 @@ fn because(paranoid: Option<i32>) -> String {
 
 /// How much must be seen for a profile to be worth taking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Least {
+pub enum MinimumSamples {
     /// Everything.
     Machine,
     /// What the calling thread makes from now on.
@@ -85,7 +85,7 @@ const STACK: usize = 256 << 10;
 impl Profiler {
     /// Gets ready to sample each CPU `hz` times a second. Where only own threads may be sampled, they are those that the
     /// calling thread makes from now on.
-    pub fn open(hz: u32, least: Least) -> Result<Profiler, ProfileError> {
+    pub fn open(hz: u32, least: MinimumSamples) -> Result<Profiler, ProfileError> {
         let mut notes = Vec::new();
         let hz = bounded(hz, &mut notes);
         let cpus: Vec<u32> = match StatReading::read() {
@@ -134,7 +134,7 @@ impl Profiler {
             let span_s = monotonic_ns().saturating_sub(began_ns) as f64 / 1e9;
             taking.read();
             let used = thread_use();
-            Taken { taking, cpus, span_s, reader_cpu_s: used.user_s + used.system_s }
+            RawSamples { taking, cpus, span_s, reader_cpu_s: used.user_s + used.system_s }
         })?;
         Ok(Running { stop, thread })
     }
@@ -154,10 +154,10 @@ struct Opened {
 }
 
 /// The most that can be had: cycles before the clock, everything before own threads, the kernel too before without.
-fn open_events(hz: u32, least: Least, cpus: &[u32]) -> Result<Opened, ProfileError> {
+fn open_events(hz: u32, least: MinimumSamples, cpus: &[u32]) -> Result<Opened, ProfileError> {
     let mut refused = None;
     for (scope, kernel) in [(ProfileScope::Machine, true), (ProfileScope::Agent, true), (ProfileScope::Agent, false)] {
-        if scope == ProfileScope::Agent && least == Least::Machine {
+        if scope == ProfileScope::Agent && least == MinimumSamples::Machine {
             break;
         }
         for clock in [ProfileClock::Cycles, ProfileClock::CpuClock] {
@@ -174,7 +174,7 @@ fn open_events(hz: u32, least: Least, cpus: &[u32]) -> Result<Opened, ProfileErr
             Err(ProfileError::Refused(error))
         }
         _ if paranoid.is_none() => Err(ProfileError::NoPerf),
-        _ if least == Least::Machine && paranoid.is_some_and(|level| level < 3) => {
+        _ if least == MinimumSamples::Machine && paranoid.is_some_and(|level| level < 3) => {
             Err(ProfileError::OwnOnly { paranoid })
         }
         _ => Err(ProfileError::NotAllowed { paranoid }),
@@ -234,12 +234,12 @@ fn bounded(hz: u32, notes: &mut Vec<String>) -> u32 {
 /// Events that are on, and the thread that reads them.
 pub struct Running {
     stop: Sender<()>,
-    thread: JoinHandle<Taken>,
+    thread: JoinHandle<RawSamples>,
 }
 
 impl Running {
     /// Samples no more. `None`: the reader broke.
-    pub fn finish(self) -> Option<Taken> {
+    pub fn finish(self) -> Option<RawSamples> {
         drop(self.stop);
         self.thread.join().ok()
     }
@@ -274,14 +274,14 @@ impl Taking {
 }
 
 /// Samples by number, without names yet.
-pub struct Taken {
+pub struct RawSamples {
     taking: Taking,
     cpus: u32,
     span_s: f64,
     reader_cpu_s: f64,
 }
 
-impl Taken {
+impl RawSamples {
     /// The profile. Reads symbols, which takes a while and disturbs what is measured meanwhile.
     pub fn told(self) -> Profile {
         let Taking { profiler, stacks, samples, lost, throttled, .. } = self.taking;
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_found_busy_where_it_is() {
-        let profiler = match Profiler::open(999, Least::OwnThreads) {
+        let profiler = match Profiler::open(999, MinimumSamples::OwnThreads) {
             Ok(profiler) => profiler,
             Err(error) => return eprintln!("this_machine_is_found_busy: skipped, {error}"),
         };

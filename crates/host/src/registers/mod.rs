@@ -6,7 +6,7 @@ mod memory;
 
 use std::io;
 
-use linerate_machine::registers::{Device, Dump, MOST_DUMP, PhyPlace, Readings, Wanted};
+use linerate_machine::registers::{Device, Dump, MOST_DUMP, PhyPlace, Readings, RegisterRequest};
 
 use crate::environment::kernel_is_at_least;
 use crate::sys::ethtool::Ethtool;
@@ -15,7 +15,7 @@ pub use device::identify;
 
 /// Reads what is wanted of `interface`. What cannot be read is absent, and a sentence says why. Reading changes some
 /// registers: which, only the caller can know.
-pub fn read(interface: &str, wanted: &Wanted) -> Readings {
+pub fn read(interface: &str, wanted: &RegisterRequest) -> Readings {
     let device = device::identify(interface);
     let mut missing = Vec::new();
     let mut readings = Readings { phy: vec![None; wanted.phy.len()], ..Readings::default() };
@@ -69,7 +69,7 @@ fn crashes(device: &Device) -> Option<String> {
     })
 }
 
-fn phy(ethtool: &Ethtool, interface: &str, wanted: &Wanted, readings: &mut Readings) -> Result<(), String> {
+fn phy(ethtool: &Ethtool, interface: &str, wanted: &RegisterRequest, readings: &mut Readings) -> Result<(), String> {
     let address = match wanted.phy_address {
         Some(address) => u16::from(address),
         None => ethtool.phy_address().map_err(|error| no_phy(interface, &error))?,
@@ -135,7 +135,11 @@ mod tests {
 
     #[test]
     fn the_loopback_says_why_it_has_no_registers() {
-        let wanted = Wanted { dump: true, phy: vec![PhyPlace { device: None, register: 1 }; 2], ..Wanted::default() };
+        let wanted = RegisterRequest {
+            dump: true,
+            phy: vec![PhyPlace { device: None, register: 1 }; 2],
+            ..RegisterRequest::default()
+        };
         let readings = read("lo", &wanted);
         assert_eq!((readings.dump, readings.phy, readings.memory), (None, vec![None, None], Vec::new()));
         let [phy, dump] = &readings.missing[..] else { panic!("{:?}", readings.missing) };

@@ -1,10 +1,10 @@
 //! What else changes when a setting does: it is noted before the change, and put back after the setting.
 //! Knows what the kernel and drivers are known to do; what they take and cannot give back is in `lost.rs`.
 
-use linerate_machine::setting::place::{DriverRequest, LinkField, Place};
+use linerate_machine::setting::place::{DriverRequest, LinkField, SettingPlace};
 use linerate_machine::setting::{self, SETTINGS, SettingInfo};
 
-use super::{SettingError, Settings, each, features, lost, related, sysctl};
+use super::{SettingError, Settings, each, features, kernel_removals, related, sysctl};
 
 /// A setting that may change with another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,19 +43,19 @@ impl Settings {
         };
         match info.place {
             // The limits and the quantum of a qdisc are made of these when it is made: so it is put back after them.
-            Place::Link(LinkField::Mtu) => {
+            SettingPlace::Link(LinkField::Mtu) => {
                 add("qdisc");
                 requests(&OF_RINGS).for_each(&mut add);
                 found.extend(self.dependants_of_mtu(value.parse().unwrap_or(0)));
             }
-            Place::Link(LinkField::QueueLength) => add("qdisc"),
+            SettingPlace::Link(LinkField::QueueLength) => add("qdisc"),
             // netif_set_gso_max_size in net/core/dev.c.
-            Place::Link(LinkField::GsoMaxSize) => add("gso_ipv4_max_size"),
-            Place::Link(LinkField::GsoIpv4MaxSize) => {}
+            SettingPlace::Link(LinkField::GsoMaxSize) => add("gso_ipv4_max_size"),
+            SettingPlace::Link(LinkField::GsoIpv4MaxSize) => {}
             // A qdisc on an interface without a queue gives it one (qdisc_create in net/sched/sch_api.c).
-            Place::Qdisc => add("queue_length"),
-            Place::LinkModes => requests(&[DriverRequest::Pause, DriverRequest::Eee]).for_each(add),
-            Place::Driver(knob) => match knob.request {
+            SettingPlace::Qdisc => add("queue_length"),
+            SettingPlace::LinkModes => requests(&[DriverRequest::Pause, DriverRequest::Eee]).for_each(add),
+            SettingPlace::Driver(knob) => match knob.request {
                 DriverRequest::Channels => {
                     add("qdisc");
                     for family in OF_QUEUES {
@@ -70,15 +70,15 @@ impl Settings {
                 DriverRequest::Pause => requests(&[DriverRequest::Pause]).for_each(add),
                 DriverRequest::Eee => {}
             },
-            Place::Features(features) if features.pattern.is_some() => {
+            SettingPlace::Features(features) if features.pattern.is_some() => {
                 if let Ok(subject) = self.subject(name) {
                     features::parts_of(&subject, &features).iter().for_each(|part| add(&format!("feature.{part}")));
                 }
             }
-            Place::Features(_) => {}
-            Place::Files(_) => found.extend(self.parts(name)),
-            Place::Sysctl(Some(sysctl)) => add(&format!("sysctl.{sysctl}")),
-            Place::Sysctl(None) => {
+            SettingPlace::Features(_) => {}
+            SettingPlace::Files(_) => found.extend(self.parts(name)),
+            SettingPlace::Sysctl(Some(sysctl)) => add(&format!("sysctl.{sysctl}")),
+            SettingPlace::Sysctl(None) => {
                 let sysctl = info.rest_of(name).unwrap_or_default();
                 if sysctl == "net.core.default_qdisc" {
                     add("qdisc");
@@ -86,7 +86,7 @@ impl Settings {
                 let others = sysctl::dependants(sysctl).into_iter();
                 found.extend(others.map(|(interface, name)| DependentSetting { interface, name }));
             }
-            Place::Custom | Place::Elsewhere(_) => {}
+            SettingPlace::Custom | SettingPlace::Elsewhere(_) => {}
         }
         found.retain(|one| one.name != name || one.interface != self.interface);
         found.retain(|one| Settings::new(one.interface.as_deref()).get(&one.name).is_ok());
@@ -104,7 +104,7 @@ impl Settings {
         for name in names.iter().copied().chain([interface]) {
             let all = || sysctl::of_ipv6(name);
             let own = || vec![format!("sysctl.net.ipv6.conf.{name}.mtu")];
-            let sysctls = if mtu < lost::IPV6_MIN_MTU { all() } else { own() };
+            let sysctls = if mtu < kernel_removals::IPV6_MIN_MTU { all() } else { own() };
             found.extend(sysctls.into_iter().map(|name| DependentSetting { interface: None, name }));
         }
         let mtus =

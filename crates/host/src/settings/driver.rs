@@ -1,21 +1,21 @@
 //! What a driver keeps as one number or switch each: coalescing, rings, channels, pause frames, EEE.
 //! Knows the numbers of ethtool's attributes; which values a driver takes, only the driver knows.
 
-use linerate_machine::setting::place::{DriverRequest, Knob, Place};
+use linerate_machine::setting::place::{DriverRequest, EthtoolField, SettingPlace};
 
-use super::{Mechanism, SettingError, Settings, Subject, lost};
+use super::{Mechanism, SettingError, Settings, Subject, kernel_removals};
 use crate::ethtool::{Command, number_in};
 use crate::netlink::push_attribute;
 
 /// Its value in an answer; absent where the driver has no such thing.
-fn read(knob: &Knob, answer: &[u8]) -> Option<u32> {
+fn read(knob: &EthtoolField, answer: &[u8]) -> Option<u32> {
     let value = number_in(answer, knob.attribute)?;
     // A ring, or a kind of channel, of which there can be none is none.
     let none = knob.most.is_some_and(|most| number_in(answer, most).unwrap_or(0) == 0);
     (!none).then_some(value)
 }
 
-fn text(knob: &Knob, value: u32) -> String {
+fn text(knob: &EthtoolField, value: u32) -> String {
     match (knob.is_switch, value) {
         (true, 0) => "off".to_owned(),
         (true, _) => "on".to_owned(),
@@ -24,12 +24,12 @@ fn text(knob: &Knob, value: u32) -> String {
 }
 
 /// The number of a canonical text.
-fn number(knob: &Knob, value: &str) -> Option<u32> {
+fn number(knob: &EthtoolField, value: &str) -> Option<u32> {
     if knob.is_switch { Some(u32::from(value == "on")) } else { value.parse().ok() }
 }
 
 /// The attribute that makes it `value`.
-fn attribute(knob: &Knob, value: &str) -> Option<Vec<u8>> {
+fn attribute(knob: &EthtoolField, value: &str) -> Option<Vec<u8>> {
     let number = number(knob, value)?;
     let octets = if knob.is_switch { vec![number as u8] } else { number.to_ne_bytes().to_vec() };
     let mut attributes = Vec::new();
@@ -37,7 +37,7 @@ fn attribute(knob: &Knob, value: &str) -> Option<Vec<u8>> {
     Some(attributes)
 }
 
-impl Mechanism for Knob {
+impl Mechanism for EthtoolField {
     fn get(&self, subject: &Subject) -> Result<String, SettingError> {
         let value = read(self, &subject.ask(self.request.into())?)
             .ok_or_else(|| subject.absent("the driver does not have it"))?;
@@ -66,11 +66,13 @@ fn too_much(subject: &Subject, value: &str, most: u32) -> SettingError {
 /// Writes what is one request, each with its value: all of it, or nothing. A driver may take only together what it
 /// refuses one by one, as pause frames both ways or none.
 pub(super) fn set(settings: &Settings, changes: &[(&str, &str)]) -> Result<(), SettingError> {
-    let mut missing: Vec<(&Knob, Subject, &str)> = Vec::new();
+    let mut missing: Vec<(&EthtoolField, Subject, &str)> = Vec::new();
     let mut answer = Vec::new();
     for &(name, value) in changes {
         let subject = settings.subject(name)?;
-        let Place::Driver(knob) = &subject.info.place else { return Err(subject.absent("it is no part of a request")) };
+        let SettingPlace::Driver(knob) = &subject.info.place else {
+            return Err(subject.absent("it is no part of a request"));
+        };
         answer = subject.ask(knob.request.into())?;
         let now = read(knob, &answer).ok_or_else(|| subject.absent("the driver does not have it"))?;
         // Nothing to do is not asked for: a ring that is made anew takes the link down.
@@ -80,7 +82,7 @@ pub(super) fn set(settings: &Settings, changes: &[(&str, &str)]) -> Result<(), S
     }
     let Some((first, of, value)) = missing.first() else { return Ok(()) };
     if first.request == DriverRequest::Channels {
-        lost::with_channels(of)?;
+        kernel_removals::with_channels(of)?;
     }
     let mut request = Vec::new();
     for (knob, subject, value) in &missing {
@@ -127,9 +129,9 @@ mod tests {
     use crate::ethtool;
     use crate::netlink::{Netlink, attributes};
 
-    fn knob(name: &str) -> Knob {
+    fn knob(name: &str) -> EthtoolField {
         match setting::find(name).unwrap().place {
-            Place::Driver(knob) => knob,
+            SettingPlace::Driver(knob) => knob,
             _ => panic!("{name}"),
         }
     }
@@ -195,7 +197,7 @@ mod tests {
     fn the_older_way_agrees_with_the_newer() {
         for link in crate::interfaces::links().unwrap() {
             for info in SETTINGS {
-                let Place::Driver(knob) = &info.place else { continue };
+                let SettingPlace::Driver(knob) = &info.place else { continue };
                 let newer = ethtool::ask(&mut Netlink::generic().unwrap(), knob.request.into(), &link.name);
                 // A driver may answer to one alone: only its word in both counts, and netlink leaves out what it lacks.
                 let (Ok(newer), Ok(older)) = (newer, ethtool::older::ask(knob.request.into(), &link.name)) else {

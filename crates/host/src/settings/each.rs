@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use linerate_machine::map::map_of;
-use linerate_machine::setting::place::{Each, Files, Form, Place};
+use linerate_machine::setting::place::{Each, Files, Form, SettingPlace};
 use linerate_machine::setting::syntax::PerItem;
 
 use super::files::{read, write};
@@ -69,7 +69,7 @@ fn interrupts(interface: &str) -> io::Result<Vec<u32>> {
 pub(super) fn names_of_each(settings: &Settings, family: &str) -> Vec<String> {
     let all = family.replace('*', "all");
     let Ok(subject) = settings.subject(&all) else { return Vec::new() };
-    let Place::Files(files) = &subject.info.place else { return Vec::new() };
+    let SettingPlace::Files(files) = &subject.info.place else { return Vec::new() };
     let found = files_of(&subject, files).unwrap_or_default();
     found.iter().map(|(number, _)| family.replace('*', &number.to_string())).collect()
 }

@@ -10,7 +10,7 @@ use linerate_machine::setting::syntax::FeatureState;
 use super::{Mechanism, SettingError, Subject};
 use crate::ethtool::{self, BitSet, Command, content};
 use crate::netlink::Netlink;
-use crate::sys::ethtool::{Ethtool, Words};
+use crate::sys::ethtool::{Ethtool, IoctlWords};
 
 // linux/ethtool_netlink.h.
 pub(crate) const HW: u16 = 2;
@@ -85,10 +85,10 @@ pub(super) fn parts_of(subject: &Subject, of: &Features) -> Vec<String> {
 }
 
 /// What a short name is by the older way, an ioctl, which kernels before 5.6 have alone.
-fn older(of: &Features) -> Option<Words> {
+fn older(of: &Features) -> Option<IoctlWords> {
     let command = of.older?;
     let lacks = Netlink::generic().is_ok_and(|mut netlink| ethtool::lacks_netlink(&mut netlink));
-    lacks.then_some(Words::Value(command))
+    lacks.then_some(IoctlWords::Value(command))
 }
 
 impl Mechanism for Features {
@@ -169,7 +169,7 @@ fn parts<'a>(subject: &Subject, features: &'a State, of: &Features) -> Result<Ve
 
 #[cfg(test)]
 mod tests {
-    use linerate_machine::setting::place::Place;
+    use linerate_machine::setting::place::SettingPlace;
 
     use super::super::Settings;
     use super::*;
@@ -215,7 +215,7 @@ mod tests {
         let settings = Settings::new(Some("eth0"));
         let parts_of = |short: &'static str| {
             let subject = settings.subject(short).unwrap();
-            let Place::Features(of) = &subject.info.place else { panic!("{short}") };
+            let SettingPlace::Features(of) = &subject.info.place else { panic!("{short}") };
             parts(&subject, &features, of)
         };
         for (short, want) in [

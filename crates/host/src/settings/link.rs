@@ -5,7 +5,7 @@ use std::io;
 
 use linerate_machine::setting::place::LinkField;
 
-use super::{Mechanism, SettingError, Subject, lost};
+use super::{Mechanism, SettingError, Subject, kernel_removals};
 use crate::interfaces;
 use crate::netlink::{Netlink, push_attribute};
 
@@ -33,7 +33,7 @@ impl Mechanism for LinkField {
                 (_, Some(most)) if number > most => {
                     Err(subject.refused(value, format!("the driver takes {most} at most")))
                 }
-                _ => lost::with_mtu(subject, number),
+                _ => kernel_removals::with_mtu(subject, number),
             },
             LinkField::QueueLength | LinkField::GsoMaxSize | LinkField::GsoIpv4MaxSize => Ok(()),
         }
@@ -43,7 +43,7 @@ impl Mechanism for LinkField {
         let number = number(subject, value)?;
         let index = subject.index_now().map_err(|error| subject.not_written(value, &error, None))?;
         if *self == LinkField::Mtu {
-            lost::with_mtu(subject, number)?;
+            kernel_removals::with_mtu(subject, number)?;
         }
         let mut netlink = Netlink::route().map_err(|error| subject.not_written(value, &error, None))?;
         change(&mut netlink, index, *self as u16, number)

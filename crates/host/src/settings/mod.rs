@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use linerate_machine::change::CUSTOM;
 use linerate_machine::printable::brief;
-use linerate_machine::setting::place::Place;
+use linerate_machine::setting::place::SettingPlace;
 use linerate_machine::setting::{self, BadSetting, BadSettingKind, SETTINGS, SettingInfo};
 
 pub use custom::{Access, Custom};
@@ -27,9 +27,9 @@ mod driver;
 mod each;
 mod features;
 mod files;
+mod kernel_removals;
 mod link;
 mod link_modes;
-mod lost;
 pub(crate) mod qdisc;
 mod related;
 mod sysctl;
@@ -120,8 +120,9 @@ pub enum SettingError {
 
 /// Whether the link may go down and come up again when this setting changes, so that it has to be waited for.
 pub fn reloads_link(name: &str) -> bool {
-    setting::find(name)
-        .is_ok_and(|info| info.may_cut_link && !matches!(info.place, Place::Qdisc | Place::Sysctl(_) | Place::Custom))
+    setting::find(name).is_ok_and(|info| {
+        info.may_cut_link && !matches!(info.place, SettingPlace::Qdisc | SettingPlace::Sysctl(_) | SettingPlace::Custom)
+    })
 }
 
 /// How a setting is read and written: a mechanism is one file.
@@ -189,7 +190,7 @@ impl Settings {
             let subject = self.subject_of(info, info.name);
             match info.place {
                 // Commands may take their time; files are read.
-                Place::Custom => self.custom.iter().map(|custom| format!("{CUSTOM}{}", custom.name)).collect(),
+                SettingPlace::Custom => self.custom.iter().map(|custom| format!("{CUSTOM}{}", custom.name)).collect(),
                 _ => {
                     let names = self.mechanism(&subject).map(|mechanism| mechanism.names(&subject)).unwrap_or_default();
                     names.into_iter().filter(|name| self.get(name).is_ok()).collect()
@@ -211,7 +212,7 @@ impl Settings {
         let value = setting::canonical(name, value)?;
         let info = setting::find(name)?;
         // What no machine has is known without one.
-        if let Place::Custom | Place::Elsewhere(_) = info.place {
+        if let SettingPlace::Custom | SettingPlace::Elsewhere(_) = info.place {
             return Ok(());
         }
         let subject = self.subject(name)?;
@@ -277,17 +278,19 @@ impl Settings {
 
     fn mechanism<'a>(&'a self, subject: &Subject<'a>) -> Result<&'a dyn Mechanism, SettingError> {
         Ok(match &subject.info.place {
-            Place::Link(field) => field,
-            Place::Qdisc => &qdisc::Qdisc,
-            Place::LinkModes => &link_modes::LinkModes,
-            Place::Driver(knob) => knob,
-            Place::Features(features) => features,
-            Place::Files(files) => files,
-            Place::Sysctl(name) => name,
-            Place::Custom => self.custom.iter().find(|custom| custom.name == subject.rest()).ok_or_else(|| {
-                SettingError::Bad(BadSetting { name: subject.name.to_owned(), why: BadSettingKind::Undefined })
-            })?,
-            Place::Elsewhere(why) => why,
+            SettingPlace::Link(field) => field,
+            SettingPlace::Qdisc => &qdisc::Qdisc,
+            SettingPlace::LinkModes => &link_modes::LinkModes,
+            SettingPlace::Driver(knob) => knob,
+            SettingPlace::Features(features) => features,
+            SettingPlace::Files(files) => files,
+            SettingPlace::Sysctl(name) => name,
+            SettingPlace::Custom => {
+                self.custom.iter().find(|custom| custom.name == subject.rest()).ok_or_else(|| {
+                    SettingError::Bad(BadSetting { name: subject.name.to_owned(), why: BadSettingKind::Undefined })
+                })?
+            }
+            SettingPlace::Elsewhere(why) => why,
         })
     }
 

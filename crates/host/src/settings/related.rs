@@ -12,7 +12,7 @@ use crate::netlink::{Netlink, attributes, push_attribute};
 use crate::{namespaces, sys};
 
 /// An interface that another one hangs together with.
-pub(super) struct Related {
+pub(super) struct RelatedInterface {
     pub(super) link: Link,
     /// It stands on the other one, directly or not: a VLAN of it, a bridge that it is a port of.
     pub(super) is_above: bool,
@@ -21,13 +21,13 @@ pub(super) struct Related {
 }
 
 /// All that hang together with an interface in this network namespace, the nearest first.
-pub(super) fn of(interface: &str) -> io::Result<Vec<Related>> {
+pub(super) fn of(interface: &str) -> io::Result<Vec<RelatedInterface>> {
     Ok(found(interfaces::links()?, interface))
 }
 
-fn found(mut links: Vec<Link>, interface: &str) -> Vec<Related> {
+fn found(mut links: Vec<Link>, interface: &str) -> Vec<RelatedInterface> {
     let Some(at) = links.iter().position(|link| link.name == interface) else { return Vec::new() };
-    let mut known = vec![Related { link: links.remove(at), is_above: true, is_port: false }];
+    let mut known = vec![RelatedInterface { link: links.remove(at), is_above: true, is_port: false }];
     let mut next = 0;
     while let Some(near) = known.get(next) {
         let (index, lower, master) = (near.link.index, near.link.lower, near.link.master);
@@ -36,7 +36,7 @@ fn found(mut links: Vec<Link>, interface: &str) -> Vec<Related> {
             link.lower == Some(index) || link.master == Some(index) || [lower, master].contains(&Some(link.index))
         });
         links = rest;
-        known.extend(neighbours.into_iter().map(|link| Related {
+        known.extend(neighbours.into_iter().map(|link| RelatedInterface {
             is_above: above && (link.lower == Some(index) || master == Some(link.index)),
             is_port: first && link.master == Some(index),
             link,
@@ -49,7 +49,7 @@ fn found(mut links: Vec<Link>, interface: &str) -> Vec<Related> {
 
 /// An interface of another network namespace that stands on one of this.
 #[derive(Debug)]
-pub(super) struct Elsewhere {
+pub(super) struct RemoteNamespaceInterface {
     pub(super) name: String,
     pub(super) kind: Option<String>,
     pub(super) mtu: u32,
@@ -62,7 +62,7 @@ pub(super) struct Elsewhere {
 ///
 /// No namespace lists what stands on its interfaces elsewhere: the link has a number of its own in each, and only the
 /// upper one's namespace knows of it (IFLA_LINK and IFLA_LINK_NETNSID). So all namespaces are looked into.
-pub(super) fn elsewhere(index: u32) -> io::Result<Option<Vec<Elsewhere>>> {
+pub(super) fn elsewhere(index: u32) -> io::Result<Option<Vec<RemoteNamespaceInterface>>> {
     let own = File::open("/proc/thread-self/ns/net")?;
     let (mut found, mut seen) = (Vec::new(), vec![id_of(&own)?]);
     let inode = own.metadata()?.ino();
@@ -91,12 +91,12 @@ const NETNSA_NSID: u16 = 1;
 const NETNSA_FD: u16 = 3;
 
 /// The interfaces of the calling thread's namespace whose link is number `index` of namespace `of`.
-fn standing_on(of: &File, index: u32, namespace: &Path) -> io::Result<Vec<Elsewhere>> {
+fn standing_on(of: &File, index: u32, namespace: &Path) -> io::Result<Vec<RemoteNamespaceInterface>> {
     // Without a number for it, nothing here stands on anything there.
     let Some(id) = id_of(of)? else { return Ok(Vec::new()) };
     let links = interfaces::links()?.into_iter().filter(|link| link.lower_elsewhere == Some((id, index)));
     Ok(links
-        .map(|link| Elsewhere {
+        .map(|link| RemoteNamespaceInterface {
             name: link.name,
             kind: link.kind,
             mtu: link.mtu.unwrap_or(0),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_machine::setting::overlap::{InterfaceSysctl, UNITS, UNITS_OF_ALL};
 
-use super::{Mechanism, SettingError, Subject, files, lost};
+use super::{Mechanism, SettingError, Subject, files, kernel_removals};
 
 const ROOT: &str = "/proc/sys";
 
@@ -108,10 +108,10 @@ impl Mechanism for Option<&'static str> {
                 Err(subject.cannot_put_back("the interface gets another address with it; use that of a new interface"))
             }
             Some(("net.ipv6.conf", interface, "disable_ipv6")) if value != "0" && interface != "default" => {
-                lost::with_disabled_ipv6(subject, interface)
+                kernel_removals::with_disabled_ipv6(subject, interface)
             }
             Some(("net.ipv6.conf", interface, "forwarding")) if value != "0" && interface != "default" => {
-                lost::with_forwarding(subject)
+                kernel_removals::with_forwarding(subject)
             }
             _ => Ok(()),
         }

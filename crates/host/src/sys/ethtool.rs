@@ -16,7 +16,7 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETH_GSTRING_LEN: usize = 32;
 /// sizeof(struct ethtool_drvinfo).
 const DRVINFO_LEN: usize = 196;
-/// Octets of the longest structure of [`Words`], which is struct ethtool_coalesce.
+/// Octets of the longest structure of [`IoctlWords`], which is struct ethtool_coalesce.
 const WORDS_LEN: usize = 23 * 4;
 /// No driver has this many statistics; a count beyond it is garbage.
 const MOST_STATISTICS: usize = 65_536;
@@ -27,7 +27,7 @@ const SIOCGMIIREG: u32 = 0x8948;
 /// Settings that can be read and written as words of 32 bits; kernels before 5.6, which have no ethtool netlink, have
 /// these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Words {
+pub enum IoctlWords {
     /// struct ethtool_cmd.
     Settings,
     /// struct ethtool_coalesce.
@@ -44,17 +44,17 @@ pub enum Words {
     Value(u32),
 }
 
-impl Words {
+impl IoctlWords {
     /// The command that reads, after which comes the one that writes, and how many words the structure has with it.
     fn command(self) -> (u32, usize) {
         match self {
-            Words::Settings => (0x01, 11),
-            Words::Coalesce => (0x0e, 23),
-            Words::Rings => (0x10, 9),
-            Words::Channels => (0x3c, 9),
-            Words::Pause => (0x12, 4),
-            Words::Eee => (0x44, 10),
-            Words::Value(command) => (command, 2),
+            IoctlWords::Settings => (0x01, 11),
+            IoctlWords::Coalesce => (0x0e, 23),
+            IoctlWords::Rings => (0x10, 9),
+            IoctlWords::Channels => (0x3c, 9),
+            IoctlWords::Pause => (0x12, 4),
+            IoctlWords::Eee => (0x44, 10),
+            IoctlWords::Value(command) => (command, 2),
         }
     }
 }
@@ -211,7 +211,7 @@ impl Ethtool {
     }
 
     /// The words of a structure after the command, in its order.
-    pub fn words(&self, which: Words) -> io::Result<Vec<u32>> {
+    pub fn words(&self, which: IoctlWords) -> io::Result<Vec<u32>> {
         let (command, count) = which.command();
         let mut buffer = [0u64; 12];
         self.ask(command, &mut buffer)?;
@@ -219,7 +219,7 @@ impl Ethtool {
     }
 
     /// Writes what [`Ethtool::words`] reads.
-    pub fn set_words(&self, which: Words, words: &[u32]) -> io::Result<()> {
+    pub fn set_words(&self, which: IoctlWords, words: &[u32]) -> io::Result<()> {
         let (command, count) = which.command();
         if words.len() + 1 != count {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -262,7 +262,7 @@ impl Ethtool {
     }
 
     /// Makes the ioctl of a command whose structure has its size from its kind alone: of GDRVINFO 196 octets, of
-    /// GSSET_INFO with one bit set 20, and of [`Words`] 92 at most. The first field is set to `command`.
+    /// GSSET_INFO with one bit set 20, and of [`IoctlWords`] 92 at most. The first field is set to `command`.
     fn ask<const N: usize>(&self, command: u32, buffer: &mut [u64; N]) -> io::Result<()> {
         const { assert!(N > 1, "a command and its first field") };
         let fits = match command {

@@ -16,14 +16,14 @@ pub struct Packet {
     /// Which protocol, as Ethernet numbers it.
     pub protocol: u16,
     /// Where it goes.
-    pub way: Way,
+    pub way: PacketType,
     /// The Ethernet address of its sender.
     pub from: Option<[u8; 6]>,
 }
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum PacketType {
     /// It came for this machine, or for all.
     Came,
     /// It came for another Ethernet address.
@@ -115,9 +115,9 @@ pub fn receive(socket: &Socket, octets: &mut [u8]) -> io::Result<Packet> {
         interface: address.sll_ifindex.cast_unsigned(),
         protocol: u16::from_be(address.sll_protocol),
         way: match address.sll_pkttype {
-            libc::PACKET_OUTGOING => Way::Left,
-            libc::PACKET_OTHERHOST => Way::CameForAnother,
-            _ => Way::Came,
+            libc::PACKET_OUTGOING => PacketType::Left,
+            libc::PACKET_OTHERHOST => PacketType::CameForAnother,
+            _ => PacketType::Came,
         },
         from: (address.sll_halen == 6).then(|| *address.sll_addr.first_chunk().expect("eight octets")),
     })

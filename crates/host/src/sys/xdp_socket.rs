@@ -52,7 +52,7 @@ const COMPLETION_RING: u64 = 0x1_8000_0000;
 
 /// What a socket is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct XdpSocketOptions<'a> {
     /// The interface's number.
     pub interface: u32,
     /// Which of its queues; a queue has one socket.
@@ -80,7 +80,7 @@ unsafe impl Sync for Shared {}
 
 /// Opens a socket at a queue. EAFNOSUPPORT or EINVAL: the kernel has none (Linux 4.18 has, with CONFIG_XDP_SOCKETS), or the
 /// interface has no such queue; EBUSY: it is another's; EPERM without CAP_NET_RAW; ENOBUFS: no more memory may be locked.
-pub fn open(wanted: &Wanted<'_>) -> io::Result<(Option<Outgoing>, Option<Incoming>)> {
+pub fn open(wanted: &XdpSocketOptions<'_>) -> io::Result<(Option<Outgoing>, Option<Incoming>)> {
     let longest = wanted.outgoing.iter().copied().max().unwrap_or(0).max(wanted.longest);
     if longest > MAX_FRAME {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -149,7 +149,7 @@ fn register(socket: &Socket, memory: &Mapping, chunk: usize) -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn bind_once_released(socket: &Socket, wanted: &Wanted<'_>) -> io::Result<()> {
+fn bind_once_released(socket: &Socket, wanted: &XdpSocketOptions<'_>) -> io::Result<()> {
     let until = Instant::now() + RELEASE_TIME;
     let copy = if wanted.copy { XDP_COPY } else { 0 };
     loop {
@@ -167,7 +167,7 @@ fn bind_once_released(socket: &Socket, wanted: &Wanted<'_>) -> io::Result<()> {
     }
 }
 
-fn bind(socket: &Socket, wanted: &Wanted<'_>, flags: u16) -> io::Result<()> {
+fn bind(socket: &Socket, wanted: &XdpSocketOptions<'_>, flags: u16) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
         sxdp_flags: flags,

@@ -129,7 +129,7 @@ struct ZeroCopyReceive {
 
 /// What one look through the window showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct Mapped {
     /// Octets that were mapped, and are so received.
     pub mapped: usize,
     /// Octets that come next and fill no page: to be read before anything else is mapped.
@@ -147,11 +147,11 @@ impl PageWindow {
 
     /// Maps what has arrived, in place of what was mapped before. Does not wait.
     #[inline]
-    pub fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<Shown> {
+    pub fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<Mapped> {
         self.ask(socket, self.len)
     }
 
-    fn ask(&self, socket: &impl AsRawFd, len: usize) -> io::Result<Shown> {
+    fn ask(&self, socket: &impl AsRawFd, len: usize) -> io::Result<Mapped> {
         let mut asked = ZeroCopyReceive { address: self.window.as_ptr() as u64, length: len as u32, skip_hint: 0 };
         let mut size = size_of::<ZeroCopyReceive>() as libc::socklen_t;
         // SAFETY: the kernel reads and writes the structure, which `size` describes, and maps pages only into the
@@ -168,7 +168,7 @@ impl PageWindow {
         if status < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Shown { mapped: asked.length as usize, to_read: asked.skip_hint as usize })
+        Ok(Mapped { mapped: asked.length as usize, to_read: asked.skip_hint as usize })
     }
 }
 

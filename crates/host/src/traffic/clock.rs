@@ -43,17 +43,17 @@ impl Window {
 
 /// A receiver that was told to finish reads on what is there already, for a moment.
 #[derive(Default)]
-pub struct Leaving {
+pub struct FinalDrain {
     since_ns: Option<u64>,
 }
 
-impl Leaving {
+impl FinalDrain {
     const MOST_NS: u64 = 50_000_000;
 
     /// Whether the receiver may leave, after a call that brought something or nothing.
     #[inline]
     pub fn is_over(&mut self, clock: &TrialClock, brought: bool, now_ns: u64) -> bool {
-        clock.stopped() && (!brought || now_ns - *self.since_ns.get_or_insert(now_ns) > Leaving::MOST_NS)
+        clock.stopped() && (!brought || now_ns - *self.since_ns.get_or_insert(now_ns) > FinalDrain::MOST_NS)
     }
 }
 

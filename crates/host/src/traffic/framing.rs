@@ -8,7 +8,7 @@ use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::wire::Probe;
 
-use super::api::Asked;
+use super::api::ApiSelection;
 use super::task::Task;
 use super::{TrafficError, udp_stream};
 
@@ -69,9 +69,9 @@ pub trait Codec: Send + Sync + 'static {
 }
 
 /// linerate's own datagrams, as [`linerate_trial::wire`] has them.
-pub struct Own;
+pub struct LinerateFraming;
 
-impl Codec for Own {
+impl Codec for LinerateFraming {
     const IS_OWN: bool = true;
 
     #[inline(always)]
@@ -95,7 +95,7 @@ pub trait Flows: Send + Sync {
     /// See [`Codec::is_bare`].
     fn is_bare(&self) -> bool;
     /// Sends a stream of datagrams.
-    fn send(&self, task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError>;
+    fn send(&self, task: Task, api: SenderApi, asked: ApiSelection) -> Result<FlowOutcome, TrafficError>;
     /// Receives one.
     fn receive(&self, task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<FlowOutcome, TrafficError>;
 }
@@ -125,7 +125,7 @@ impl<C: Codec> Flows for C {
         Codec::is_bare(self)
     }
 
-    fn send(&self, task: Task, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError> {
+    fn send(&self, task: Task, api: SenderApi, asked: ApiSelection) -> Result<FlowOutcome, TrafficError> {
         udp_stream::send(task, self, api, asked)
     }
 

@@ -48,11 +48,11 @@ use std::time::Duration;
 use linerate_machine::channel::{Receiver, channel};
 use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
-use linerate_machine::registers::{AroundTrial, Wanted};
+use linerate_machine::registers::{AroundTrial, RegisterRequest};
 use linerate_machine::setting::Scheduling;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::early_stop::EarlyStop;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::flow::Flow;
 use linerate_trial::frames::FrameKind;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
@@ -61,7 +61,7 @@ use linerate_trial::spec::{CpuMethod, Spec, Workload};
 use crate::counters::{self, Snapshot};
 use crate::drop_reasons::{self, Tracing};
 use crate::interfaces;
-use crate::profile::{Least, Profiler};
+use crate::profile::{MinimumSamples, Profiler};
 use crate::registers;
 use crate::scheduling;
 use crate::soak::Soak;
@@ -320,7 +320,7 @@ impl Trial {
         Trial {
             clock: Arc::new(TrialClock::new(&spec)),
             spec: Arc::new(spec),
-            framing: Framing::new(framing::Own),
+            framing: Framing::new(framing::LinerateFraming),
             end,
             local,
             // Nobody hears these: whoever opens flows with a handshake has tokens of the trial's own.
@@ -354,7 +354,7 @@ impl Trial {
     }
 
     /// Has registers read too, before and after the traffic.
-    pub fn watch_registers(&mut self, wanted: Wanted) {
+    pub fn watch_registers(&mut self, wanted: RegisterRequest) {
         self.registers = Some(Box::new(AroundTrial { wanted, ..AroundTrial::default() }));
     }
 
@@ -480,7 +480,7 @@ impl Trial {
         let (goes, going) = channel(1);
         self.going = Mutex::new(going);
         // Before any thread: where only own threads may be sampled, they are those made from here on.
-        let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, Least::OwnThreads) {
+        let profiler = self.spec.profile.and_then(|hz| match Profiler::open(hz, MinimumSamples::OwnThreads) {
             Ok(profiler) => Some(profiler),
             Err(error) => {
                 self.no_profile = Some(format!("there is no profile: {error}"));
@@ -631,7 +631,7 @@ impl Trial {
             };
             if error.is_reset() && reset.is_none() {
                 let at_s = self.clock.elapsed().as_secs_f64() - self.spec.warmup.as_secs_f64();
-                let (end, what) = (Some(self.end), Happening::ConnectionReset);
+                let (end, what) = (Some(self.end), EventKind::ConnectionReset);
                 reset =
                     Some(Event { at_s: (at_s * 1e3).round() / 1e3, for_s: None, within_s: RESET_WITHIN_S, end, what });
             }
@@ -743,7 +743,7 @@ pub struct FlowTotals(Vec<(Weak<Ledger>, Reader)>);
 
 /// What flows have moved.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moved {
+pub struct FlowProgress {
     /// Octets.
     pub octets: u64,
     /// Messages.
@@ -754,8 +754,8 @@ pub struct Moved {
 
 impl FlowTotals {
     /// Up to now.
-    pub fn read(&mut self) -> Moved {
-        let mut moved = Moved::default();
+    pub fn read(&mut self) -> FlowProgress {
+        let mut moved = FlowProgress::default();
         for (ledger, reader) in &mut self.0 {
             if let Some(ledger) = ledger.upgrade() {
                 reader.catch_up(&ledger);

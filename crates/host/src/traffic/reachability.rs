@@ -110,22 +110,24 @@ impl UnprovenLimit {
     }
 
     /// Whether what one end sends in this trial stays within the limit; else what is beyond it.
-    pub fn check(self, spec: &Spec, end: End) -> Result<(), Beyond> {
+    pub fn check(self, spec: &Spec, end: End) -> Result<(), ExceededLimit> {
         let flows = Flow::of(spec).iter().filter(|flow| flow.source == end).count() as f64;
         let size = spec.message_octets();
         let rate = spec.rate.bits_per_second(size.into()).map(|bits| bits * flows);
-        let Some(rate) = rate.filter(|rate| *rate <= self.bits_per_second as f64) else { return Err(Beyond::Rate) };
+        let Some(rate) = rate.filter(|rate| *rate <= self.bits_per_second as f64) else {
+            return Err(ExceededLimit::Rate);
+        };
         let time = match spec.extent {
             Extent::Time(time) => (spec.warmup + time).as_secs_f64(),
             Extent::Octets(octets) => octets as f64 * 8.0 * flows.max(1.0) / rate,
         };
-        if time > UnprovenLimit::LONGEST.as_secs_f64() { Err(Beyond::Time) } else { Ok(()) }
+        if time > UnprovenLimit::LONGEST.as_secs_f64() { Err(ExceededLimit::Time) } else { Ok(()) }
     }
 }
 
 /// What a trial asks for beyond an [`UnprovenLimit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beyond {
+pub enum ExceededLimit {
     /// A higher rate, or none named.
     Rate,
     /// A longer time.
@@ -134,7 +136,7 @@ pub enum Beyond {
 
 /// Why this end may send on a flow's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum SendPermission {
     /// Its far end has proved its address.
     Proven(ProvenPeer),
     /// The user allows so much without a proof.
@@ -145,7 +147,7 @@ pub enum Reach {
     Silent,
 }
 
-impl Reach {
+impl SendPermission {
     /// Whether a trial may have this flow on this socket, which is connected to `peer`: the limit that holds for what it
     /// sends, if one does.
     pub fn admit(
@@ -159,32 +161,33 @@ impl Reach {
         let answers = !flow.workload.is_stream();
         let sends = flow.source == end || answers;
         match self {
-            Reach::Proven(proven) if proven.is(peer) => Ok(None),
+            SendPermission::Proven(proven) if proven.is(peer) => Ok(None),
             _ if !sends => Ok(None),
-            Reach::Connected if socket.r#type().map_err(TrafficError::System)? == Type::STREAM => Ok(None),
-            Reach::Unproven(limit) if !answers => {
+            SendPermission::Connected if socket.r#type().map_err(TrafficError::System)? == Type::STREAM => Ok(None),
+            SendPermission::Unproven(limit) if !answers => {
                 limit.check(spec, end).map_err(|_| TrafficError::Unproven { peer })?;
                 // Without this, of ICMP's refusals a socket hears "port unreachable" alone.
                 report_icmp_errors(socket, peer.is_ipv4()).map_err(TrafficError::System)?;
                 Ok(Some(limit))
             }
-            Reach::Proven(_) | Reach::Unproven(_) | Reach::Connected | Reach::Silent => {
-                Err(TrafficError::Unproven { peer })
-            }
+            SendPermission::Proven(_)
+            | SendPermission::Unproven(_)
+            | SendPermission::Connected
+            | SendPermission::Silent => Err(TrafficError::Unproven { peer }),
         }
     }
 }
 
 /// How much may be answered to an address that has proved nothing: no more octets than came from there.
 #[derive(Clone, Copy, Debug)]
-pub struct Answers {
+pub struct AmplificationLimit {
     left: u64,
 }
 
-impl Answers {
+impl AmplificationLimit {
     /// To somebody from whom so many octets came, at the least.
-    pub fn to(received: u64) -> Answers {
-        Answers { left: received }
+    pub fn to(received: u64) -> AmplificationLimit {
+        AmplificationLimit { left: received }
     }
 
     /// More came.
@@ -268,12 +271,12 @@ mod tests {
         let socket = Socket::from(near);
         let mut spec = Spec::new(Workload::UdpStream);
         (spec.rate, spec.extent) = ("10M".parse().unwrap(), Extent::Time(Duration::from_secs(60)));
-        let admit = |reach: Reach, spec: &Spec, end| reach.admit(spec, end, Flow::of(spec)[0], &socket, peer);
-        let proven = |text: &str| Reach::Proven(ProvenPeer { at: text.parse().unwrap() });
+        let admit = |reach: SendPermission, spec: &Spec, end| reach.admit(spec, end, Flow::of(spec)[0], &socket, peer);
+        let proven = |text: &str| SendPermission::Proven(ProvenPeer { at: text.parse().unwrap() });
         assert_eq!(admit(proven("127.0.0.1:0"), &spec, End::Host).unwrap(), None);
-        let limit = |bits_per_second| Reach::Unproven(UnprovenLimit { bits_per_second });
+        let limit = |bits_per_second| SendPermission::Unproven(UnprovenLimit { bits_per_second });
         assert!(admit(limit(10_000_000), &spec, End::Host).unwrap().is_some());
-        assert_eq!(admit(Reach::Silent, &spec, End::Target).unwrap(), None, "this end receives");
+        assert_eq!(admit(SendPermission::Silent, &spec, End::Target).unwrap(), None, "this end receives");
         let longer = Spec { extent: Extent::Time(Duration::from_secs(61)), ..spec.clone() };
         let unlimited = Spec { rate: "unlimited".parse().unwrap(), ..spec.clone() };
         let many = Spec { streams: 2, ..spec.clone() };
@@ -281,8 +284,8 @@ mod tests {
         let asked = Spec { direction: Direction::Rx, ..Spec::new(Workload::UdpRr) };
         for (reach, spec) in [
             (proven("127.0.0.2:0"), &spec),
-            (Reach::Silent, &spec),
-            (Reach::Connected, &spec),
+            (SendPermission::Silent, &spec),
+            (SendPermission::Connected, &spec),
             (limit(9_999_999), &spec),
             (limit(10_000_000), &longer),
             (limit(u64::MAX), &unlimited),
@@ -294,7 +297,7 @@ mod tests {
             assert!(matches!(error, TrafficError::Unproven { .. }), "{reach:?} {error}");
         }
         // Who answers datagrams sends them, too.
-        assert!(admit(Reach::Silent, &asked, End::Target).is_err());
+        assert!(admit(SendPermission::Silent, &asked, End::Target).is_err());
     }
 
     #[test]
@@ -303,7 +306,7 @@ mod tests {
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         near.connect(far.local_addr().unwrap()).unwrap();
         let socket = Socket::from(near);
-        let mut answers = Answers::to(99);
+        let mut answers = AmplificationLimit::to(99);
         assert!(!answers.send(&socket, &[0; 100]).unwrap());
         assert!(answers.send(&socket, &[0; 60]).unwrap());
         assert!(!answers.send(&socket, &[0; 60]).unwrap());

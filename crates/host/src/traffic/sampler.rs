@@ -30,7 +30,7 @@ use super::timeline::{FlowSampler, TimelineRecorder};
 use crate::cpu::{CpuMeter, accounts_irq_by_ticks, doubt_irq_by_ticks};
 use crate::interfaces;
 use crate::others::{Others, OthersCpu};
-use crate::profile::{Profiler, Running, Taken};
+use crate::profile::{Profiler, RawSamples, Running};
 use crate::soak::{Soak, SoakMark};
 use crate::sys::socket_state::TcpInfo;
 
@@ -63,7 +63,7 @@ pub struct Sampled {
     /// Doubts about the CPU figures.
     pub doubts: Vec<Doubt>,
     /// What the CPUs did over the measured part, not named yet.
-    pub profile: Option<Taken>,
+    pub profile: Option<RawSamples>,
     /// Set when the sampler stopped the trial because nothing moved.
     pub stalled: Option<TrafficError>,
     /// It ended the trial before its time, for more was lost than could be forgiven.

@@ -13,7 +13,7 @@ use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::frames::FrameLink;
-use super::reachability::{Reach, UnprovenLimit, local_towards};
+use super::reachability::{SendPermission, UnprovenLimit, local_towards};
 use super::{TrafficError, neighbour, socket_options};
 
 /// How long the two ends have to find each other.
@@ -62,7 +62,7 @@ pub struct Open {
 pub struct Adopted {
     flow: Flow,
     socket: Socket,
-    reach: Reach,
+    reach: SendPermission,
     connections: Connections,
     most_octets: Option<u64>,
 }
@@ -78,7 +78,7 @@ enum Connections {
 
 impl Adopted {
     /// A flow on its connected socket, and why this end may send on it.
-    pub fn new(flow: Flow, socket: Socket, reach: Reach) -> Adopted {
+    pub fn new(flow: Flow, socket: Socket, reach: SendPermission) -> Adopted {
         Adopted { flow, socket, reach, connections: Connections::None, most_octets: None }
     }
 
@@ -90,12 +90,12 @@ impl Adopted {
 
     /// A flow whose transactions each open a connection here; `control` is open as long as the flow is.
     pub fn answering(flow: Flow, control: Socket, listener: Socket) -> Adopted {
-        Adopted { connections: Connections::At(listener), ..Adopted::new(flow, control, Reach::Connected) }
+        Adopted { connections: Connections::At(listener), ..Adopted::new(flow, control, SendPermission::Connected) }
     }
 
     /// A flow whose transactions each open a connection to there; `control` is open as long as the flow is.
     pub fn asking(flow: Flow, control: Socket, at: SocketAddr) -> Adopted {
-        Adopted { connections: Connections::To(at), ..Adopted::new(flow, control, Reach::Connected) }
+        Adopted { connections: Connections::To(at), ..Adopted::new(flow, control, SendPermission::Connected) }
     }
 }
 

@@ -14,7 +14,7 @@ use socket2::Socket;
 use super::TrafficError;
 use super::api::octets_in::{OctetsIn, READ};
 use super::api::octets_out::OctetsOut;
-use super::clock::{Leaving, TrialClock};
+use super::clock::{FinalDrain, TrialClock};
 use super::segments::{self, SegmentCounts};
 use super::sockets::is_passing;
 use super::task::Task;
@@ -291,7 +291,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     // The other end began without asking: its first octets waited for this thread.
     let since = Some(task.framing.early(task.open.flow.id).since).filter(|since| !since.is_zero());
     let began_ns = since.map(|since| (task.clock.now_ns(), since.as_nanos() as u64));
-    let mut leaving = Leaving::default();
+    let mut leaving = FinalDrain::default();
     while !task.clock.aborted() {
         // Whoever said over another connection that the test is over may still send: what comes from now on is of no test.
         if task.is_told_end() && task.clock.stopped() && !wait_readable(&socket, Duration::ZERO).unwrap_or(false) {

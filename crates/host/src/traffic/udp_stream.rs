@@ -15,10 +15,10 @@ use linerate_wire::{HANDSHAKE_LEN, Handshake, HandshakeKind, Probe};
 use socket2::Socket;
 
 use super::TrafficError;
-use super::api::Asked;
+use super::api::ApiSelection;
 use super::api::datagrams_in::DatagramsIn;
 use super::api::datagrams_out::DatagramsOut;
-use super::clock::{Leaving, Window};
+use super::clock::{FinalDrain, Window};
 use super::framing::{Codec, Early};
 use super::pacing::Paced;
 use super::reachability::{UnprovenLimit, is_refusal};
@@ -42,7 +42,7 @@ pub(super) const END_PATIENCE_NS: u64 = 4_000_000_000;
 const LATE_NS: u64 = 50_000_000;
 
 /// Sends until the time is over, or the octets are sent.
-pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: Asked) -> Result<FlowOutcome, TrafficError> {
+pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection) -> Result<FlowOutcome, TrafficError> {
     let mut outcome = task.blank(Role::Sender);
     let socket = &task.open.socket;
     let size = task.spec.message_octets() as usize;
@@ -230,7 +230,7 @@ pub fn receive<C: Codec>(
     let mut inward = DatagramsIn::begin(api, timestamps, &task.spec);
     let mut account = Account::new(&task, codec, (api == ReceiverApi::UdpGro).then(MergedDrops::default));
     let mut gathering = Gathering::new(&inward, task.spec.message_octets() as usize, socket);
-    let mut leaving = Leaving::default();
+    let mut leaving = FinalDrain::default();
     account.handle_early(&task, socket, codec.early(task.open.flow.id));
     while !task.clock.aborted() {
         let count = match inward.receive(socket) {
@@ -668,7 +668,7 @@ mod tests {
 
     use linerate_trial::spec::{Spacing, Spec, Workload};
 
-    use super::super::framing::Own;
+    use super::super::framing::LinerateFraming;
     use super::*;
 
     /// Hands over what is due at each of some moments, as the sender does, and looks at what arrives.
@@ -683,7 +683,8 @@ mod tests {
         let paced = Paced::unheeded(&socket);
         paced.steer(&socket, true).unwrap();
         let spec = Spec { rate: "117600k".parse().unwrap(), ..Spec::new(Workload::UdpStream) };
-        let mut out = DatagramsOut::begin(SenderApi::Sendmmsg, Asked::Auto, &spec, &[], Some(paced), &socket).unwrap();
+        let mut out =
+            DatagramsOut::begin(SenderApi::Sendmmsg, ApiSelection::Auto, &spec, &[], Some(paced), &socket).unwrap();
         assert_eq!(out.count(), 32, "not one by one");
         // The measured part begins with departure 7 and ends before departure 25.
         let window = Window { start_ns: START_NS + 7 * GAP_NS, end_ns: START_NS + 25 * GAP_NS };
@@ -695,7 +696,7 @@ mod tests {
             let now = pacer.next_departure_ns() - paced.lead_ns + late;
             let measured = window.contains(pacer.next_departure_ns().max(now));
             let due = Due { paced, window, now, measured, offset_ns: Some(0) };
-            let count = due.fill(&mut out, &Own, pacer.clone(), 32, sequence);
+            let count = due.fill(&mut out, &LinerateFraming, pacer.clone(), 32, sequence);
             if count == 0 {
                 break;
             }

@@ -72,7 +72,7 @@ pub enum Alu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "their names say it")]
-pub enum If {
+pub enum JumpCondition {
     Equal = 0x10,
     Above = 0x20,
     AtLeast = 0x30,
@@ -257,19 +257,19 @@ impl Assembler {
     }
 
     /// Goes on at the label where `left condition right`.
-    pub fn jump_if(&mut self, condition: If, left: Reg, right: Reg, to: Label) {
+    pub fn jump_if(&mut self, condition: JumpCondition, left: Reg, right: Reg, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(JUMP | FROM_REGISTER | condition as u8, left, right, 0, 0);
     }
 
     /// Goes on at the label where `left condition number`, the number sign-extended.
-    pub fn jump_if_number(&mut self, condition: If, left: Reg, number: i32, to: Label) {
+    pub fn jump_if_number(&mut self, condition: JumpCondition, left: Reg, number: i32, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(JUMP | condition as u8, left, Reg::R0, 0, number);
     }
 
     /// The same of the lower 32 bits. Since Linux 5.1.
-    pub fn jump_if_number_32(&mut self, condition: If, left: Reg, number: i32, to: Label) {
+    pub fn jump_if_number_32(&mut self, condition: JumpCondition, left: Reg, number: i32, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.push(JUMP_32 | condition as u8, left, Reg::R0, 0, number);
     }
@@ -356,10 +356,10 @@ mod tests {
         let program = written(|a| {
             let (end, again) = (a.label(), a.label());
             a.place(again);
-            a.jump_if_number(If::Equal, R1, 3, end);
+            a.jump_if_number(JumpCondition::Equal, R1, 3, end);
             a.set_64(R2, 1);
-            a.jump_if(If::Below, R2, R1, again);
-            a.jump_if_number_32(If::AnyBitOf, R2, 1, end);
+            a.jump_if(JumpCondition::Below, R2, R1, again);
+            a.jump_if_number_32(JumpCondition::AnyBitOf, R2, 1, end);
             a.jump(end);
             a.place(end);
             a.exit_with(2);

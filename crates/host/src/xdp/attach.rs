@@ -14,28 +14,33 @@ use crate::sys::machine::kernel_name;
 
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AttachPoint {
     /// In the driver, on frames that nobody has copied yet ("native").
     Driver,
     /// In the stack, on any interface ("generic"). On a veth it sees no live frames.
     Stack,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for AttachPoint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Place::Driver => "driver",
-            Place::Stack => "stack",
+            AttachPoint::Driver => "driver",
+            AttachPoint::Stack => "stack",
         })
     }
 }
 
 /// Runs `program` on every frame that arrives at the interface until the value is dropped: where it is `wanted`, or in the
 /// driver, and where that takes none, in the stack.
-pub(crate) fn attach(program: &Program, interface: &str, wanted: Option<Place>) -> Result<(Attached, Place), XdpError> {
+pub(crate) fn attach(
+    program: &Program,
+    interface: &str,
+    wanted: Option<AttachPoint>,
+) -> Result<(Attached, AttachPoint), XdpError> {
     let index = number(interface)?;
-    let attach_at = |place: Place| {
-        let attached = program.attach_to_interface(index, place == Place::Stack).map(|attached| (attached, place));
+    let attach_at = |place: AttachPoint| {
+        let attached =
+            program.attach_to_interface(index, place == AttachPoint::Stack).map(|attached| (attached, place));
         attached.map_err(|error| match error.raw_os_error() {
             Some(libc::EPERM) => XdpError::NotPermitted,
             Some(libc::EBUSY | libc::EEXIST) => XdpError::Taken(interface.to_owned()),
@@ -47,8 +52,8 @@ pub(crate) fn attach(program: &Program, interface: &str, wanted: Option<Place>) 
     };
     match wanted {
         Some(place) => attach_at(place),
-        None => match attach_at(Place::Driver) {
-            Err(XdpError::Driver { .. }) => attach_at(Place::Stack),
+        None => match attach_at(AttachPoint::Driver) {
+            Err(XdpError::Driver { .. }) => attach_at(AttachPoint::Stack),
             other => other,
         },
     }
@@ -69,18 +74,18 @@ pub(super) fn number(interface: &str) -> Result<u32, XdpError> {
 /// Lets every frame pass at the interface, through the driver's path for XDP. A veth hands live frames, and what an echo
 /// sends back, to its other end only where that has a program, or GRO.
 #[derive(Debug)]
-pub struct Pass {
+pub struct PassProgram {
     _attached: Attached,
 }
 
-impl Pass {
+impl PassProgram {
     /// Until the value is dropped.
-    pub fn attach(interface: &str) -> Result<Pass, XdpError> {
+    pub fn attach(interface: &str) -> Result<PassProgram, XdpError> {
         let mut program = Assembler::new();
         program.exit_with(XDP_PASS);
         let program = Program::load(ProgramKind::Xdp, &program.finish()).map_err(XdpError::load)?;
-        let (attached, _) = attach(&program, interface, Some(Place::Driver))?;
-        Ok(Pass { _attached: attached })
+        let (attached, _) = attach(&program, interface, Some(AttachPoint::Driver))?;
+        Ok(PassProgram { _attached: attached })
     }
 }
 

@@ -12,8 +12,8 @@ use std::io;
 
 use super::assembler::Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use super::assembler::Width::W64;
-use super::assembler::{Alu, Assembler, Helper, If};
-use super::attach::{Place, attach, number};
+use super::assembler::{Alu, Assembler, Helper, JumpCondition};
+use super::attach::{AttachPoint, attach, number};
 use super::error::XdpError;
 use super::generator::Pace;
 use super::program::{XDP_DROP, count_one};
@@ -94,7 +94,7 @@ impl Double {
         state.write(0, &words).map_err(XdpError::map)?;
         let code = program(number(to)?, options, state.number());
         let program = Program::load(ProgramKind::Xdp, &code).map_err(XdpError::load)?;
-        let (attached, _) = attach(&program, from, Some(Place::Driver))?;
+        let (attached, _) = attach(&program, from, Some(AttachPoint::Driver))?;
         Ok(Double { state, in_ns: options.capacity.in_ns.max(1), _attached: attached })
     }
 
@@ -130,17 +130,17 @@ fn hold(a: &mut Assembler, ns: u64) {
     a.place(again);
     a.call(Helper::MonotonicNs);
     a.alu_number(Alu::Subtract, R7, 1);
-    a.jump_if_number(If::Equal, R7, 0, due);
+    a.jump_if_number(JumpCondition::Equal, R7, 0, due);
     // Backwards where it goes on: the verifier, which follows the other way first, then keeps one place in mind at a time.
-    a.jump_if(If::Below, R0, R6, again);
+    a.jump_if(JumpCondition::Below, R0, R6, again);
     a.place(due);
     a.alu(Alu::Subtract, R0, R8);
     a.load(W64, R1, R9, at(State::HELD_LEAST));
-    a.jump_if(If::AtLeast, R0, R1, no_less);
+    a.jump_if(JumpCondition::AtLeast, R0, R1, no_less);
     a.store(W64, R9, at(State::HELD_LEAST), R0);
     a.place(no_less);
     a.load(W64, R1, R9, at(State::HELD_MOST));
-    a.jump_if(If::AtMost, R0, R1, no_more);
+    a.jump_if(JumpCondition::AtMost, R0, R1, no_more);
     a.store(W64, R9, at(State::HELD_MOST), R0);
     a.place(no_more);
 }
@@ -162,18 +162,18 @@ fn program(to: u32, options: DoubleOptions, state: i32) -> Vec<Instruction> {
     a.load(W64, R7, R9, at(State::CREDIT));
     a.load(W64, R2, R9, at(State::LAST));
     a.store(W64, R9, at(State::LAST), R8);
-    a.jump_if_number(If::Equal, R2, 0, begin);
+    a.jump_if_number(JumpCondition::Equal, R2, 0, begin);
     a.copy(R3, R8);
     a.alu(Alu::Subtract, R3, R2);
     a.set_64(R4, HOUR_NS.min(MOST / frames));
-    a.jump_if(If::AtMost, R3, R4, add);
+    a.jump_if(JumpCondition::AtMost, R3, R4, add);
     a.copy(R3, R4);
     a.place(add);
     a.set_64(R4, frames);
     a.alu(Alu::Multiply, R3, R4);
     a.alu(Alu::Add, R7, R3);
     a.set_64(R4, full);
-    a.jump_if(If::AtMost, R7, R4, spend);
+    a.jump_if(JumpCondition::AtMost, R7, R4, spend);
     a.load(W64, R1, R9, at(State::SPILT));
     a.alu(Alu::Add, R1, R7);
     a.alu(Alu::Subtract, R1, R4);
@@ -185,7 +185,7 @@ fn program(to: u32, options: DoubleOptions, state: i32) -> Vec<Instruction> {
     a.set_64(R7, full);
     a.place(spend);
     a.set_64(R4, in_ns);
-    a.jump_if(If::Below, R7, R4, drop);
+    a.jump_if(JumpCondition::Below, R7, R4, drop);
     a.alu(Alu::Subtract, R7, R4);
     a.store(W64, R9, at(State::CREDIT), R7);
     count_one(a, R9, at(State::FORWARDED), R1);
@@ -199,7 +199,7 @@ fn program(to: u32, options: DoubleOptions, state: i32) -> Vec<Instruction> {
     a.place(drop);
     a.store(W64, R9, at(State::CREDIT), R7);
     a.load(W64, R1, R9, at(State::DROPPED));
-    a.jump_if_number(If::NotEqual, R1, 0, known);
+    a.jump_if_number(JumpCondition::NotEqual, R1, 0, known);
     a.load(W64, R2, R9, at(State::FORWARDED));
     a.store(W64, R9, at(State::BEFORE_FIRST_DROP), R2);
     a.place(known);

@@ -4,7 +4,7 @@
 //!
 //! [`generator`] sends ([`Generator::run`](generator::Generator::run) takes a thread whole), [`checker`] counts at the
 //! receiving interface, [`redirect`] hands frames to AF_XDP sockets, [`double`] is a device whose limit is known, for tests. A
-//! veth hands over what programs send only where its other end has a program too: one of these, or a [`Pass`](attach::Pass).
+//! veth hands over what programs send only where its other end has a program too: one of these, or a [`PassProgram`](attach::PassProgram).
 
 pub mod assembler;
 pub mod attach;

@@ -9,7 +9,7 @@ use linerate_wire::frame::{ETHERNET_LEN, FrameKind, RAW_ETHERTYPE, TAG_LEN, TEST
 
 use super::assembler::Reg::{R2, R3, R4, R5, R6, R7};
 use super::assembler::Width::{W8, W16, W32};
-use super::assembler::{Alu, Assembler, If, Label, Reg};
+use super::assembler::{Alu, Assembler, JumpCondition, Label, Reg};
 
 // linux/bpf.h, enum xdp_action.
 pub(crate) const XDP_DROP: i32 = 1;
@@ -51,13 +51,13 @@ pub(crate) fn network(a: &mut Assembler, kinds: &Kinds) {
         let is_tagged = a.label();
         a.copy(R4, R7);
         a.alu_number(Alu::Add, R4, ETHERNET_LEN as i32);
-        a.jump_if(If::Above, R4, R3, kinds.other);
+        a.jump_if(JumpCondition::Above, R4, R3, kinds.other);
         a.load(W16, R5, R7, ETHERNET_LEN as i16 - 2);
         if tags == 2 {
             break;
         }
         for tag in TAGS {
-            a.jump_if_number(If::Equal, R5, network_16(tag), is_tagged);
+            a.jump_if_number(JumpCondition::Equal, R5, network_16(tag), is_tagged);
         }
         a.jump(typed);
         a.place(is_tagged);
@@ -67,36 +67,36 @@ pub(crate) fn network(a: &mut Assembler, kinds: &Kinds) {
     a.alu_number(Alu::Add, R7, ETHERNET_LEN as i32);
     fits(a, FrameKind::Raw, kinds.other);
     let (ipv4, ipv6) = (a.label(), a.label());
-    a.jump_if_number(If::Equal, R5, network_16(RAW_ETHERTYPE), kinds.raw);
-    a.jump_if_number(If::Equal, R5, network_16(FrameKind::Udp4.ethertype()), ipv4);
-    a.jump_if_number(If::Equal, R5, network_16(FrameKind::Udp6.ethertype()), ipv6);
+    a.jump_if_number(JumpCondition::Equal, R5, network_16(RAW_ETHERTYPE), kinds.raw);
+    a.jump_if_number(JumpCondition::Equal, R5, network_16(FrameKind::Udp4.ethertype()), ipv4);
+    a.jump_if_number(JumpCondition::Equal, R5, network_16(FrameKind::Udp6.ethertype()), ipv6);
     a.jump(kinds.other);
 
     a.place(ipv4);
     fits(a, FrameKind::Udp4, kinds.other);
     a.load(W8, R4, R7, 0);
-    a.jump_if_number(If::NotEqual, R4, 0x45, kinds.other);
+    a.jump_if_number(JumpCondition::NotEqual, R4, 0x45, kinds.other);
     a.load(W8, R4, R7, 9);
-    a.jump_if_number(If::NotEqual, R4, UDP, kinds.other);
+    a.jump_if_number(JumpCondition::NotEqual, R4, UDP, kinds.other);
     // No fragment: neither are more to come, nor is this a later one.
     a.load(W16, R4, R7, 6);
-    a.jump_if_number(If::AnyBitOf, R4, network_16(0x3FFF), kinds.other);
+    a.jump_if_number(JumpCondition::AnyBitOf, R4, network_16(0x3FFF), kinds.other);
     a.jump(kinds.udp4);
 
     a.place(ipv6);
     fits(a, FrameKind::Udp6, kinds.other);
     a.load(W8, R4, R7, 0);
     a.alu_number(Alu::And, R4, 0xF0);
-    a.jump_if_number(If::NotEqual, R4, 0x60, kinds.other);
+    a.jump_if_number(JumpCondition::NotEqual, R4, 0x60, kinds.other);
     a.load(W8, R4, R7, 6);
-    a.jump_if_number(If::NotEqual, R4, UDP, kinds.other);
+    a.jump_if_number(JumpCondition::NotEqual, R4, UDP, kinds.other);
     a.jump(kinds.udp6);
 }
 
 fn fits(a: &mut Assembler, kind: FrameKind, other: Label) {
     a.copy(R4, R7);
     a.alu_number(Alu::Add, R4, (kind.headers_len() + TEST_HEADER_LEN) as i32);
-    a.jump_if(If::Above, R4, R3, other);
+    a.jump_if(JumpCondition::Above, R4, R3, other);
 }
 
 /// A 16-bit number as it is loaded from a frame without changing its order.

@@ -7,8 +7,8 @@ use linerate_wire::frame::{FrameKind, StreamField, TestHeader};
 
 use super::assembler::Reg::{R1, R2, R3, R6, R7};
 use super::assembler::Width::{W16, W32};
-use super::assembler::{Alu, Assembler, Helper, If};
-use super::attach::{Place, attach};
+use super::assembler::{Alu, Assembler, Helper, JumpCondition};
+use super::attach::{AttachPoint, attach};
 use super::error::XdpError;
 use super::program::{Kinds, XDP_PASS, network, network_16, network_32};
 use crate::sys::bpf::{Attached, Instruction, Program, ProgramKind, Sockets};
@@ -19,7 +19,7 @@ const QUEUE: i16 = 16;
 /// Frames of one stream go to sockets until this is dropped.
 #[derive(Debug)]
 pub struct Redirect {
-    place: Place,
+    place: AttachPoint,
     _sockets: Sockets,
     _attached: Attached,
 }
@@ -34,7 +34,7 @@ impl Redirect {
         secret: u32,
         stream: u16,
         sockets: &[impl AsRawFd],
-        wanted: Option<Place>,
+        wanted: Option<AttachPoint>,
     ) -> Result<Redirect, XdpError> {
         let map = Sockets::new(sockets.len().max(1) as u32).map_err(XdpError::map)?;
         for (queue, socket) in (0..).zip(sockets) {
@@ -47,7 +47,7 @@ impl Redirect {
     }
 
     /// Where the program runs.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> AttachPoint {
         self.place
     }
 }
@@ -70,11 +70,11 @@ fn program(kind: FrameKind, secret: u32, stream: u16, sockets: i32, otherwise: i
     }
     a.place(header);
     a.load(W32, R1, R7, TestHeader::SECRET_AT as i16);
-    a.jump_if_number_32(If::NotEqual, R1, network_32(secret), kinds.other);
+    a.jump_if_number_32(JumpCondition::NotEqual, R1, network_32(secret), kinds.other);
     // Straight from the sender, of either part, and no handshake.
     a.load(W16, R1, R7, TestHeader::STREAM_AT as i16);
     a.alu_number(Alu::And, R1, network_16(!StreamField::WARMUP));
-    a.jump_if_number(If::NotEqual, R1, network_16(StreamField(stream).stream()), kinds.other);
+    a.jump_if_number(JumpCondition::NotEqual, R1, network_16(StreamField(stream).stream()), kinds.other);
     a.map(R1, sockets);
     a.load(W32, R2, R6, QUEUE);
     a.set(R3, otherwise);

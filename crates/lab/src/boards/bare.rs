@@ -1,7 +1,7 @@
 //! Boards without an operating system, a row each: linerate's own firmware on the bare MAC (docs/firmware.md).
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Bare, Board, Qemu, Software};
+use super::definition::{AgentPort, BareMetal, Board, Qemu, Software};
 
 pub(super) static SABRELITE: Board = Board {
     name: "sabrelite-bare",
@@ -9,7 +9,7 @@ pub(super) static SABRELITE: Board = Board {
     driver: DRIVER,
     limits: LIMITS,
     qemu: Qemu { machine: &["-M", "sabrelite", "-smp", "1", "-m", "64"], ..QEMU },
-    software: Software::Bare(Bare { firmware: "sabrelite", ..BARE }),
+    software: Software::Bare(BareMetal { firmware: "sabrelite", ..BARE }),
 };
 
 pub(super) static MCIMX6UL_EVK: Board = Board {
@@ -18,7 +18,7 @@ pub(super) static MCIMX6UL_EVK: Board = Board {
     driver: DRIVER,
     limits: LIMITS,
     qemu: Qemu { machine: &["-M", "mcimx6ul-evk", "-m", "64"], ..QEMU },
-    software: Software::Bare(Bare { firmware: "mcimx6ul-evk", ..BARE }),
+    software: Software::Bare(BareMetal { firmware: "mcimx6ul-evk", ..BARE }),
 };
 
 pub(super) static ZYNQ_A9: Board = Board {
@@ -27,7 +27,7 @@ pub(super) static ZYNQ_A9: Board = Board {
     driver: DRIVER,
     limits: LIMITS,
     qemu: Qemu { machine: &["-M", "xilinx-zynq-a9", "-m", "64"], ..QEMU },
-    software: Software::Bare(Bare { firmware: "zynq-a9", ..BARE }),
+    software: Software::Bare(BareMetal { firmware: "zynq-a9", ..BARE }),
 };
 
 pub(super) static ZCU102: Board = Board {
@@ -36,7 +36,7 @@ pub(super) static ZCU102: Board = Board {
     driver: DRIVER,
     limits: GEM_LIMITS,
     qemu: Qemu { program: "qemu-system-aarch64", machine: &["-M", "xlnx-zcu102", "-smp", "1", "-m", "64"], ..QEMU },
-    software: Software::Bare(Bare { firmware: "zcu102", ..BARE }),
+    software: Software::Bare(BareMetal { firmware: "zcu102", ..BARE }),
 };
 
 pub(super) static SIFIVE_U: Board = Board {
@@ -50,7 +50,7 @@ pub(super) static SIFIVE_U: Board = Board {
         machine: &["-M", "sifive_u", "-m", "64", "-bios", "none"],
         ..QEMU
     },
-    software: Software::Bare(Bare { firmware: "sifive-u", ..BARE }),
+    software: Software::Bare(BareMetal { firmware: "sifive-u", ..BARE }),
 };
 
 pub(super) static MICROBLAZE_V: Board = Board {
@@ -66,7 +66,7 @@ pub(super) static MICROBLAZE_V: Board = Board {
         port: &["-net", "nic,netdev=n0,model=xlnx.axi-ethernet"],
         ..QEMU
     },
-    software: Software::Bare(Bare {
+    software: Software::Bare(BareMetal {
         firmware: "microblaze-v",
         since: 10,
         loaded_by: ("-device", "loader,cpu-num=0,file="),
@@ -86,4 +86,4 @@ const QEMU: Qemu = Qemu {
     agent_port: AgentPort::Nowhere,
 };
 
-const BARE: Bare = Bare { firmware: "", since: 7, loaded_by: ("-kernel", "") };
+const BARE: BareMetal = BareMetal { firmware: "", since: 7, loaded_by: ("-kernel", "") };

@@ -50,14 +50,14 @@ pub(crate) enum AgentPort {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Software {
     /// Linux, with an agent.
-    Linux(System),
+    Linux(LinuxSystem),
     /// linerate's own firmware, and nothing else.
-    Bare(Bare),
+    Bare(BareMetal),
 }
 
 /// A board without an operating system.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bare {
+pub(crate) struct BareMetal {
     /// As `cargo xtask firmware` calls it.
     pub(crate) firmware: &'static str,
     /// The first version of QEMU that has the board, with its bugs mended.
@@ -68,7 +68,7 @@ pub(crate) struct Bare {
 
 /// A Linux system.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct System {
+pub(crate) struct LinuxSystem {
     pub(crate) arch: Arch,
     /// Debian's package that depends on the newest kernel.
     pub(crate) kernel_package: &'static str,

@@ -4,7 +4,7 @@
 //! The format is "newc" of cpio (Documentation/driver-api/early-userspace/buffer-format.rst): for each file a header
 //! of 110 octets, all in hexadecimal digits, then the name and the contents, each padded to four octets.
 
-use super::definition::System;
+use super::definition::LinuxSystem;
 use crate::{HOST_IPV4, IPV4_PREFIX, IPV6_PREFIX, TARGET_IPV4, TARGET_IPV6};
 
 /// An archive in the making.
@@ -57,7 +57,7 @@ impl Archive {
 }
 
 /// What the board does when it has started: modules, the port, its addresses, the agent; a shell on the console.
-pub(crate) fn init(board: &str, system: &System, modules: &[String]) -> String {
+pub(crate) fn init(board: &str, system: &LinuxSystem, modules: &[String]) -> String {
     let insert: String = modules.iter().map(|name| format!("insmod /modules/{name}\n")).collect();
     format!(
         "#!/bin/busybox sh\n\

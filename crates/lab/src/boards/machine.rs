@@ -14,12 +14,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::definition::{AgentPort, Board, DeviceTree, Software, System};
+use super::definition::{AgentPort, Board, DeviceTree, LinuxSystem, Software};
 use super::folder::{Folders, console_log};
 use super::initramfs::{self, Archive};
 use super::parts::Parts;
 use super::relay::Relay;
-use super::{BoardError, Ready, ReadySoftware};
+use super::{BoardError, ReadyBoard, ReadySoftware};
 use crate::link::{LOOPBACK, Links};
 use crate::sys::Namespace;
 use crate::{HOST_IPV4, HOST_IPV6, IPV4_PREFIX, IPV6_PREFIX};
@@ -78,7 +78,7 @@ const GREETING: &str = "linerate firmware: ";
 /// How often what is waited for is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
-impl Ready {
+impl ReadyBoard {
     /// Starts the board, and returns when its agent is there. The calling thread must live as long as the board.
     pub fn boot(&self, boot: Boot<'_>) -> Result<Machine, BoardError> {
         let Boot { folders, program, host_agent, interrupted, say } = boot;
@@ -178,7 +178,7 @@ impl Board {
 /// QEMU's words for a Linux system; its initramfs, with the agent, is made in the board's folder.
 fn linux(
     board: &Board,
-    system: &System,
+    system: &LinuxSystem,
     parts: &Parts,
     folder: &Path,
     agent: &Path,
@@ -202,7 +202,7 @@ fn firmware((option, before): (&str, &str), file: &Path) -> Vec<OsString> {
     vec![option.into(), format!("{before}{file}").into()]
 }
 
-fn initramfs(board: &Board, system: &System, parts: &Parts, agent: &Path) -> Result<Vec<u8>, BoardError> {
+fn initramfs(board: &Board, system: &LinuxSystem, parts: &Parts, agent: &Path) -> Result<Vec<u8>, BoardError> {
     let read = |path: &Path| fs::read(path).map_err(|error| BoardError::file(path, error));
     let mut archive = Archive::default();
     for folder in ["bin", "lib", "modules", "proc", "sys", "dev", "etc"] {

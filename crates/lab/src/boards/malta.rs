@@ -1,7 +1,7 @@
 //! The Malta: a MIPS reference board, with the network cards of PCs.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, LinuxSystem, Qemu, Software};
 
 pub(super) static MALTA: Board = Board {
     name: "malta",
@@ -18,7 +18,7 @@ pub(super) static MALTA_PCNET: Board = Board {
     driver: "pcnet32",
     limits: "no pause frames, no coalescing",
     qemu: Qemu { port: &["-device", "pcnet,netdev=n0"], ..QEMU },
-    software: Software::Linux(System { modules: &["pcnet32"], ..SYSTEM }),
+    software: Software::Linux(LinuxSystem { modules: &["pcnet32"], ..SYSTEM }),
 };
 
 const QEMU: Qemu = Qemu {
@@ -29,7 +29,7 @@ const QEMU: Qemu = Qemu {
     agent_port: AgentPort::Serial { agent: 1, console: 0 },
 };
 
-const SYSTEM: System = System {
+const SYSTEM: LinuxSystem = LinuxSystem {
     arch: Arch::Mipsel,
     kernel_package: "linux-image-4kc-malta",
     command_line: "console=ttyS0,115200",

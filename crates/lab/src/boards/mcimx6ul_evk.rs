@@ -1,7 +1,7 @@
 //! The i.MX6UL evaluation kit: a smaller chip with the FEC of the i.MX6.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, LinuxSystem, Qemu, Software};
 
 pub(super) static MCIMX6UL_EVK: Board = Board {
     name: "mcimx6ul-evk",
@@ -16,7 +16,7 @@ pub(super) static MCIMX6UL_EVK: Board = Board {
         port: &["-net", "nic,netdev=n1", "-netdev", "hubport,id=n1,hubid=9", "-net", "nic,netdev=n0"],
         agent_port: AgentPort::Serial { agent: 1, console: 0 },
     },
-    software: Software::Linux(System {
+    software: Software::Linux(LinuxSystem {
         arch: Arch::Armv7,
         kernel_package: "linux-image-armmp",
         command_line: "console=ttymxc0,115200 nohz=off iomem=relaxed",

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use linerate_control::private;
 
 use super::BoardError;
-use super::definition::{DeviceTree, System};
+use super::definition::{DeviceTree, LinuxSystem};
 use crate::sys;
 
 /// What one board is made of, in the cache.
@@ -79,7 +79,7 @@ impl Parts {
     pub(crate) fn fetch(
         cache: &Path,
         board: &str,
-        system: &System,
+        system: &LinuxSystem,
         say: &mut dyn FnMut(&str),
     ) -> Result<Parts, BoardError> {
         // What is unpacked there runs on the board, and is read as it lies.
@@ -137,7 +137,7 @@ const FILES: [&str; 5] = ["busybox", "ethtool", "libc.so.6", "libm.so.6", "libmn
 const RECIPE: u32 = 2;
 
 /// Takes what the board needs out of the unpacked packages.
-fn collect(system: &System, all: &Path, version: &str, made: &Path) -> Result<(), BoardError> {
+fn collect(system: &LinuxSystem, all: &Path, version: &str, made: &Path) -> Result<(), BoardError> {
     let kernel = ["vmlinuz", "vmlinux"].map(|name| all.join(format!("boot/{name}-{version}")));
     let kernel = kernel.iter().find(|path| path.exists()).ok_or_else(|| {
         BoardError::Parts(format!("the package linux-image-{version} has no kernel where one is expected"))
@@ -229,7 +229,7 @@ struct PackageFile {
 }
 
 impl Apt {
-    fn new(cache: &Path, system: &System) -> Result<Apt, BoardError> {
+    fn new(cache: &Path, system: &LinuxSystem) -> Result<Apt, BoardError> {
         let arch = system.arch.debian();
         let folder = cache.join("apt").join(arch);
         for inside in ["lists/partial", "cache/archives/partial"] {

@@ -1,7 +1,7 @@
 //! The SABRE Lite: an i.MX6Q, with its FEC.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, LinuxSystem, Qemu, Software};
 
 pub(super) static SABRELITE: Board = Board {
     name: "sabrelite",
@@ -15,7 +15,7 @@ pub(super) static SABRELITE: Board = Board {
         port: &["-net", "nic,netdev=n0"],
         agent_port: AgentPort::Serial { agent: 0, console: 1 },
     },
-    software: Software::Linux(System {
+    software: Software::Linux(LinuxSystem {
         arch: Arch::Armv7,
         kernel_package: "linux-image-armmp",
         // Without nohz=off sleeps overshoot by 250 ms under QEMU; iomem=relaxed lets registers be read.

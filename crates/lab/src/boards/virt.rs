@@ -1,7 +1,7 @@
 //! QEMU's own 64-bit Arm machine: the quickest to start.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, LinuxSystem, Qemu, Software};
 
 pub(super) static VIRT: Board = Board {
     name: "virt",
@@ -18,7 +18,7 @@ pub(super) static VIRT_E1000: Board = Board {
     driver: "e1000",
     limits: "no pause frames, no coalescing",
     qemu: Qemu { port: &["-device", "e1000,netdev=n0,romfile="], ..QEMU },
-    software: Software::Linux(System { modules: &["virtio_pci", "virtio_console", "e1000"], ..SYSTEM }),
+    software: Software::Linux(LinuxSystem { modules: &["virtio_pci", "virtio_console", "e1000"], ..SYSTEM }),
 };
 
 const QEMU: Qemu = Qemu {
@@ -29,7 +29,7 @@ const QEMU: Qemu = Qemu {
     agent_port: AgentPort::Virtio,
 };
 
-const SYSTEM: System = System {
+const SYSTEM: LinuxSystem = LinuxSystem {
     arch: Arch::Aarch64,
     kernel_package: "linux-image-arm64",
     command_line: "console=ttyAMA0,115200",

@@ -1,7 +1,7 @@
 //! The ZCU102: a Zynq UltraScale+, with its GEM.
 //! Knows nothing of how a board is started.
 
-use super::definition::{AgentPort, Arch, Board, DeviceTree, Qemu, Software, System};
+use super::definition::{AgentPort, Arch, Board, DeviceTree, LinuxSystem, Qemu, Software};
 
 pub(super) static ZCU102: Board = Board {
     name: "zcu102",
@@ -15,7 +15,7 @@ pub(super) static ZCU102: Board = Board {
         port: &["-net", "nic,netdev=n0"],
         agent_port: AgentPort::Serial { agent: 1, console: 0 },
     },
-    software: Software::Linux(System {
+    software: Software::Linux(LinuxSystem {
         arch: Arch::Aarch64,
         kernel_package: "linux-image-arm64",
         command_line: "console=ttyPS0,115200 iomem=relaxed",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use linerate_host::echo::EchoWay;
-use linerate_host::xdp::attach::Place;
+use linerate_host::xdp::attach::AttachPoint;
 use linerate_machine::mac::MacAddress;
 
 use super::between;
@@ -55,8 +55,8 @@ pub(crate) enum EchoWayArg {
 impl From<EchoWayArg> for EchoWay {
     fn from(argument: EchoWayArg) -> EchoWay {
         match argument {
-            EchoWayArg::Driver => EchoWay::Xdp(Place::Driver),
-            EchoWayArg::Stack => EchoWay::Xdp(Place::Stack),
+            EchoWayArg::Driver => EchoWay::Xdp(AttachPoint::Driver),
+            EchoWayArg::Stack => EchoWay::Xdp(AttachPoint::Stack),
             EchoWayArg::Socket => EchoWay::Socket,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
-use linerate_control::message::Fence;
+use linerate_control::message::FencingToken;
 use linerate_machine::units::parse_duration;
 
 use super::{between, name_and_value, whole_number};
@@ -185,7 +185,7 @@ pub(super) const SUBMIT_HELP: &str = "Examples:\n  linerate submit tcp --on boar
 /// Which giving of a bench this is, and for how long it is enough to hear nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lease {
-    pub(crate) fence: Fence,
+    pub(crate) fence: FencingToken,
     pub(crate) alone: Duration,
 }
 
@@ -201,7 +201,7 @@ impl FromStr for Lease {
         };
         let number = number.parse().map_err(|_| bad())?;
         let alone = alone.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(bad)?;
-        Ok(Lease { fence: Fence { bench: bench.to_owned(), number }, alone })
+        Ok(Lease { fence: FencingToken { bench: bench.to_owned(), number }, alone })
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_lease_is_read() {
         let lease: Lease = "imx6-1,1795530000123,20.5".parse().unwrap();
-        assert_eq!(lease.fence, Fence { bench: "imx6-1".to_owned(), number: 1_795_530_000_123 });
+        assert_eq!(lease.fence, FencingToken { bench: "imx6-1".to_owned(), number: 1_795_530_000_123 });
         assert_eq!(lease.alone, Duration::from_millis(20_500));
         for bad in ["", "a,1", "a,x,1", "a,1,x", "a,1,-1", "a,1,1,1", "a,1,NaN"] {
             assert!(bad.parse::<Lease>().is_err(), "{bad}");

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Result, anyhow, bail};
 
-use super::whole_file::{checked, write_whole};
+use super::atomic_file::{checked, write_whole};
 use crate::cli::CasesArgs;
 use crate::output::{form, guard_signals, reserve_stdout, say};
 use crate::render::cases::Cases;

@@ -19,7 +19,7 @@ use crate::cli::{CompareArgs, SharedArgs, TableArgs};
 use crate::output::{beside, data, out, say};
 use crate::render;
 use crate::render::cases::{Cases, of_comparison, of_configuration};
-use crate::render::compare::Shown;
+use crate::render::compare::ComparisonView;
 
 /// `git bisect run` takes this as "skip".
 const CANNOT_TELL: u8 = 125;
@@ -80,13 +80,13 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         check_judged(&itself)?;
         files.write(&of_comparison(asked, &itself, &gates));
         let names = halves.map(|half| format!("{}, {half}", arguments.baseline));
-        show(arguments.output, &Shown { comparison: &itself, names, gates: &[] });
+        show(arguments.output, &ComparisonView { comparison: &itself, names, gates: &[] });
         return Ok(status(&itself, &gates, arguments.bisect));
     };
     let comparison = sides(&store, [&arguments.baseline, words], wish, arguments.null)?;
     files.write(&of_comparison(asked, &comparison, &gates));
     let names = [arguments.baseline.clone(), words.clone()];
-    show(arguments.output, &Shown { comparison: &comparison, names, gates: &gates });
+    show(arguments.output, &ComparisonView { comparison: &comparison, names, gates: &gates });
     Ok(status(&comparison, &gates, arguments.bisect))
 }
 
@@ -154,7 +154,7 @@ fn check_judged(comparison: &Comparison) -> Result<()> {
     bail!("both sides have none of the metrics in common; 'linerate compare --help' lists them")
 }
 
-fn show(output: TableArgs, shown: &Shown<'_>) {
+fn show(output: TableArgs, shown: &ComparisonView<'_>) {
     match output {
         TableArgs { json: true, .. } => out!("{}", render::compare::json(shown)),
         TableArgs { csv: true, .. } => {

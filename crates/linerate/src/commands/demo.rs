@@ -10,7 +10,7 @@ use linerate_machine::end::PerEnd;
 use linerate_results::record::Record;
 use linerate_results::store::Store;
 
-use super::order::Wanted;
+use super::plan_request::PlanRequest;
 use super::report::{at_end, writable};
 use super::{report, status, width};
 use crate::cli::{DemoArgs, SharedArgs};
@@ -20,7 +20,7 @@ use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::out;
 use crate::progress::Progress;
 use crate::render::doubts::Notes;
-use crate::render::explain::{First, in_a_line};
+use crate::render::explain::{FirstFinding, in_a_line};
 use crate::render::records::{Parts, notes_beneath};
 use crate::render::wrapped;
 use linerate_plan::Changes;
@@ -65,7 +65,7 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
     for (name, overrides) in linerate_plan::demo_plans() {
         let plan = linerate_plan::named(name)?;
         let changes = Changes { overrides, ..Changes::default() };
-        let wanted = Wanted::of(&plan, changes, None);
+        let wanted = PlanRequest::of(&plan, changes, None);
         let order = wanted.begin()?;
         let mut records = Vec::new();
         let ended = campaign::run(
@@ -74,7 +74,7 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
             &mut store,
             &|event| progress.hear(event),
             &mut |record: &Record| {
-                firsts.push(First::of(record));
+                firsts.push(FirstFinding::of(record));
                 measured.push(record.id.clone());
                 records.push(record.in_brief());
             },

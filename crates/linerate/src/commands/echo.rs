@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use linerate_host::cpu::CpuMeter;
-use linerate_host::echo::ask::{AskCounts, AskOptions, Asking};
+use linerate_host::echo::ask::{AskCounts, AskOptions, EchoClient};
 use linerate_host::echo::{Echo, EchoCounts, PortCounts};
 use linerate_machine::mac::MacAddress;
 
 use crate::cli::{EchoArgs, SharedArgs};
 use crate::interrupt;
 use crate::output::{out, say};
-use crate::render::asked::{self as render, Asked};
 use crate::render::echo::{Span, heading, json, line};
+use crate::render::echo_span::{self as render, EchoSpan};
 
 /// How long Ctrl-C may take.
 const LOOK: Duration = Duration::from_millis(20);
@@ -80,7 +80,7 @@ pub(crate) fn echo(arguments: &EchoArgs, shared: &SharedArgs) -> Result<ExitCode
 fn ask(arguments: &EchoArgs, to: MacAddress) -> Result<ExitCode> {
     let Some(secret) = arguments.secret else { bail!("--ask needs the echo's --secret") };
     let (in_flight, frame_len) = (arguments.in_flight, arguments.frame_size);
-    let mut asking = Asking::begin(&arguments.interface, AskOptions { to, secret, in_flight, frame_len })?;
+    let mut asking = EchoClient::begin(&arguments.interface, AskOptions { to, secret, in_flight, frame_len })?;
     interrupt::listen();
     if !arguments.json {
         out!("{}", render::heading());
@@ -97,7 +97,8 @@ fn ask(arguments: &EchoArgs, to: MacAddress) -> Result<ExitCode> {
             break;
         }
         let (now, counts) = (Instant::now(), asking.counts().with_context(moving)?);
-        let span = Asked { elapsed: now - began, length: now - last_at, now: &counts, before: &last, is_total: false };
+        let span =
+            EchoSpan { elapsed: now - began, length: now - last_at, now: &counts, before: &last, is_total: false };
         show(arguments, &span);
         (last, last_at) = (counts, now);
         // Lines that nobody read in time are not made up for.
@@ -105,7 +106,7 @@ fn ask(arguments: &EchoArgs, to: MacAddress) -> Result<ExitCode> {
     }
     let elapsed = began.elapsed();
     let (counts, nothing) = (asking.finish().with_context(moving)?, AskCounts::default());
-    show(arguments, &Asked { elapsed, length: elapsed, now: &counts, before: &nothing, is_total: true });
+    show(arguments, &EchoSpan { elapsed, length: elapsed, now: &counts, before: &nothing, is_total: true });
     if counts.returned == 0 {
         say(format_args!(
             "linerate: nothing came back from {to}; is the echo there running, with this secret, and is that its address?"
@@ -115,7 +116,7 @@ fn ask(arguments: &EchoArgs, to: MacAddress) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(arguments: &EchoArgs, span: &Asked<'_>) {
+fn show(arguments: &EchoArgs, span: &EchoSpan<'_>) {
     if arguments.json { out!("{}", render::json(span)) } else { out!("{}", render::line(span)) }
 }
 

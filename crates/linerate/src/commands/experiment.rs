@@ -14,14 +14,14 @@ use linerate_machine::units::{format_duration, parse_duration};
 use linerate_results::compare::verdict::Verdict;
 use linerate_results::compare::{self, CompareOptions, Comparison, Judged};
 use linerate_results::figure::Metric;
-use linerate_results::findings::Try;
+use linerate_results::findings::Suggestion;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::store::{Store, TRIES};
 use linerate_trial::options::setting_of;
 use linerate_trial::spec::Spec;
 
-use super::order::Wanted;
+use super::plan_request::PlanRequest;
 use super::run::drawn_seed;
 use super::{connect_options, say_notes, status, width};
 use crate::cli::{ExplainArgs, SharedArgs};
@@ -84,7 +84,7 @@ pub(super) fn experiment(
     let text = plan_text(record, &suggestion.name, sides, arguments.repeat)?;
     // In a balanced order left to chance, so that a drift is on both sides alike.
     let changes = Changes { seed: Some(drawn_seed()?), ..Changes::default() };
-    let wanted = Wanted { name: "try".to_owned(), source: text, changes, search: Vec::new(), middle: None };
+    let wanted = PlanRequest { name: "try".to_owned(), source: text, changes, search: Vec::new(), middle: None };
     let mut order = wanted.begin().context("what the record was asked cannot be asked again")?;
     TRIES.clone_into(&mut order.plan.name);
     if !shared.quiet {
@@ -161,7 +161,7 @@ fn endpoint(text: &str, allow_exec: bool) -> Result<Endpoint> {
 }
 
 /// The suggested option's value in the record, or the setting's on its machine now.
-fn value_before(pair: &Pair, record: &Record, suggestion: &Try) -> Result<String> {
+fn value_before(pair: &Pair, record: &Record, suggestion: &Suggestion) -> Result<String> {
     let Some((party, setting)) = setting_of(&suggestion.name) else {
         let asked = record.asked.get(&suggestion.name);
         return asked.cloned().with_context(|| format!("the record does not say what {} was", suggestion.name));
@@ -228,7 +228,7 @@ fn plan_text(record: &Record, factor: &str, sides: [&str; 2], repeat: u32) -> Re
     Ok(toml::to_string(&plan)?)
 }
 
-fn compared(records: &[Observation], factor: &str, sides: &[String], suggestion: &Try) -> Result<Comparison> {
+fn compared(records: &[Observation], factor: &str, sides: &[String], suggestion: &Suggestion) -> Result<Comparison> {
     let [before, after] = sides else { bail!("{factor} has one level only; there is nothing to compare") };
     let side = |level: &String| -> Vec<&Observation> {
         records.iter().filter(|one| one.around.asked.factors.get(factor) == Some(level)).collect()
@@ -254,7 +254,7 @@ fn throughput_of(comparison: &Comparison) -> Option<f64> {
 }
 
 /// In words, how it helped, or why that cannot be said.
-fn verdict(comparison: &Comparison, suggestion: &Try) -> Result<String, String> {
+fn verdict(comparison: &Comparison, suggestion: &Suggestion) -> Result<String, String> {
     let wanted = Metric::find(suggestion.metric).map_or("", |metric| &metric.name);
     let said = |judged: &Judged| format!("{}: {}", judged.metric.title, judged.verdict.words(judged.metric));
     let judged = comparison.judged.iter().find(|judged| judged.metric.name == wanted);
@@ -271,7 +271,7 @@ fn verdict(comparison: &Comparison, suggestion: &Try) -> Result<String, String> 
 }
 
 /// Sets it once more, to stay.
-fn keep(pair: &Pair, suggestion: &Try) -> Result<()> {
+fn keep(pair: &Pair, suggestion: &Suggestion) -> Result<()> {
     let Some((party, setting)) = setting_of(&suggestion.name) else {
         bail!("{} is an option of each trial, and no setting that a machine could keep", suggestion.name);
     };
@@ -290,9 +290,9 @@ fn keep(pair: &Pair, suggestion: &Try) -> Result<()> {
     Ok(())
 }
 
-fn show(arguments: &ExplainArgs, comparison: &Comparison, sides: &[String], suggestion: &Try) {
+fn show(arguments: &ExplainArgs, comparison: &Comparison, sides: &[String], suggestion: &Suggestion) {
     let names = [0, 1].map(|side| format!("{}={}", suggestion.name, sides.get(side).cloned().unwrap_or_default()));
-    let shown = render::Shown { comparison, names, gates: &[] };
+    let shown = render::ComparisonView { comparison, names, gates: &[] };
     match arguments.output {
         output if output.json => out!("{}", render::json(&shown)),
         output if output.markdown => out!("{}", render::markdown(&shown)),

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use linerate_machine::text::nearest;
 use linerate_results::findings::RULES;
 
-use super::guess::guess;
+use super::predicted_gain::guess;
 use super::selection::one_record;
 use super::{experiment, open_store, width};
 use crate::cli::{ExplainArgs, SharedArgs};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use linerate_lab::boards::{BOARDS, Board};
-use linerate_lab::{Between, Forwards, PORTS};
+use linerate_lab::{Forwards, MiddleLab, PORTS};
 
 use super::boards::{Start, find, folders, start};
 use crate::cli::{Cable, LabArgs};
@@ -117,7 +117,7 @@ fn up(name: &str, wanted: &Start) -> Result<()> {
 /// Makes a host, a target and a machine between them, and stays with them.
 fn up_between(forwards: Forwards) -> Result<()> {
     stay::who_may(forwards.name())?;
-    let lab = Between::up(forwards)?;
+    let lab = MiddleLab::up(forwards)?;
     lab.notes().iter().for_each(|note| say(format_args!("linerate: {note}")));
     let [target, host, middle] =
         [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| path.display().to_string());

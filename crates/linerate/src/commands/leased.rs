@@ -10,7 +10,7 @@ use linerate_host::sys::signals::ask_to_end;
 use linerate_results::store::Store;
 
 use super::event_lines::EventLines;
-use super::order::{OwnedOrder, Wanted};
+use super::plan_request::{OwnedOrder, PlanRequest};
 use crate::cli::{Lease, LeasedArgs};
 use crate::measure::events::CampaignEvent;
 
@@ -43,7 +43,7 @@ pub(super) fn obey(lease: &Lease) {
 pub(super) fn begun(
     arguments: &LeasedArgs,
     mut order: OwnedOrder,
-    wanted: &Wanted,
+    wanted: &PlanRequest,
     store: &Store,
     events: &EventLines,
 ) -> Result<Option<OwnedOrder>> {
@@ -55,7 +55,7 @@ pub(super) fn begun(
         order.id = Some(id.clone());
         return Ok(Some(order));
     };
-    if *wanted != serde_json::from_str::<Wanted>(&campaign.plan_text)? {
+    if *wanted != serde_json::from_str::<PlanRequest>(&campaign.plan_text)? {
         bail!(
             "the campaign {id} in {} was begun with another plan or other options; submit the job anew",
             store.path().display()

@@ -7,14 +7,15 @@ use anyhow::Result;
 use linerate_plan::{Plan, PlanError};
 
 use super::width;
-use crate::given;
+use crate::input_file;
 use crate::output::out;
 use crate::render::plans::{plan_text, plans_table};
 
 /// The built-in plan of this name, or that of the file at this path.
 pub(crate) fn find(name_or_path: &str) -> Result<Plan, PlanError> {
     linerate_plan::find(name_or_path, |path| {
-        given::text(path).map_err(|error| format!("{}; `linerate plans` lists the plans that need no file", error.why))
+        input_file::text(path)
+            .map_err(|error| format!("{}; `linerate plans` lists the plans that need no file", error.why))
     })
 }
 

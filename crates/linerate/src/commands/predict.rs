@@ -16,9 +16,9 @@ use super::calibration::{Calibration, Configuration, check_place, configurations
 use super::selection::records;
 use super::{open_store, width, without};
 use crate::cli::{PredictArgs, SharedArgs};
-use crate::given;
+use crate::input_file;
 use crate::output::out;
-use crate::render::predict::{Found, Predicted};
+use crate::render::predict::{Predicted, SetPredictions};
 
 /// Octets of payload that a segment has on an MTU of 1500, with timestamps.
 const SEGMENT: f64 = 1448.0;
@@ -36,7 +36,7 @@ pub(crate) fn predict(arguments: &PredictArgs, shared: &SharedArgs) -> Result<Ex
     let found = if measured.is_empty() { Ok(unfitted(machine, effort)) } else { fit(machine, measured, effort) };
     let found = found.map(|ensemble| {
         let predictions = predicted(machine, &ensemble, measured, &table.asked, effort);
-        Found { ensemble, predictions, checked: beside.checked }
+        SetPredictions { ensemble, predictions, checked: beside.checked }
     });
     let tells = found.as_ref().is_ok_and(|found| found.predictions.iter().all(Prediction::tells));
     let shown = Predicted { table: &table, left_out: beside.left_out, found };
@@ -67,8 +67,8 @@ fn of_file(name: &str) -> Result<Table> {
         return Ok(table);
     }
     let names = || Table::names().collect::<Vec<_>>().join(", ");
-    let text =
-        given::text(name.as_ref()).map_err(|error| anyhow!("{error}; the tables that come along are {}", names()))?;
+    let text = input_file::text(name.as_ref())
+        .map_err(|error| anyhow!("{error}; the tables that come along are {}", names()))?;
     Table::parse(&text).map_err(|error| anyhow!("{name}: {error}; docs/predict.md has the form of a table"))
 }
 
@@ -77,8 +77,8 @@ fn machine(name: &str) -> Result<Machine> {
         return Ok(machine);
     }
     let names = || Machine::names().collect::<Vec<_>>().join(", ");
-    let text =
-        given::text(name.as_ref()).map_err(|error| anyhow!("{error}; the machines that come along are {}", names()))?;
+    let text = input_file::text(name.as_ref())
+        .map_err(|error| anyhow!("{error}; the machines that come along are {}", names()))?;
     Machine::parse(&text).map_err(|error| anyhow!("{name}: {error}; docs/predict.md has the form of a machine's file"))
 }
 

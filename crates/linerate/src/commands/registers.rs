@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use linerate_control::Client;
 use linerate_control::message::{DEVICE_MEMORY, REGISTERS, Reply, Request};
-use linerate_machine::registers::{PhyPlace, Readings, Wanted};
+use linerate_machine::registers::{PhyPlace, Readings, RegisterRequest};
 use linerate_machine::units::parse_duration;
 use linerate_registers::around::phy_id;
 use linerate_registers::chosen::{Chosen, Selection};
@@ -19,7 +19,7 @@ use linerate_registers::difference::difference;
 
 use super::show;
 use crate::cli::RegistersArgs;
-use crate::given;
+use crate::input_file;
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::say;
@@ -62,7 +62,8 @@ impl<'a> Registers<'a> {
         can(client, memory)?;
         let machine = Machine { client, interface };
         let places = [2, 3].map(|register| PhyPlace { device: None, register });
-        let identity = Wanted { phy: places.to_vec(), phy_address: self.arguments.phy, ..Wanted::default() };
+        let identity =
+            RegisterRequest { phy: places.to_vec(), phy_address: self.arguments.phy, ..RegisterRequest::default() };
         let known = machine.read(&identity)?;
         let chosen = Chosen::of(&self.definitions, &known.device, phy_id(&identity, &known));
         let selection = chosen.select(&self.names, self.arguments.clearing).map_err(|sentence| anyhow!(sentence))?;
@@ -101,7 +102,7 @@ impl<'a> Registers<'a> {
         &self,
         machine: &Machine<'_>,
         selection: &Selection<'_>,
-        wanted: &Wanted,
+        wanted: &RegisterRequest,
         mut before: Vec<Option<Value>>,
         interval: Duration,
     ) -> Result<()> {
@@ -150,7 +151,7 @@ struct Machine<'c> {
 }
 
 impl Machine<'_> {
-    fn read(&self, wanted: &Wanted) -> Result<Readings> {
+    fn read(&self, wanted: &RegisterRequest) -> Result<Readings> {
         let request = Request::Registers { interface: self.interface.to_owned(), wanted: wanted.clone() };
         match self.client.request(request, ANSWER_TIME)? {
             Reply::Registers(readings) => Ok(readings.fitted(wanted)),
@@ -163,7 +164,7 @@ impl Machine<'_> {
 
     /// Whether the driver has a dump that the definitions can read, and if not, why.
     fn has_dump(&self, chosen: &Chosen<'_>) -> Result<(bool, Vec<String>)> {
-        let readings = self.read(&Wanted { dump: true, ..Wanted::default() })?;
+        let readings = self.read(&RegisterRequest { dump: true, ..RegisterRequest::default() })?;
         let Some(dump) = readings.dump else { return Ok((false, readings.missing)) };
         if chosen.knows_dump(|layout| knows_layout(layout, &dump)) {
             return Ok((true, Vec::new()));
@@ -176,7 +177,7 @@ impl Machine<'_> {
     }
 }
 
-fn values(selection: &Selection<'_>, wanted: &Wanted, readings: &Readings) -> Vec<Option<Value>> {
+fn values(selection: &Selection<'_>, wanted: &RegisterRequest, readings: &Readings) -> Vec<Option<Value>> {
     selection.registers.iter().map(|one| value(&one.item, wanted, readings)).collect()
 }
 
@@ -207,7 +208,7 @@ fn definition_files(paths: &[PathBuf]) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     for path in paths {
         for file in files(path)? {
-            let text = given::text(&file).context("--definitions (docs/registers.md)")?;
+            let text = input_file::text(&file).context("--definitions (docs/registers.md)")?;
             texts.push((file.display().to_string(), text));
         }
     }

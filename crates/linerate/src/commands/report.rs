@@ -14,17 +14,17 @@ use linerate_results::record::Record;
 use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Reader, Store, StoreError};
 
-use super::order::Wanted;
+use super::atomic_file::{checked, write_whole};
+use super::plan_request::PlanRequest;
 use super::selection::{compared, identifiers, selection};
-use super::whole_file::{checked, write_whole};
 use super::{open_store, without};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
-use crate::given;
+use crate::input_file;
 use crate::measure::middle::AskedMiddle;
 use crate::output::{data, out, say};
 use crate::render::report::{
-    Carried, LeftOut, Material, Origin, Pseudonyms, Report, Verified, attached_at, check_notes, each_attached, line,
-    line_of, read_back, record_of, unlike, verify,
+    ExcludedRecord, Material, Origin, Pseudonyms, Report, ReportedCampaign, Verified, attached_at, check_notes,
+    each_attached, line, line_of, read_back, record_of, unlike, verify,
 };
 
 /// A report that somebody sends may be of any size; one of ours has a hundredth of this.
@@ -39,7 +39,7 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
         None => made(&arguments.made, shared),
         Some(ReportCommand::Extract { file, output }) => {
             let mut text = String::new();
-            let is_attached = each_attached(&given::text_up_to(file, MOST_OCTETS)?, |number, line| {
+            let is_attached = each_attached(&input_file::text_up_to(file, MOST_OCTETS)?, |number, line| {
                 // Little that is packed may become much: no more is taken out than what is a record.
                 record_of(number, line)?;
                 text.extend([line, "\n"]);
@@ -67,7 +67,7 @@ fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
 
 /// From the records in a report, by this version.
 fn again(file: &Path, arguments: &MadeArgs) -> Result<ExitCode> {
-    let html = given::text_up_to(file, MOST_OCTETS)?;
+    let html = input_file::text_up_to(file, MOST_OCTETS)?;
     let origin = read_back(&html)?;
     let mut records = Records::of(From::Report(&html));
     let material = records.material(origin.attached && !arguments.anonymous)?;
@@ -134,7 +134,7 @@ fn write(
     mut material: Material,
 ) -> Result<ExitCode> {
     if let Some(file) = &arguments.notes {
-        let text = given::text(file)?;
+        let text = input_file::text(file)?;
         if let Err((line, column, why)) = check_notes(&text, &material) {
             bail!("{}:{line}:{column}: {why}", file.display());
         }
@@ -226,8 +226,8 @@ impl<'a> Records<'a> {
     }
 
     /// Those that are left out, as a report has them.
-    fn left_out(&self) -> Vec<LeftOut> {
-        let told = |(record, why): &(String, StoreError)| LeftOut {
+    fn left_out(&self) -> Vec<ExcludedRecord> {
+        let told = |(record, why): &(String, StoreError)| ExcludedRecord {
             record: record.clone(),
             why: Some(in_line(&why.to_string(), 1000).into_owned()),
         };
@@ -281,16 +281,16 @@ pub(crate) fn html_of(store: &Store, words: &[String]) -> Result<String> {
 /// The command that measured a campaign, and its plan as its file has it.
 #[cfg(feature = "web")]
 pub(crate) fn measured_by(campaign: Campaign) -> (String, String) {
-    let Carried { campaign, command, .. } = carried(campaign);
+    let ReportedCampaign { campaign, command, .. } = carried(campaign);
     (command, campaign.plan_text)
 }
 
-fn campaigns(store: &Store, material: &Material) -> Result<Vec<Carried>> {
+fn campaigns(store: &Store, material: &Material) -> Result<Vec<ReportedCampaign>> {
     carried_out(store, material.campaigns())
 }
 
 /// These campaigns, with what was expected of them.
-pub(super) fn carried_out<'a>(store: &Store, ids: impl IntoIterator<Item = &'a str>) -> Result<Vec<Carried>> {
+pub(super) fn carried_out<'a>(store: &Store, ids: impl IntoIterator<Item = &'a str>) -> Result<Vec<ReportedCampaign>> {
     let mut found = Vec::new();
     for id in ids {
         match store.campaign(id) {
@@ -303,11 +303,11 @@ pub(super) fn carried_out<'a>(store: &Store, ids: impl IntoIterator<Item = &'a s
 }
 
 /// A campaign with its plan as people wrote it, and the command that measures it again.
-fn carried(mut campaign: Campaign) -> Carried {
+fn carried(mut campaign: Campaign) -> ReportedCampaign {
     // A store of an earlier version may have a text that this one does not know: then it stands as it is.
-    let Ok(wanted) = serde_json::from_str::<Wanted>(&campaign.plan_text) else {
+    let Ok(wanted) = serde_json::from_str::<PlanRequest>(&campaign.plan_text) else {
         let command = reached(&campaign, "run", &campaign.plan, &[]);
-        return Carried { campaign, command, expected: Vec::new() };
+        return ReportedCampaign { campaign, command, expected: Vec::new() };
     };
     // A plan that this version no longer reads expects nothing that it could judge; nor is the median of a search's tries
     // what a plan expects something of.
@@ -315,7 +315,7 @@ fn carried(mut campaign: Campaign) -> Carried {
         true => wanted.begin().map(|order| order.expected()).unwrap_or_default(),
         false => Vec::new(),
     };
-    let Wanted { name, source, changes, search, middle } = wanted;
+    let PlanRequest { name, source, changes, search, middle } = wanted;
     let mut words: Vec<String> = changes
         .overrides
         .iter()
@@ -338,7 +338,7 @@ fn carried(mut campaign: Campaign) -> Carried {
     }
     let command = reached(&campaign, verb, &name, &words);
     campaign.plan_text = source;
-    Carried { campaign, command, expected }
+    ReportedCampaign { campaign, command, expected }
 }
 
 fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> String {
@@ -361,7 +361,7 @@ fn option_quoted(words: &str) -> String {
 }
 
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
-    let html = given::text_up_to(file, MOST_OCTETS)?;
+    let html = input_file::text_up_to(file, MOST_OCTETS)?;
     let origin = read_back(&html)?;
     let mut attached = Records::of(From::Report(&html));
     let material = attached.material(origin.attached)?;
@@ -441,7 +441,7 @@ mod tests {
         let interfaces = linerate_machine::end::PerEnd::of(|end| format!("{end}'$(id)"));
         let middle =
             AskedMiddle { endpoint: Endpoint::Exec(hostile.to_owned()), interfaces: Some(GivenPorts(interfaces)) };
-        let wanted = Wanted {
+        let wanted = PlanRequest {
             name: "mine $(id)".to_owned(),
             source: String::new(),
             changes: Changes { overrides: vec![named("target.qdisc")], ..Changes::default() },

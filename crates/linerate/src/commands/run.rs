@@ -21,7 +21,7 @@ use super::compare::percentage;
 use super::event_lines::{EventLines, is_stdout, with_events};
 #[cfg(feature = "nats")]
 use super::leased;
-use super::order::{OwnedOrder, Wanted, check_idle, check_middle, unfinished};
+use super::plan_request::{OwnedOrder, PlanRequest, check_idle, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
 use super::{
@@ -29,7 +29,7 @@ use super::{
     store_to_keep, width,
 };
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
-use crate::given;
+use crate::input_file;
 use crate::interrupt;
 use crate::measure::campaign;
 use crate::measure::events::CampaignEvent;
@@ -41,7 +41,7 @@ use crate::progress::Progress;
 use crate::render;
 use crate::render::cases::{self, Cases};
 use crate::render::doubts::Notes;
-use crate::render::explain::{First, in_three_lines};
+use crate::render::explain::{FirstFinding, in_three_lines};
 use crate::render::proof::{Proof, Repeated};
 use crate::render::records::notes_beneath;
 use linerate_plan::{
@@ -110,7 +110,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         changes.seed = seed(arguments, &plan, &changes)?;
     }
     let expected = changes.expect.clone();
-    let wanted = Wanted::of(&plan, changes, middle.as_ref());
+    let wanted = PlanRequest::of(&plan, changes, middle.as_ref());
     let fresh = wanted.begin()?;
     check_expected(&expected, &fresh.trials)?;
     check_idle(&fresh.trials)?;
@@ -170,7 +170,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         progress.hear(event);
     };
     let ended = campaign::run(&order.borrow(), &mut pair, &mut store, &tell, &mut |record: &Record| {
-        firsts.push(First::of(record));
+        firsts.push(FirstFinding::of(record));
         // A consumer of JSON Lines may want each record as it comes.
         if arguments.output.json {
             progress.print(&render::json::json(std::slice::from_ref(record)));
@@ -336,7 +336,7 @@ fn credentials(arguments: &RunArgs, target: &Endpoint) -> Result<Option<Credenti
     let password = std::env::var("IPERF3_PASSWORD").map_err(|_| {
         anyhow!("--username: the password is not there; put it into the environment variable IPERF3_PASSWORD")
     })?;
-    let key = given::text(file).context("--rsa-public-key")?;
+    let key = input_file::text(file).context("--rsa-public-key")?;
     let credentials = Credentials::new(&key, user, &password);
     credentials.map(Some).map_err(|clause| anyhow!("--rsa-public-key: {} {clause}", file.display()))
 }
@@ -402,7 +402,7 @@ fn foresee(order: &OwnedOrder, pair: &Pair, progress: &Progress) -> Result<()> {
 
 /// The unfinished campaign that these words mean.
 fn resume(
-    wanted: &Wanted,
+    wanted: &PlanRequest,
     arguments: &RunArgs,
     ends: &PerEnd<Endpoint>,
     store: &Store,
@@ -417,7 +417,7 @@ fn resume(
             store.path().display()
         );
     };
-    let begun: Wanted = serde_json::from_str(&campaign.plan_text)?;
+    let begun: PlanRequest = serde_json::from_str(&campaign.plan_text)?;
     if !begun.search.is_empty() {
         bail!("the unfinished campaign is a search; carry it on with linerate search and the words that began it");
     }

@@ -13,7 +13,7 @@ use linerate_machine::text::shell_quoted;
 use linerate_machine::units::{OfferedLoad, format_duration};
 use linerate_plan::{Changes, Plan, PlannedTrial, SearchPlan};
 use linerate_results::record::Record;
-use linerate_results::search::Searched;
+use linerate_results::search::SearchRecords;
 use linerate_results::search::calibration::CALIBRATION;
 use linerate_results::search::stages::Stage;
 use linerate_results::store::{Campaign, Store};
@@ -21,7 +21,7 @@ use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::Workload;
 
 use super::event_lines::{EventLines, is_stdout, with_events};
-use super::order::{Wanted, check_middle, unfinished};
+use super::plan_request::{PlanRequest, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
 use super::{boards, connect_options, given_addresses, machines, middle, say_notes, status, store_to_keep, width};
@@ -232,12 +232,12 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     }
     let is_met = wish.search.expect.iter().all(|one| render::search::is_met(one, &searched));
     Ok(match with_events(status(ended), written)? {
-        ExitCode::SUCCESS if !(is_met && searched.iter().all(Searched::is_known)) => ExitCode::from(1),
+        ExitCode::SUCCESS if !(is_met && searched.iter().all(SearchRecords::is_known)) => ExitCode::from(1),
         status => status,
     })
 }
 
-fn show(searched: &[Searched], wish: &SearchRequest<'_>) {
+fn show(searched: &[SearchRecords], wish: &SearchRequest<'_>) {
     let expect = &wish.search.expect;
     match wish.output {
         output if output.json => data!("{}", render::search::json(searched, expect)),
@@ -248,7 +248,7 @@ fn show(searched: &[Searched], wish: &SearchRequest<'_>) {
 }
 
 /// What is carried out, and the configurations to search.
-fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(Wanted, Vec<PlannedTrial>)> {
+fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(PlanRequest, Vec<PlannedTrial>)> {
     let mut overrides = wish.set.to_vec();
     if let Some((name, _)) = overrides.iter().find(|(name, _)| ["rate", "duration", "bytes"].contains(&name.as_str())) {
         bail!(
@@ -259,7 +259,7 @@ fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(Wan
     overrides.push(("rate".to_owned(), "1M".to_owned()));
     overrides.push(("duration".to_owned(), "1s".to_owned()));
     let changes = Changes { overrides, repeat: Some(1), ..Changes::default() };
-    let mut wanted = Wanted::of(&wish.plan, changes, middle);
+    let mut wanted = PlanRequest::of(&wish.plan, changes, middle);
     let bases = wanted.begin()?.take_trials();
     let is_of_frames = bases.iter().any(|trial| trial.spec.workload == Workload::Frames);
     if let Some(stage) = wish.search.stages.iter().find(|stage| is_of_frames && !stage.is_of_frames()) {
@@ -283,7 +283,7 @@ fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(Wan
 fn resumed(
     wish: &SearchRequest<'_>,
     named: Option<&str>,
-    wanted: &Wanted,
+    wanted: &PlanRequest,
     ends: &PerEnd<Endpoint>,
     store: &Store,
 ) -> Result<Campaign> {
@@ -295,7 +295,7 @@ fn resumed(
             store.path().display()
         );
     };
-    let begun: Wanted = serde_json::from_str(&campaign.plan_text)?;
+    let begun: PlanRequest = serde_json::from_str(&campaign.plan_text)?;
     wanted.check_same_middle(&begun)?;
     if begun != *wanted {
         bail!(

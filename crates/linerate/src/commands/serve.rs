@@ -20,9 +20,9 @@ use linerate_machine::environment::Environment;
 use linerate_peers::allow::AllowList;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::limits::Limits;
-use linerate_peers::served_test::{Half, ServedTest};
+use linerate_peers::served_test::{ServedTest, TestPart};
 use linerate_peers::server::{Admits, Server};
-use linerate_results::join::{self, Conducted, Label, Route};
+use linerate_results::join::{self, EndedTrial, Label, Route};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::store::{Campaign, Store, StoreError};
 use linerate_trial::spec::{Ip, Spec};
@@ -30,7 +30,7 @@ use linerate_trial::tool::Tool;
 
 use super::store_to_keep;
 use crate::cli::{ServeArgs, SharedArgs};
-use crate::given;
+use crate::input_file;
 use crate::interrupt;
 use crate::measure::ids::{Ids, now};
 use crate::output::{out, say};
@@ -175,8 +175,8 @@ fn guard(arguments: &ServeArgs) -> Result<Option<Admits>> {
         let file = file.display().to_string();
         move |clause: String| anyhow!("{file} {clause}")
     };
-    let known = Guard::users(&given::text(users)?).map_err(in_file(users))?;
-    let private = Guard::key(&given::text(key)?).map_err(in_file(key))?;
+    let known = Guard::users(&input_file::text(users)?).map_err(in_file(users))?;
+    let private = Guard::key(&input_file::text(key)?).map_err(in_file(key))?;
     let guard = Guard::new(private, known).map_err(in_file(key))?;
     Ok(Some(Box::new(move |token| {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -348,10 +348,10 @@ impl Desk {
         self.tests > 0 && self.halves == 0
     }
 
-    fn count(&mut self, half: Option<Half>) {
+    fn count(&mut self, half: Option<TestPart>) {
         match half {
-            Some(Half::First) => self.halves += 1,
-            Some(Half::Second) => self.halves = self.halves.saturating_sub(1),
+            Some(TestPart::First) => self.halves += 1,
+            Some(TestPart::Second) => self.halves = self.halves.saturating_sub(1),
             None => {}
         }
     }
@@ -407,12 +407,12 @@ impl Desk {
 }
 
 /// A test as if two agents had conducted it: of the client's machine nothing is known.
-fn conducted(served: ServedTest) -> Conducted<linerate_peers::error::Error> {
+fn conducted(served: ServedTest) -> EndedTrial<linerate_peers::error::Error> {
     let ServedTest { peer, local, interface, mut spec, ended, .. } = served;
     spec.ip = Some(if local.is_ipv4() { Ip::V4 } else { Ip::V6 });
     let mut target = environment::describe(interface.as_deref(), &[]);
     target.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
-    Conducted {
+    EndedTrial {
         spec,
         route: Some(Route { target: local.ip(), host: peer.ip() }),
         settings: [Vec::new(), Vec::new()],

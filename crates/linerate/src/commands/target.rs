@@ -14,7 +14,7 @@ use linerate_path::stage::Counters;
 
 use super::registers::Registers;
 use super::{boards, connect_options, profile, say_notes, settings, width};
-use crate::cli::{Look, LookArgs, RegistersArgs, SharedArgs, TargetArgs};
+use crate::cli::{InspectArgs, RegistersArgs, SharedArgs, TargetArgs, TargetCommand};
 use crate::interrupt;
 use crate::measure::pair::ANSWER_TIME;
 use crate::output::{out, say};
@@ -24,8 +24,8 @@ use crate::render;
 /// Looks at the machine.
 pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCode> {
     match &arguments.look {
-        Look::Profile(profile) => return profile::of_machine(arguments, profile, shared),
-        Look::Restore { json } => {
+        TargetCommand::Profile(profile) => return profile::of_machine(arguments, profile, shared),
+        TargetCommand::Restore { json } => {
             interrupt::listen();
             let client = Client::connect(&arguments.endpoint, "target", &connect_options(shared)?)?;
             say_notes(&client);
@@ -33,33 +33,35 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
         }
         _ => {}
     }
-    let (Look::Info(look)
-    | Look::Counters(look)
-    | Look::Watch { look, .. }
-    | Look::Get { look, .. }
-    | Look::Set { look, .. }
-    | Look::Registers(RegistersArgs { look, .. })) = &arguments.look
+    let (TargetCommand::Info(look)
+    | TargetCommand::Counters(look)
+    | TargetCommand::Watch { look, .. }
+    | TargetCommand::Get { look, .. }
+    | TargetCommand::Set { look, .. }
+    | TargetCommand::Registers(RegistersArgs { look, .. })) = &arguments.look
     else {
         return Ok(ExitCode::SUCCESS);
     };
     // Bad input is told before a machine is touched.
     let changes = match &arguments.look {
-        Look::Get { names, .. } => settings::check_names(names).map(|()| Vec::new())?,
-        Look::Set { settings, .. } => settings::changes(settings)?,
+        TargetCommand::Get { names, .. } => settings::check_names(names).map(|()| Vec::new())?,
+        TargetCommand::Set { settings, .. } => settings::changes(settings)?,
         _ => Vec::new(),
     };
     let interval = match &arguments.look {
-        Look::Watch { interval, .. } => parse_duration(interval).map_err(|bad| anyhow::anyhow!("--interval: {bad}"))?,
+        TargetCommand::Watch { interval, .. } => {
+            parse_duration(interval).map_err(|bad| anyhow::anyhow!("--interval: {bad}"))?
+        }
         _ => Default::default(),
     };
     let registers = match &arguments.look {
-        Look::Registers(arguments) => Some(Registers::prepare(arguments)?),
+        TargetCommand::Registers(arguments) => Some(Registers::prepare(arguments)?),
         _ => None,
     };
     let options = connect_options(shared)?;
     let _started = match &arguments.look {
         // What is kept on a board that ends at once is kept for nobody.
-        Look::Set { .. } => None,
+        TargetCommand::Set { .. } => None,
         _ => boards::start_for(&[&arguments.endpoint], &options.agents, &Progress::new(false))?,
     };
     interrupt::listen();
@@ -71,23 +73,23 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
         return registers.show(&client, &interface);
     }
     match &arguments.look {
-        Look::Registers(_) => {}
-        Look::Get { names, look } => return settings::get(&client, interface, names, look.json),
-        Look::Set { look, .. } => return settings::set(&client, interface, changes, look.json),
-        Look::Restore { .. } | Look::Profile(_) => {}
-        Look::Info(_) => {
+        TargetCommand::Registers(_) => {}
+        TargetCommand::Get { names, look } => return settings::get(&client, interface, names, look.json),
+        TargetCommand::Set { look, .. } => return settings::set(&client, interface, changes, look.json),
+        TargetCommand::Restore { .. } | TargetCommand::Profile(_) => {}
+        TargetCommand::Info(_) => {
             let request = Request::Describe { interface: Some(interface), modules: Vec::new() };
             let Reply::Environment(environment) = client.request(request, ANSWER_TIME)? else {
                 bail!("{} did not describe itself; install the same version of linerate there", client.machine());
             };
             out!("{}", render::machine::machine(&environment, &addresses, look.json, width()));
         }
-        Look::Counters(_) => {
+        TargetCommand::Counters(_) => {
             let (counters, missing) = counters(&client, &interface, driver(&client, &interface)?.as_deref())?;
             out!("{}", render::machine::counters(&counters, look.json, width()));
             missing.iter().for_each(|sentence| say(format_args!("linerate: {sentence}")));
         }
-        Look::Watch { count, .. } => {
+        TargetCommand::Watch { count, .. } => {
             if interval.is_zero() {
                 bail!("--interval must be longer than zero; write 1s or 200ms");
             }
@@ -121,7 +123,7 @@ pub(crate) fn addresses(client: &Client) -> Result<Vec<Address>, ControlError> {
 }
 
 /// The interface that the user named, or the first that is up and is no loopback, or the loopback.
-pub(crate) fn interface(client: &Client, look: &LookArgs, addresses: &[Address]) -> Result<String> {
+pub(crate) fn interface(client: &Client, look: &InspectArgs, addresses: &[Address]) -> Result<String> {
     match &look.interface {
         // An interface may have no address at all, and be of interest for just that; the agent knows it or not.
         Some(name) => match client

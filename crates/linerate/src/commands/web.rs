@@ -13,11 +13,11 @@ use linerate_results::store::check_name;
 
 use super::{connect_options, reach};
 use crate::cli::{SharedArgs, WebArgs};
+use crate::default_store;
 use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::output::{out, say};
-use crate::usual_store;
-use crate::web::{self, Allowed, Door, Lab, ScraperToken, Setup, Tls, Token, Usual};
+use crate::web::{self, Allowed, Lab, RunDefaults, ScraperToken, Setup, Tls, Token, WebListener};
 
 /// Serves until Ctrl-C.
 pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> {
@@ -42,7 +42,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         bail!("--plans: {} is no folder", folder.display());
     }
     let defaults = Defaults::find(None)?;
-    let store = shared.store.clone().or(defaults.store).map_or_else(usual_store::path, Ok)?;
+    let store = shared.store.clone().or(defaults.store).map_or_else(default_store::path, Ok)?;
     check_name(&store)?;
     let shared = SharedArgs {
         psk_file: shared.psk_file.clone().or(defaults.psk_file),
@@ -52,7 +52,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
         ..*shared
     };
     let mut machines: Vec<(String, Endpoint)> = Vec::new();
-    let usual = Usual { host: defaults.host, middle: defaults.middle };
+    let usual = RunDefaults { host: defaults.host, middle: defaults.middle };
     let all = [&defaults.target, &usual.host, &usual.middle].into_iter().flatten();
     for endpoint in arguments.machine.iter().chain(all).cloned() {
         let name = endpoint.to_string();
@@ -68,8 +68,8 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     let team = super::queue::given(&arguments.queue)?.map(crate::team::Team::new);
     interrupt::listen();
     let door = match &arguments.socket {
-        Some(path) => Door::unix(path)?,
-        None => Door::tcp(arguments.listen, tls)?,
+        Some(path) => WebListener::unix(path)?,
+        None => WebListener::tcp(arguments.listen, tls)?,
     };
     let file = token_file(&door)?;
     let token = Token::make(&file)?;
@@ -131,7 +131,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// In a folder that is this user's alone: that of the session, or the data folder.
-fn token_file(door: &Door) -> Result<PathBuf> {
+fn token_file(door: &WebListener) -> Result<PathBuf> {
     let name = match door.address() {
         // Another address of the loopback has the same ports once more.
         Some(address) if address.ip() != Ipv4Addr::LOCALHOST => {
@@ -140,9 +140,9 @@ fn token_file(door: &Door) -> Result<PathBuf> {
         Some(address) => format!("web-{}.token", address.port()),
         None => format!("web-{}.token", std::process::id()),
     };
-    let folder = match usual_store::session_folder() {
+    let folder = match default_store::session_folder() {
         Some(session) => session.join("linerate"),
-        None => usual_store::folder().context("there is no home folder to keep the token in; set XDG_RUNTIME_DIR")?,
+        None => default_store::folder().context("there is no home folder to keep the token in; set XDG_RUNTIME_DIR")?,
     };
     let said = || format!("cannot make the folder {} for the token; set XDG_RUNTIME_DIR to another", folder.display());
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(said)?;

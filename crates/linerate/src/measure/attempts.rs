@@ -4,7 +4,7 @@
 use linerate_control::message::{Reply, Request};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::probe::Protocol;
-use linerate_path::budget::{Chain, LossLine, Seen, drops_of_any};
+use linerate_path::budget::{Chain, LossLine, MachineAccount, drops_of_any};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{Failed, Passed, Probe, Step, StepResult, Unknown};
 use linerate_results::join::Route;
@@ -13,7 +13,7 @@ use linerate_trial::spec::{Ip, Spec, Workload};
 use linerate_trial::tool::Tool;
 use linerate_trial::wire::IpVersion;
 
-use super::conduct::{Beside, conduct};
+use super::conduct::{TrialExtras, conduct};
 use super::error::TrialError;
 use super::pair::{ANSWER_TIME, Pair};
 use super::settings::Settings;
@@ -142,7 +142,7 @@ impl<'a> Attempts<'a> {
         let mut spec = spec_of(workload, from, &STREAM)?;
         spec.ip = Some(if route.target.is_ipv4() { Ip::V4 } else { Ip::V6 });
         let before = self.counters(route);
-        let outcomes = conduct(self.pair, &spec, Beside::default(), &mut Settings::default(), &|_| {}).outcomes;
+        let outcomes = conduct(self.pair, &spec, TrialExtras::default(), &mut Settings::default(), &|_| {}).outcomes;
         let fails = |sentence| {
             let drops = self.drops_since(&before, route);
             StepResult::Failed(Failed::Requests { sentence, largest: None, drops })
@@ -176,7 +176,7 @@ impl<'a> Attempts<'a> {
         let options =
             [("rate", RATE), ("duration", TIME), ("warmup", "0s"), ("request_size", &there), ("response_size", &back)];
         let spec = spec_of(transport, asker, &options)?;
-        let outcomes = conduct(self.pair, &spec, Beside::default(), &mut Settings::default(), &|_| {}).outcomes;
+        let outcomes = conduct(self.pair, &spec, TrialExtras::default(), &mut Settings::default(), &|_| {}).outcomes;
         self.is_refused = matches!(outcomes, Err(TrialError::Refused(_)));
         match outcomes {
             Ok(outcomes) => {
@@ -244,7 +244,7 @@ pub(super) fn drops(
     drivers: &PerEnd<Option<String>>,
 ) -> Vec<LossLine> {
     let grown = PerEnd::of(|end| after[end].since(&before[end]));
-    let seen = |end: End| Seen::new(end, &grown[end], drivers[end].as_deref());
+    let seen = |end: End| MachineAccount::new(end, &grown[end], drivers[end].as_deref());
     let (target, host) = (seen(End::Target), seen(End::Host));
     let mut lines = drops_of_any(Chain::direct(&host, &target));
     lines.extend(drops_of_any(Chain::direct(&target, &host)));

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use linerate_machine::end::End;
 use linerate_machine::text::shell_word;
-use linerate_results::join::{self, Conducted, Label};
+use linerate_results::join::{self, EndedTrial, Label};
 use linerate_results::record::{Record, TrialPlace};
 use linerate_results::search::Purpose;
 use linerate_results::store::{Campaign, Store, StoreError, TRIES, is_url};
@@ -17,14 +17,14 @@ use linerate_trial::spec::Spec;
 use super::abort_policy::AbortPolicy;
 use super::agenda::{Agenda, Listed};
 use super::boot::Boots;
-use super::carrier::{self, Waited};
-use super::conduct::{Beside, Heard, conduct};
+use super::carrier::{self, CarrierWait};
+use super::conduct::{TrialExtras, TrialProgress, conduct};
 use super::error::TrialError;
-use super::events::{CampaignEvent, Listener, Narrowing};
+use super::events::{CampaignEvent, IntervalTracker, Listener};
 use super::examine::Examined;
 use super::ids::{Ids, now};
-use super::kept_here::keep_here;
 use super::live::Live;
+use super::local_fallback::keep_here;
 use super::pair::Pair;
 use super::precision::Repeats;
 use super::settings::Settings;
@@ -207,10 +207,10 @@ fn depend_alike(trial: &PlannedTrial, others: &[PlannedTrial]) -> bool {
     others.iter().all(|other| other.spec.ip == trial.spec.ip && other.settings == trial.settings)
 }
 
-fn beside(trial: &PlannedTrial) -> Beside<'_> {
+fn beside(trial: &PlannedTrial) -> TrialExtras<'_> {
     let place = trial.search.as_ref();
     let resets = place.filter(|place| place.step.purpose == Purpose::Reset);
-    Beside {
+    TrialExtras {
         settings: &trial.settings,
         stop_at_loss: place.and_then(|place| place.step.stop_at_loss),
         reset: resets.and_then(|place| place.asked.reset.as_deref()),
@@ -247,7 +247,7 @@ fn trials(
     let mut no_route: Option<String> = None;
     let mut examined = Examined::default();
     let most = order.trials.iter().map(|trial| trial.repeat + 1).max().unwrap_or(0);
-    let mut narrowing = Narrowing::new(order.changes.precision, most);
+    let mut narrowing = IntervalTracker::new(order.changes.precision, most);
     before.iter().for_each(|record| drop(narrowing.heard(record)));
     tell(&CampaignEvent::Began {
         campaign: campaign.id.clone(),
@@ -288,14 +288,14 @@ fn trials(
         let is_stream = trial.spec.workload.is_stream();
         let mut conducted = match booted {
             Ok(()) => conduct(pair, &trial.spec, beside(trial), settings, &|heard| match heard {
-                Heard::Elapsed(elapsed_s) => tell(&CampaignEvent::Elapsed { elapsed_s, left }),
-                Heard::SoFar(end, so_far) if is_stream => {
+                TrialProgress::Elapsed(elapsed_s) => tell(&CampaignEvent::Elapsed { elapsed_s, left }),
+                TrialProgress::SoFar(end, so_far) if is_stream => {
                     let passed = live.borrow_mut().heard(end, so_far, pair.foreign.is_some());
                     passed.into_iter().for_each(|interval| tell(&CampaignEvent::Passed(interval)));
                 }
-                Heard::SoFar(..) => {}
+                TrialProgress::SoFar(..) => {}
             }),
-            Err(error) => Conducted::without(&trial.spec, error),
+            Err(error) => EndedTrial::without(&trial.spec, error),
         };
         for (end, told) in End::BOTH.into_iter().zip(&mut conducted.settings) {
             told.splice(0..0, boots.changed(end).cloned());
@@ -334,7 +334,7 @@ fn trials(
                 "what the agents told makes no record: {why}; install the same version of linerate on both machines"
             );
             let refused = TrialError::Refused(sentence);
-            record = join::record(label, Conducted::without(&spec, refused.clone()));
+            record = join::record(label, EndedTrial::without(&spec, refused.clone()));
             error = Some(refused);
             stored = store.insert(&record);
         }
@@ -374,8 +374,8 @@ fn trials(
                         };
                         match route.filter(|_| !is_last).map(|route| carrier::wait(pair, route, &say)) {
                             // What ended the trial is over, and says nothing of the next.
-                            Some(Waited::IsBack) => continue,
-                            Some(Waited::StaysDown) if !interrupt::requested() => {
+                            Some(CarrierWait::IsBack) => continue,
+                            Some(CarrierWait::StaysDown) if !interrupt::requested() => {
                                 let why = format!("the link was down for {} s", carrier::LINK_TIME.as_secs());
                                 return Err(CampaignError::Failing { why, sentence, finished });
                             }

@@ -19,13 +19,13 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// An end whose interface has no carrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Down {
+pub(crate) struct LinkDown {
     pub(crate) end: End,
     pub(crate) interface: String,
 }
 
 /// The ends whose links are down, as far as they can tell.
-pub(crate) fn down(pair: &Pair, route: Route) -> Vec<Down> {
+pub(crate) fn down(pair: &Pair, route: Route) -> Vec<LinkDown> {
     let mut found = Vec::new();
     for end in End::BOTH {
         let Some(interface) = pair.interface(end, route) else { continue };
@@ -33,7 +33,7 @@ pub(crate) fn down(pair: &Pair, route: Route) -> Vec<Down> {
         if let Ok(Reply::Environment(environment)) = pair.client(end).request(request, Duration::from_secs(1))
             && environment.nic.and_then(|nic| nic.link_detected) == Some(false)
         {
-            found.push(Down { end, interface });
+            found.push(LinkDown { end, interface });
         }
     }
     found
@@ -41,7 +41,7 @@ pub(crate) fn down(pair: &Pair, route: Route) -> Vec<Down> {
 
 /// What became of a link that was down when a trial failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum CarrierWait {
     /// None was: the trial failed for another reason.
     WasUp,
     /// It came back.
@@ -51,9 +51,9 @@ pub(crate) enum Waited {
 }
 
 /// Waits for links that are down, at most [`LINK_TIME`]. `say` hears what is waited for.
-pub(crate) fn wait(pair: &Pair, route: Route, say: &dyn Fn(&str)) -> Waited {
+pub(crate) fn wait(pair: &Pair, route: Route, say: &dyn Fn(&str)) -> CarrierWait {
     let mut is_down = down(pair, route);
-    let Some(first) = is_down.first() else { return Waited::WasUp };
+    let Some(first) = is_down.first() else { return CarrierWait::WasUp };
     say(&format!(
         "the {}'s interface {} has no carrier; the next trial waits for it, at most {} s",
         first.end,
@@ -63,11 +63,11 @@ pub(crate) fn wait(pair: &Pair, route: Route, say: &dyn Fn(&str)) -> Waited {
     let began = Instant::now();
     while !is_down.is_empty() {
         if interrupt::requested() || began.elapsed() >= LINK_TIME {
-            return Waited::StaysDown;
+            return CarrierWait::StaysDown;
         }
         thread::sleep(LOOK_EVERY);
         is_down = down(pair, route);
     }
     thread::sleep(SETTLE);
-    Waited::IsBack
+    CarrierWait::IsBack
 }

@@ -19,17 +19,17 @@ use linerate_trial::line::Line;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Ip, Spec, Workload};
 
-use super::carrier::{self, Down};
+use super::carrier::{self, LinkDown};
 use super::error::{TrialError, of_connecting, of_control};
-use super::live::SoFar;
+use super::live::LiveCounts;
 use super::pair::{ANSWER_TIME, Pair};
 use super::reset::Reset;
 use super::settings::Settings;
-use super::ssh_counters::Look;
+use super::ssh_counters::Reading;
 use crate::interrupt;
 use linerate_plan::WantedSetting;
 
-type Conducted = linerate_results::join::Conducted<TrialError>;
+type Conducted = linerate_results::join::EndedTrial<TrialError>;
 /// What each end saw of a trial that failed.
 type Partial = PerEnd<Option<Box<Outcome>>>;
 
@@ -47,16 +47,16 @@ const NEAR: Duration = Duration::from_millis(2);
 const RESET_AT: u32 = 5;
 
 /// What is heard of a trial that runs.
-pub(crate) enum Heard {
+pub(crate) enum TrialProgress {
     /// So many seconds of it have passed.
     Elapsed(f64),
     /// What an end has moved until then.
-    SoFar(End, SoFar),
+    SoFar(End, LiveCounts),
 }
 
 /// What is done beside the traffic that is asked for.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Beside<'a> {
+pub(crate) struct TrialExtras<'a> {
     /// How the machines are set.
     pub(crate) settings: &'a [WantedSetting],
     /// The part of the datagrams with whose loss the trial is decided, and ends.
@@ -78,9 +78,9 @@ struct Ready {
 pub(crate) fn conduct(
     pair: &Pair,
     spec: &Spec,
-    beside: Beside<'_>,
+    beside: TrialExtras<'_>,
     settings: &mut Settings,
-    progress: &dyn Fn(Heard),
+    progress: &dyn Fn(TrialProgress),
 ) -> Conducted {
     let mut conducted = Conducted::without(spec, TrialError::Interrupted);
     conducted.outcomes = run(pair, &mut conducted, beside, settings, progress)
@@ -99,9 +99,9 @@ fn believed(pair: &Pair, spec: &Spec, outcomes: Box<[Outcome; 2]>) -> Result<Box
 fn run(
     pair: &Pair,
     conducted: &mut Conducted,
-    beside: Beside<'_>,
+    beside: TrialExtras<'_>,
     settings: &mut Settings,
-    progress: &dyn Fn(Heard),
+    progress: &dyn Fn(TrialProgress),
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let route = pair.route(conducted.spec.ip).map_err(TrialError::Refused)?;
     conducted.route = Some(route);
@@ -177,7 +177,7 @@ fn run(
         route,
         ready,
         &|heard| {
-            if let (Heard::Elapsed(elapsed_s), Some(reset)) = (&heard, &mut *reset.borrow_mut()) {
+            if let (TrialProgress::Elapsed(elapsed_s), Some(reset)) = (&heard, &mut *reset.borrow_mut()) {
                 reset.handle_elapsed(Duration::from_secs_f64(*elapsed_s), time);
             }
             progress(heard);
@@ -263,7 +263,7 @@ fn keep(partial: &mut Partial, end: End, event: AgentEvent) {
 }
 
 /// What the target's counters grew by between two readings over ssh, or why that is not known.
-fn compare_looks(target: &mut Outcome, before: Result<Look, String>, after: Result<Look, String>) {
+fn compare_looks(target: &mut Outcome, before: Result<Reading, String>, after: Result<Reading, String>) {
     let mut missing = match (before, after) {
         (Ok(before), Ok(after)) => {
             target.counters = after.counters.counters.since(&before.counters.counters);
@@ -292,7 +292,7 @@ fn drive(
     conducted: &Conducted,
     route: Route,
     [target, host]: [Ready; 2],
-    progress: &dyn Fn(Heard),
+    progress: &dyn Fn(TrialProgress),
     partial: &mut Partial,
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let connects = [
@@ -327,7 +327,7 @@ fn watch(
     pair: &Pair,
     conducted: &Conducted,
     route: Route,
-    progress: &dyn Fn(Heard),
+    progress: &dyn Fn(TrialProgress),
     outcomes: &mut Partial,
 ) -> Result<Box<[Outcome; 2]>, TrialError> {
     let began = Instant::now();
@@ -338,7 +338,7 @@ fn watch(
             return Err(TrialError::Interrupted);
         }
         let elapsed = began.elapsed();
-        progress(Heard::Elapsed(elapsed.as_secs_f64()));
+        progress(TrialProgress::Elapsed(elapsed.as_secs_f64()));
         if let Some(expected) = expected
             && elapsed > expected + GRACE
         {
@@ -369,7 +369,7 @@ fn watch(
                 outcomes[end] = Some(own);
             }
             Ok(AgentEvent::Event(Event::Progress { elapsed_ns, octets_sent, octets_received })) => {
-                progress(Heard::SoFar(end, SoFar { elapsed_ns, octets_sent, octets_received }));
+                progress(TrialProgress::SoFar(end, LiveCounts { elapsed_ns, octets_sent, octets_received }));
             }
             // An agent that does not know the request carries the trial on to its end.
             Ok(AgentEvent::Event(Event::LostTooMuch)) => drop(pair.client(end.other()).send(Request::EndSending)),
@@ -443,7 +443,7 @@ fn lost_machine(pair: &Pair) -> Option<TrialError> {
 fn with_links(pair: &Pair, route: Route, (sentence, failure): (String, Option<Failure>)) -> String {
     let first = || carrier::down(pair, route).into_iter().next();
     match first().filter(|_| failure != Some(Failure::NoCarrier)) {
-        Some(Down { end, interface }) => format!("{sentence} (the {end}'s interface {interface} has no carrier)"),
+        Some(LinkDown { end, interface }) => format!("{sentence} (the {end}'s interface {interface} has no carrier)"),
         None => sentence,
     }
 }

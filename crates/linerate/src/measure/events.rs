@@ -67,7 +67,7 @@ pub(crate) enum CampaignEvent {
         record: Box<Record>,
     },
     /// What its configuration has come to by now.
-    Narrowed(Narrowed),
+    Narrowed(IntervalUpdate),
     /// The trial that ended has no figures, for this reason, and the campaign goes on.
     Refused { words: String, sentence: String },
     /// A machine or a setting has something to say; `sentence` is as people read it.
@@ -84,7 +84,7 @@ pub(crate) enum CampaignEvent {
 
 /// What the repeats of a configuration have come to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Narrowed {
+pub(crate) struct IntervalUpdate {
     pub(crate) configuration: u32,
     /// The figure, as `results::figures` names it, in the record's unit.
     pub(crate) metric: String,
@@ -107,15 +107,15 @@ impl CampaignEvent {
 }
 
 /// Keeps what each configuration's repeats come to.
-pub(super) struct Narrowing {
+pub(super) struct IntervalTracker {
     repeats: Repeats,
 }
 
-impl Narrowing {
+impl IntervalTracker {
     /// `most`: how many repeats a configuration may have.
-    pub(super) fn new(precision: Option<Precision>, most: u32) -> Narrowing {
+    pub(super) fn new(precision: Option<Precision>, most: u32) -> IntervalTracker {
         let max_repeats = most.clamp(LEAST_MAX, MOST_REPEATS.min(MOST_MAX));
-        Narrowing { repeats: Repeats::new(precision.unwrap_or(Precision { part: 1.0, max_repeats })) }
+        IntervalTracker { repeats: Repeats::new(precision.unwrap_or(Precision { part: 1.0, max_repeats })) }
     }
 
     /// A record of the campaign; what its configuration has come to with it, where that is more than itself.
@@ -124,7 +124,7 @@ impl Narrowing {
         let before = self.repeats.reached(configuration).map_or(0, |reached| reached.repeats);
         self.repeats.before(record);
         let reached = self.repeats.reached(configuration).filter(|reached| reached.repeats > before)?;
-        Some(CampaignEvent::Narrowed(Narrowed {
+        Some(CampaignEvent::Narrowed(IntervalUpdate {
             configuration,
             metric: main_metric(record.workload).name.clone(),
             repeats: reached.repeats,
@@ -172,13 +172,13 @@ mod tests {
 
     #[test]
     fn repeats_narrow_an_interval() {
-        let mut narrowing = Narrowing::new(None, 20);
+        let mut narrowing = IntervalTracker::new(None, 20);
         let mut heard = |at: u32, mbit: f64| {
             let mut record = sample::tcp(at, Direction::Rx, mbit, false);
             record.trial.configuration = Some(3);
             narrowing.heard(&record)
         };
-        let all: Vec<Narrowed> = (0..12)
+        let all: Vec<IntervalUpdate> = (0..12)
             .map(|at| match heard(at, 900.0 + f64::from(at % 3)) {
                 Some(CampaignEvent::Narrowed(narrowed)) => narrowed,
                 other => panic!("{other:?}"),

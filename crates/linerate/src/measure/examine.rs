@@ -11,17 +11,17 @@ use linerate_control::message::{PROBE, ProbeOrder, Reply, Request, Secret};
 use linerate_control::{ControlError, Pending};
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
-use linerate_machine::probe::{FLOWS, ProbeReport, Protocol, Way, WitnessReport};
+use linerate_machine::probe::{FLOWS, ProbeReport, Protocol, RouteInfo, WitnessReport};
 use linerate_path::stage::Counters;
 use linerate_results::examination::{
     Examination, Failed, MiddleFault, Passed, PerEndMtu, Probe, Step, StepResult, Unknown, is_routed,
 };
-use linerate_results::join::{Conducted, Route};
-use linerate_trial::event::{Event, Happening};
+use linerate_results::join::{EndedTrial, Route};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Ip, MAX_STREAMS, Spec, Workload};
 
-use evidence::{Capable, Evidence, Plain, WrongChecksums};
+use evidence::{EcnProbes, Evidence, Plain, WrongChecksums};
 use sizes::Search;
 
 use super::attempts::{self, drops};
@@ -103,7 +103,7 @@ pub(crate) struct Examined {
 impl Examined {
     /// Examines why nothing came through, where nothing did and it is not known why. The first step that explains it becomes
     /// the trial's error.
-    pub(crate) fn of(&mut self, pair: &Pair, conducted: &mut Conducted<TrialError>) -> Option<Examination> {
+    pub(crate) fn of(&mut self, pair: &Pair, conducted: &mut EndedTrial<TrialError>) -> Option<Examination> {
         let why = match &conducted.outcomes {
             Ok(outcomes) if nothing_arrived(outcomes) => None,
             // Whether something stopped coming is seen in the record.
@@ -148,7 +148,7 @@ impl Examined {
         route: Option<Route>,
         events: &[Event],
     ) -> Option<Examination> {
-        if !events.iter().any(|event| matches!(event.what, Happening::FlowDied { .. })) {
+        if !events.iter().any(|event| matches!(event.what, EventKind::FlowDied { .. })) {
             self.known.clear();
             return None;
         }
@@ -337,7 +337,7 @@ impl Examiner<'_> {
         Request::Way { local, peer, interface }
     }
 
-    fn link(&self, end: End, way: &Option<Way>, nic: &Option<Nic>) -> StepResult {
+    fn link(&self, end: End, way: &Option<RouteInfo>, nic: &Option<Nic>) -> StepResult {
         let state = way.as_ref().and_then(|way| way.interface.as_ref());
         match (state, nic) {
             (Some(state), _) if !state.up => StepResult::Failed(Failed::SetDown { interface: state.name.clone() }),
@@ -365,7 +365,7 @@ impl Examiner<'_> {
     fn probe(
         &mut self,
         route: Route,
-        ways: PerEnd<Option<Way>>,
+        ways: PerEnd<Option<RouteInfo>>,
         interfaces: &PerEnd<Option<String>>,
         able: &PerEnd<bool>,
     ) -> Result<Evidence, TrialError> {
@@ -522,7 +522,7 @@ impl Examiner<'_> {
         evidence: &Evidence,
         interfaces: &PerEnd<Option<String>>,
         secret: Secret,
-    ) -> Result<Capable, TrialError> {
+    ) -> Result<EcnProbes, TrialError> {
         let before = self.heard()?;
         let probes = self.ask(|end| {
             let (udp, _) = evidence.ports[end.other()];
@@ -531,7 +531,7 @@ impl Examiner<'_> {
         });
         let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, evidence.probe_time()));
         let tried = PerEnd { target: report_of(target?).udp, host: report_of(host?).udp };
-        Ok(Capable { tried, around: [before, self.heard()?] })
+        Ok(EcnProbes { tried, around: [before, self.heard()?] })
     }
 
     /// The same without the trial's code point: something on the way may go by it.
@@ -860,7 +860,7 @@ fn secret() -> Result<Secret, TrialError> {
     Ok(Secret(octets))
 }
 
-fn way_of(reply: Option<Reply>) -> Option<Way> {
+fn way_of(reply: Option<Reply>) -> Option<RouteInfo> {
     match reply {
         Some(Reply::Way(way)) => Some(*way),
         _ => None,

@@ -14,7 +14,7 @@ use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 use linerate_trial::tool::Tool;
 
-use super::route::Reach;
+use super::route::Reachability;
 
 /// The other tool's server.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl ForeignTarget {
     }
 
     /// The addresses of the test traffic, where its own is link-local: the host's is that of the same interface.
-    pub(crate) fn link_local_route(&self, host: &Reach, ip: Option<Ip>) -> Option<Result<Route, String>> {
+    pub(crate) fn link_local_route(&self, host: &Reachability, ip: Option<Ip>) -> Option<Result<Route, String>> {
         let (interface, target) = self.interface.as_deref().zip(self.addresses.first().copied())?;
         if ip == Some(Ip::V4) {
             return Some(Err(format!("{target} is an address of IPv6; leave ip out, or choose ip=6")));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What an end has moved since the trial began.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SoFar {
+pub(crate) struct LiveCounts {
     pub(crate) elapsed_ns: u64,
     pub(crate) octets_sent: u64,
     pub(crate) octets_received: u64,
@@ -28,14 +28,15 @@ const LEAST_NS: u64 = 900_000_000;
 /// What was heard of the present trial.
 #[derive(Default)]
 pub(crate) struct Live {
-    before: PerEnd<SoFar>,
+    before: PerEnd<LiveCounts>,
 }
 
 impl Live {
     /// What an end says. The receiver's count is told, the sender's only where the target is another tool's.
-    pub(crate) fn heard(&mut self, end: End, now: SoFar, is_foreign: bool) -> Vec<Interval> {
+    pub(crate) fn heard(&mut self, end: End, now: LiveCounts, is_foreign: bool) -> Vec<Interval> {
         // Another tool's end may tell more often than once a second, and that a trial has ended right after its last second.
-        let is_soon = |before: SoFar| now.elapsed_ns.checked_sub(before.elapsed_ns).is_some_and(|ns| ns < LEAST_NS);
+        let is_soon =
+            |before: LiveCounts| now.elapsed_ns.checked_sub(before.elapsed_ns).is_some_and(|ns| ns < LEAST_NS);
         if is_soon(self.before[end]) {
             return Vec::new();
         }
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_receiver_tells_and_only_for_another_tool_the_sender() {
-        let so_far = |seconds: u64, octets_sent, octets_received| SoFar {
+        let so_far = |seconds: u64, octets_sent, octets_received| LiveCounts {
             elapsed_ns: seconds * 1_000_000_000,
             octets_sent,
             octets_received,
@@ -73,7 +74,8 @@ mod tests {
         assert_eq!(live.heard(End::Host, so_far(3, 5000, 0), false), []);
         assert_eq!(live.heard(End::Host, so_far(4, 6000, 0), true), [one(4.0, 8000.0, true)]);
         // Sooner than a second, it waits for the rest of that.
-        let tenth = |tenths: u64| SoFar { elapsed_ns: tenths * 100_000_000, ..so_far(0, 0, 1500 + 50 * (tenths - 30)) };
+        let tenth =
+            |tenths: u64| LiveCounts { elapsed_ns: tenths * 100_000_000, ..so_far(0, 0, 1500 + 50 * (tenths - 30)) };
         assert!((31..39).all(|tenths| live.heard(End::Target, tenth(tenths), false).is_empty()));
         assert_eq!(live.heard(End::Target, tenth(40), false), [one(4.0, 4000.0, false)]);
         // A count that goes back is of another trial.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{Address, OBSERVE, Observe, ProbeOrder, Reply, Request, Secret, Towards};
+use linerate_control::message::{Address, EndAddress, OBSERVE, Observe, ProbeOrder, Reply, Request, Secret};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
 use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
@@ -186,7 +186,7 @@ impl Middle {
         Ok((seen, sent))
     }
 
-    fn ask_ports(&self, towards: &PerEnd<Towards>, bridged: bool) -> Result<PerEnd<Option<String>>, TrialError> {
+    fn ask_ports(&self, towards: &PerEnd<EndAddress>, bridged: bool) -> Result<PerEnd<Option<String>>, TrialError> {
         let request = Request::Ports { towards: towards.clone(), bridged };
         match self.client.request(request, ANSWER_TIME).map_err(of_control)? {
             Reply::Ports { interfaces } => Ok(interfaces),
@@ -237,7 +237,7 @@ fn is_whole(found: &PerEnd<Option<String>>) -> bool {
 /// The interfaces towards both ends, or those of them that were found.
 type FoundPorts = Result<PerEnd<String>, PerEnd<Option<String>>>;
 
-fn towards(pair: &Pair, end: End, route: Route) -> Result<Towards, TrialError> {
+fn towards(pair: &Pair, end: End, route: Route) -> Result<EndAddress, TrialError> {
     let address = route[end];
     let interface = pair.interface(end, route);
     let described = pair.client(end).request(Request::Describe { interface, modules: Vec::new() }, ANSWER_TIME);
@@ -245,7 +245,7 @@ fn towards(pair: &Pair, end: End, route: Route) -> Result<Towards, TrialError> {
         Reply::Environment(environment) => environment.nic.and_then(|nic| nic.mac),
         _ => None,
     };
-    Ok(Towards { address, mac })
+    Ok(EndAddress { address, mac })
 }
 
 impl Pair {

@@ -15,8 +15,8 @@ use linerate_trial::spec::Ip;
 
 use super::foreign::ForeignTarget;
 use super::middle::Middle;
-use super::route::{self, GivenAddress, Reach};
-use super::ssh_counters::{Look, SshCounters};
+use super::route::{self, GivenAddress, Reachability};
+use super::ssh_counters::{Reading, SshCounters};
 
 /// How long an agent has for what needs no network.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(8);
@@ -28,7 +28,7 @@ pub(crate) struct Pair {
     /// The agent in the machine between the two, where there is one.
     pub(crate) middle: Option<Middle>,
     holder: Holder,
-    reach: PerEnd<Reach>,
+    reach: PerEnd<Reachability>,
     /// The interfaces that routes take where the address's own does not say it, as far as they were asked for.
     left_by: Mutex<Vec<(End, Route, String)>>,
     /// How the agents are reached, as the user wrote it; for records and sentences.
@@ -119,7 +119,7 @@ impl Pair {
     }
 
     /// The target's counters over ssh; `None`: they are not read so. The error is one sentence.
-    pub(crate) fn look(&self, address: IpAddr) -> Option<Result<Look, String>> {
+    pub(crate) fn look(&self, address: IpAddr) -> Option<Result<Reading, String>> {
         let mut counters = self.ssh_counters.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         Some(counters.look(address))
     }
@@ -268,7 +268,7 @@ fn place_in_order(reply: &Reply) -> Vec<IpAddr> {
     known
 }
 
-fn reach(reply: Reply, endpoint: &Endpoint, given: Option<GivenAddress>, is_one: bool) -> Reach {
+fn reach(reply: Reply, endpoint: &Endpoint, given: Option<GivenAddress>, is_one: bool) -> Reachability {
     let (addresses, told) = match reply {
         Reply::Addresses { addresses, reached_at } => (addresses, reached_at),
         _ => (Vec::new(), None),
@@ -277,7 +277,7 @@ fn reach(reply: Reply, endpoint: &Endpoint, given: Option<GivenAddress>, is_one:
         Endpoint::Tcp { host, port } => (host.as_str(), *port).to_socket_addrs().ok()?.next().map(|at| at.ip()),
         _ => None,
     });
-    Reach { addresses, reached_at, given, is_one }
+    Reachability { addresses, reached_at, given, is_one }
 }
 
 /// Beside its silence: its trial ends, and settings are put back.

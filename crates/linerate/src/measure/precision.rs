@@ -28,13 +28,13 @@ pub(crate) struct Repeats {
 
 /// What a configuration came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Reached {
+pub(crate) struct MedianSoFar {
     pub(crate) repeats: usize,
     pub(crate) median: f64,
     pub(crate) interval: Option<(f64, f64)>,
 }
 
-impl Reached {
+impl MedianSoFar {
     /// The larger distance of an end of the interval from the median, as a part of that.
     pub(crate) fn part(&self) -> Option<f64> {
         let (low, high) = self.interval?;
@@ -82,9 +82,9 @@ impl Repeats {
     }
 
     /// What a configuration has come to by now.
-    pub(crate) fn reached(&self, configuration: u32) -> Option<Reached> {
+    pub(crate) fn reached(&self, configuration: u32) -> Option<MedianSoFar> {
         let values = self.values.get(&configuration)?;
-        Some(Reached { repeats: values.len(), median: median(values)?, interval: self.rule.interval(values) })
+        Some(MedianSoFar { repeats: values.len(), median: median(values)?, interval: self.rule.interval(values) })
     }
 
     fn add(&mut self, record: &Record) -> Option<u32> {

@@ -12,7 +12,7 @@ use linerate_trial::spec::Ip;
 
 /// What one machine says of itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct Reachability {
     /// Its addresses.
     pub(crate) addresses: Vec<Address>,
     /// Where the controller reached it: told by SSH, or by the endpoint.
@@ -56,9 +56,10 @@ pub(crate) struct OnOneLink {
 }
 
 /// The link that a link-local address given by the user is meant on; `None`: the user gave none.
-pub(crate) fn on_one_link(target: &Reach, host: &Reach) -> Option<Result<OnOneLink, String>> {
-    let given =
-        |reach: &Reach| reach.given.clone().filter(|given| given.address.is_ipv6() && is_link_local(&given.address));
+pub(crate) fn on_one_link(target: &Reachability, host: &Reachability) -> Option<Result<OnOneLink, String>> {
+    let given = |reach: &Reachability| {
+        reach.given.clone().filter(|given| given.address.is_ipv6() && is_link_local(&given.address))
+    };
     let (of_target, of_host) = (given(target), given(host));
     if of_target.is_none() && of_host.is_none() {
         return None;
@@ -67,7 +68,7 @@ pub(crate) fn on_one_link(target: &Reach, host: &Reach) -> Option<Result<OnOneLi
 }
 
 /// Pairs of interfaces, one of each machine, with link-local addresses: there must be one pair that can be meant.
-fn the_link(ends: [(End, &Reach, Option<GivenAddress>); 2]) -> Result<OnOneLink, String> {
+fn the_link(ends: [(End, &Reachability, Option<GivenAddress>); 2]) -> Result<OnOneLink, String> {
     let zones: Vec<&str> = ends.iter().filter_map(|(.., given)| given.as_ref()?.zone.as_deref()).collect();
     let mut candidates: Vec<Vec<&Address>> = Vec::new();
     for (end, reach, given) in &ends {
@@ -101,7 +102,7 @@ fn the_link(ends: [(End, &Reach, Option<GivenAddress>); 2]) -> Result<OnOneLink,
     // Of several, those whose interfaces share a subnet are on one link.
     if pairs.len() > 1 {
         let shares = |(target, host): &(&Address, &Address)| {
-            let at = |reach: &Reach, interface: &str| -> Vec<Address> {
+            let at = |reach: &Reachability, interface: &str| -> Vec<Address> {
                 reach
                     .addresses
                     .iter()
@@ -138,7 +139,7 @@ fn the_link(ends: [(End, &Reach, Option<GivenAddress>); 2]) -> Result<OnOneLink,
 
 /// Finds the route for this Internet Protocol; `None`: IPv4 if there is one, else IPv6. The error is one
 /// sentence.
-pub(crate) fn find(target: &Reach, host: &Reach, ip: Option<Ip>) -> Result<Route, String> {
+pub(crate) fn find(target: &Reachability, host: &Reachability, ip: Option<Ip>) -> Result<Route, String> {
     if let Some(link) = on_one_link(target, host) {
         return match ip {
             Some(Ip::V4) => Err("a link-local address is one of IPv6; leave ip out, or choose ip=6".to_owned()),
@@ -156,8 +157,8 @@ pub(crate) fn find(target: &Reach, host: &Reach, ip: Option<Ip>) -> Result<Route
 
 /// The route between two ends that a router stands between: each has an address in a subnet of another one of its
 /// interfaces. `None`: it has none in common with both.
-pub(crate) fn through(target: &Reach, host: &Reach, router: &[Address], ip: Option<Ip>) -> Option<Route> {
-    let of = |reach: &Reach| -> Vec<(IpAddr, String)> {
+pub(crate) fn through(target: &Reachability, host: &Reachability, router: &[Address], ip: Option<Ip>) -> Option<Route> {
+    let of = |reach: &Reachability| -> Vec<(IpAddr, String)> {
         let is_usable = |one: &&Address| {
             one.up
                 && !one.loopback
@@ -179,12 +180,12 @@ pub(crate) fn through(target: &Reach, host: &Reach, router: &[Address], ip: Opti
 }
 
 /// Whether these addresses of both ends are in one subnet.
-pub(crate) fn is_one_subnet(target: &Reach, host: &Reach, route: Route) -> bool {
-    let at = |reach: &Reach, address| reach.addresses.iter().find(|one| one.address == address).cloned();
+pub(crate) fn is_one_subnet(target: &Reachability, host: &Reachability, route: Route) -> bool {
+    let at = |reach: &Reachability, address| reach.addresses.iter().find(|one| one.address == address).cloned();
     at(target, route.target).zip(at(host, route.host)).is_some_and(|(target, host)| same_subnet(&target, &host))
 }
 
-fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
+fn of_version(target: &Reachability, host: &Reachability, ip: Ip) -> Result<Route, String> {
     let version = |address: &IpAddr| address.is_ipv4() == (ip == Ip::V4);
     let name = if ip == Ip::V4 { "IPv4" } else { "IPv6" };
     for (reach, machine) in [(target, "target"), (host, "host")] {
@@ -194,7 +195,7 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
             return Err(format!("the {machine} has no address {given}; it has {}", list(&reach.addresses)));
         }
     }
-    let candidates = |reach: &Reach| -> Vec<Address> {
+    let candidates = |reach: &Reachability| -> Vec<Address> {
         let mut found: Vec<Address> = reach
             .addresses
             .iter()
@@ -287,7 +288,7 @@ fn of_version(target: &Reach, host: &Reach, ip: Ip) -> Result<Route, String> {
     ))
 }
 
-impl Reach {
+impl Reachability {
     fn given_address(&self) -> Option<IpAddr> {
         self.given.as_ref().map(|given| given.address)
     }
@@ -330,7 +331,7 @@ fn list(addresses: &[Address]) -> String {
 mod tests {
     use super::*;
 
-    fn reach(addresses: &[&str]) -> Reach {
+    fn reach(addresses: &[&str]) -> Reachability {
         let addresses = addresses
             .iter()
             .map(|text| {
@@ -345,11 +346,11 @@ mod tests {
                 }
             })
             .collect();
-        Reach { addresses, reached_at: None, given: None, is_one: false }
+        Reachability { addresses, reached_at: None, given: None, is_one: false }
     }
 
     #[track_caller]
-    fn check(target: &Reach, host: &Reach, ip: Option<Ip>, want: Option<(&str, &str)>) {
+    fn check(target: &Reachability, host: &Reachability, ip: Option<Ip>, want: Option<(&str, &str)>) {
         let found = find(target, host, ip);
         match want {
             Some((target, host)) => {
@@ -432,7 +433,7 @@ mod tests {
     }
 
     /// Addresses as `interface address/prefix`.
-    fn at(addresses: &[&str], given: Option<&str>) -> Reach {
+    fn at(addresses: &[&str], given: Option<&str>) -> Reachability {
         let mut made = reach(&addresses.iter().map(|one| one.split_once(' ').unwrap().1).collect::<Vec<_>>());
         for (made, written) in made.addresses.iter_mut().zip(addresses) {
             made.interface = written.split_once(' ').unwrap().0.to_owned();
@@ -443,7 +444,7 @@ mod tests {
 
     /// Which interfaces are meant, or a part of the sentence why none is.
     #[track_caller]
-    fn check_link(target: &Reach, host: &Reach, want: Result<[&str; 2], &str>) {
+    fn check_link(target: &Reachability, host: &Reachability, want: Result<[&str; 2], &str>) {
         match (on_one_link(target, host).unwrap(), want) {
             (Ok(found), Ok(want)) => assert_eq!([found.interfaces.target, found.interfaces.host], want),
             (Err(sentence), Err(part)) => assert!(sentence.contains(part), "{sentence}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use linerate_machine::units::{OfferedLoad, format_duration, format_size};
 use linerate_plan::PlannedTrial;
 use linerate_results::record::Record;
-use linerate_results::search::{Purpose, Replay, SearchAsked, SearchPlace, Searched, Step};
+use linerate_results::search::{Purpose, Replay, SearchAsked, SearchPlace, SearchRecords, Step};
 use linerate_trial::spec::{Extent, Workload};
 
 use super::agenda::Agenda;
@@ -52,7 +52,7 @@ impl Searching {
     }
 
     /// What is known by now.
-    pub(crate) fn searched(&self) -> Vec<Searched> {
+    pub(crate) fn searched(&self) -> Vec<SearchRecords> {
         let of = |OneSearch { base, replay }: &OneSearch| {
             replay.searched(base.spec.workload, base.spec.direction, base.factors.iter().cloned().collect())
         };

@@ -90,7 +90,7 @@ struct Applied {
 }
 
 /// What machines have once they are set as a trial wants them.
-pub(crate) struct Told {
+pub(crate) struct AppliedSettings {
     /// The target and the host.
     pub(crate) ends: [Vec<Changed>; 2],
     /// The machine between the two, of none of its interfaces.
@@ -102,7 +102,12 @@ pub(crate) struct Told {
 impl Settings {
     /// Sets all machines as a trial wants them: what it does not name is what it was before the campaign, and what
     /// is already as wanted is left alone. What is told is what they have when all is done.
-    pub(crate) fn reach(&mut self, pair: &Pair, route: Route, wanted: &[WantedSetting]) -> Result<Told, TrialError> {
+    pub(crate) fn reach(
+        &mut self,
+        pair: &Pair,
+        route: Route,
+        wanted: &[WantedSetting],
+    ) -> Result<AppliedSettings, TrialError> {
         if let Some(sentence) = set_by_both(pair, route, wanted) {
             return Err(TrialError::Refused(sentence));
         }
@@ -160,13 +165,13 @@ impl Settings {
         Ok(seats)
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> AppliedSettings {
         let told = |seat: Seat| -> Vec<Changed> {
             self.applied[seat as usize].iter().map(|one| one.changed.clone()).collect()
         };
         let of_port = |one: &Changed| is_of_interface(&one.name);
         let (target, middle) = told(Seat::MiddleTowardsTarget).into_iter().partition(of_port);
-        Told {
+        AppliedSettings {
             ends: End::BOTH.map(|end| told(Seat::of(end))),
             middle,
             ports: PerEnd { target, host: told(Seat::MiddleTowardsHost) },

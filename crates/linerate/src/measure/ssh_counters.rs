@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_control::{ConnectOptions, ControlError, Endpoint, Guard, Link, Machine};
-use linerate_host::agentless::{DRIVER_STATISTICS, Files, Wanted, environment_of, snapshot_of};
+use linerate_host::agentless::{DRIVER_STATISTICS, FileRequest, Files, environment_of, snapshot_of};
 use linerate_host::counters::Snapshot;
 use linerate_machine::environment::Environment;
 
@@ -30,7 +30,7 @@ pub(crate) struct SshCounters {
 }
 
 /// What one look saw.
-pub(crate) struct Look {
+pub(crate) struct Reading {
     pub(crate) environment: Environment,
     pub(crate) counters: Snapshot,
 }
@@ -48,13 +48,13 @@ impl SshCounters {
     /// Opens the shell, and sees that it does what it is told.
     pub(crate) fn reach(endpoint: &Endpoint, options: &ConnectOptions) -> Result<SshCounters, ControlError> {
         let mut counters = SshCounters { endpoint: endpoint.clone(), options: options.clone(), shell: None };
-        counters.read(&Wanted::routes(), None)?;
+        counters.read(&FileRequest::routes(), None)?;
         Ok(counters)
     }
 
     /// Looks at the machine from the interface that has this address; or one sentence.
-    pub(crate) fn look(&mut self, address: IpAddr) -> Result<Look, String> {
-        let routes = self.read(&Wanted::routes(), None).map_err(|error| error.to_string())?;
+    pub(crate) fn look(&mut self, address: IpAddr) -> Result<Reading, String> {
+        let routes = self.read(&FileRequest::routes(), None).map_err(|error| error.to_string())?;
         let Some(interface) = routes.interface_of(address) else {
             return Err(format!(
                 "the machine at {} has no interface in the subnet of {address}, so its counters are unknown; give the target's \
@@ -62,11 +62,11 @@ impl SshCounters {
                 self.endpoint
             ));
         };
-        let files = self.read(&Wanted::of(&interface), Some(&interface)).map_err(|error| error.to_string())?;
-        Ok(Look { environment: environment_of(&files, Some(&interface)), counters: snapshot_of(&files, &interface) })
+        let files = self.read(&FileRequest::of(&interface), Some(&interface)).map_err(|error| error.to_string())?;
+        Ok(Reading { environment: environment_of(&files, Some(&interface)), counters: snapshot_of(&files, &interface) })
     }
 
-    fn read(&mut self, wanted: &Wanted, drivers: Option<&str>) -> Result<Files, ControlError> {
+    fn read(&mut self, wanted: &FileRequest, drivers: Option<&str>) -> Result<Files, ControlError> {
         let mut shell = match self.shell.take() {
             Some(shell) => shell,
             None => Shell::of(self.endpoint.shell("target", &self.options)?).map_err(|why| self.lost(why))?,
@@ -115,7 +115,7 @@ impl Shell {
     }
 
     /// Has files printed, and takes them apart.
-    fn read(&mut self, wanted: &Wanted, drivers: Option<&str>, patience: Duration) -> Result<Files, String> {
+    fn read(&mut self, wanted: &FileRequest, drivers: Option<&str>, patience: Duration) -> Result<Files, String> {
         let script = script(&self.mark, wanted, drivers);
         self.writer.write_all(script.as_bytes()).and_then(|()| self.writer.flush()).map_err(|error| {
             format!("the shell there hears no more ({error}); see that a command over ssh works by hand")
@@ -142,8 +142,8 @@ impl Shell {
 }
 
 /// What the shell is to do. Each file's text stands after a line with the mark and its path.
-fn script(mark: &str, wanted: &Wanted, drivers: Option<&str>) -> String {
-    let Wanted { whole, lines } = wanted;
+fn script(mark: &str, wanted: &FileRequest, drivers: Option<&str>) -> String {
+    let FileRequest { whole, lines } = wanted;
     let mut script = format!(
         "for f in {}; do echo; echo \"{mark} $f\"; cat \"$f\" 2>/dev/null || {{ echo; echo \"{mark} !$f\"; }}; done\n",
         whole.join(" ")
@@ -199,7 +199,7 @@ mod tests {
     fn every_shell_reads_the_same() {
         let mut seen = 0;
         for shell in [&["sh"][..], &["bash"], &["busybox", "sh"]] {
-            let wanted = Wanted {
+            let wanted = FileRequest {
                 whole: vec!["/proc/net/snmp".to_owned(), "/no/such/file".to_owned()],
                 lines: vec!["/proc/sys/kernel/os*".to_owned(), "/proc/*/none*".to_owned(), "/proc".to_owned()],
             };
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_whole_look_at_this_machine() {
-        let printed = printed(&["sh"], &script("m", &Wanted::of("lo"), Some("lo"))).unwrap();
+        let printed = printed(&["sh"], &script("m", &FileRequest::of("lo"), Some("lo"))).unwrap();
         let files = apart("m", &printed);
         assert_eq!(snapshot_of(&files, "lo").missing, [""; 0]);
         assert!(snapshot_of(&files, "lo").counters.iter().count() > 100);

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use linerate_machine::printable::in_line;
 use linerate_results::record::Record;
 
-use super::events::{CampaignEvent, Narrowed};
+use super::events::{CampaignEvent, IntervalUpdate};
 use super::live::Interval;
 use super::time_left::TimeLeft;
-use crate::render::explain::First;
+use crate::render::explain::FirstFinding;
 
 /// So many trials and sentences are kept; the store has all trials.
 const TRIALS: usize = 200;
@@ -48,9 +48,9 @@ pub(crate) struct Watched {
     /// The record of the last one.
     pub(crate) last: Option<Box<Record>>,
     /// What each of them shows first.
-    pub(crate) firsts: Vec<First>,
+    pub(crate) firsts: Vec<FirstFinding>,
     /// By configuration: what it measures, and what its repeats came to, one after the other.
-    pub(crate) narrowed: BTreeMap<u32, (String, Vec<Narrowed>)>,
+    pub(crate) narrowed: BTreeMap<u32, (String, Vec<IntervalUpdate>)>,
     /// The configuration that narrowed last.
     pub(crate) latest: Option<u32>,
     pub(crate) said: VecDeque<String>,
@@ -125,7 +125,7 @@ impl Watched {
                 let record_in_brief = Box::new(record.in_brief());
                 keep(&mut self.ended, TRIALS, Finished { place, words: short(&words), record: record_in_brief });
                 if self.firsts.len() < CONFIGURATIONS {
-                    self.firsts.push(First::of(&record));
+                    self.firsts.push(FirstFinding::of(&record));
                 }
                 self.last = Some(record);
             }
@@ -203,7 +203,8 @@ mod tests {
         let record = |at| Box::new(sample::udp(at, Direction::Rx, 100, 90.0));
         let ended = |place, record| CampaignEvent::TrialEnded { place, planned: None, words: String::new(), record };
         watched.hear(ended(1, record(0)), now);
-        let narrowed = Narrowed { configuration: 1, metric: "x".to_owned(), repeats: 1, median: 9e7, interval: None };
+        let narrowed =
+            IntervalUpdate { configuration: 1, metric: "x".to_owned(), repeats: 1, median: 9e7, interval: None };
         watched.hear(CampaignEvent::Narrowed(narrowed), now);
         assert_eq!(watched.narrowed[&1].0, "udp-stream rate=100M");
         assert!(watched.trial.is_none() && watched.passed.len() == 1, "the last trial is still shown");

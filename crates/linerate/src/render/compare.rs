@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linerate_results::compare::gate::{Gate, Outcome};
 use linerate_results::compare::verdict::Verdict;
-use linerate_results::compare::{Comparison, FailedTrials, Found, Judged, Side, Summary};
+use linerate_results::compare::{Comparison, FailedTrials, Judged, ShiftEstimate, Side, Summary};
 use linerate_results::figure::{Difference, Metric, Unit};
 
 use super::cases::of_configuration;
@@ -16,14 +16,14 @@ use super::number::figure;
 use super::table_model::{Cell, Table, Trace};
 
 /// A comparison, and what the user called its sides.
-pub(crate) struct Shown<'a> {
+pub(crate) struct ComparisonView<'a> {
     pub(crate) comparison: &'a Comparison,
     pub(crate) names: [String; 2],
     pub(crate) gates: &'a [Gate],
 }
 
 /// For a terminal of this width.
-pub(crate) fn text(shown: &Shown<'_>, width: Option<u16>) -> String {
+pub(crate) fn text(shown: &ComparisonView<'_>, width: Option<u16>) -> String {
     let mut pieces = pieces(shown);
     for piece in &mut pieces {
         if let Piece::Table(table) = piece
@@ -36,12 +36,12 @@ pub(crate) fn text(shown: &Shown<'_>, width: Option<u16>) -> String {
 }
 
 /// Ready to paste.
-pub(crate) fn markdown(shown: &Shown<'_>) -> String {
+pub(crate) fn markdown(shown: &ComparisonView<'_>) -> String {
     forms::markdown(&pieces(shown))
 }
 
 /// One object.
-pub(crate) fn json(shown: &Shown<'_>) -> String {
+pub(crate) fn json(shown: &ComparisonView<'_>) -> String {
     let mut value = serde_json::to_value(shown.comparison).unwrap_or_default();
     let gates: Vec<_> = shown
         .gates
@@ -59,13 +59,13 @@ pub(crate) fn json(shown: &Shown<'_>) -> String {
 }
 
 /// A line for each judgement, figures in the record's units.
-pub(crate) fn csv(shown: &Shown<'_>) -> String {
+pub(crate) fn csv(shown: &ComparisonView<'_>) -> String {
     let row = |judged| CSV.iter().map(move |(_, value)| value(judged).unwrap_or_default());
     csv::lines(CSV.iter().map(|(name, _)| *name), shown.comparison.judged.iter().map(row))
 }
 
 /// All that is no judgement, for people beside the lines of [`csv`].
-pub(crate) fn around(shown: &Shown<'_>, width: Option<u16>) -> String {
+pub(crate) fn around(shown: &ComparisonView<'_>, width: Option<u16>) -> String {
     let mut pieces = surroundings(shown);
     pieces.push(Piece::Lines(notes(shown)));
     forms::text(&pieces, width)
@@ -101,7 +101,7 @@ fn number(value: Option<f64>) -> Option<String> {
     Some(value?.to_string())
 }
 
-pub(super) fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
+pub(super) fn pieces(shown: &ComparisonView<'_>) -> Vec<Piece> {
     let mut pieces = surroundings(shown);
     let mut footnotes = Footnotes::default();
     pieces.push(Piece::Heading("Figures: medians, shift with its 95 % interval, and verdict".to_owned()));
@@ -113,8 +113,8 @@ pub(super) fn pieces(shown: &Shown<'_>) -> Vec<Piece> {
 }
 
 /// What the sides are, and what differs around them.
-fn surroundings(shown: &Shown<'_>) -> Vec<Piece> {
-    let Shown { comparison, names, .. } = shown;
+fn surroundings(shown: &ComparisonView<'_>) -> Vec<Piece> {
+    let ComparisonView { comparison, names, .. } = shown;
     let mut pieces = vec![Piece::Lines(vec![
         format!("baseline: {}", side(&names[0], &comparison.baseline)),
         format!("candidate: {}", side(&names[1], &comparison.candidate)),
@@ -134,8 +134,8 @@ fn surroundings(shown: &Shown<'_>) -> Vec<Piece> {
 }
 
 /// What is to be said beneath the figures.
-fn notes(shown: &Shown<'_>) -> Vec<String> {
-    let Shown { comparison, gates, .. } = shown;
+fn notes(shown: &ComparisonView<'_>) -> Vec<String> {
+    let ComparisonView { comparison, gates, .. } = shown;
     let mut notes = vec![summary(comparison)];
     notes.extend(comparison.judged.iter().any(is_of_runs).then(|| {
         "A shift is the median of the differences between single runs; the two medians may differ by something else."
@@ -214,7 +214,7 @@ fn cells(judged: &Judged) -> Vec<Cell> {
         Difference::Absolute => String::new(),
     };
     // The interval stands once, beside what people read first.
-    let absolute = |found: Found| {
+    let absolute = |found: ShiftEstimate| {
         interval(found.shift, found.interval, metric.unit.scale(), &unit).traced(trace(found.shift, "shift"))
     };
     let difference = relative.or_else(|| found.map(absolute));
@@ -240,7 +240,7 @@ fn is_of_runs(judged: &Judged) -> bool {
     (candidate - baseline - found.shift).abs() > 0.001 * baseline.abs().max(candidate.abs())
 }
 
-fn could_show(metric: &Metric, found: &Found) -> String {
+fn could_show(metric: &Metric, found: &ShiftEstimate) -> String {
     let Some(shift) = found.detectable_shift else { return "nothing".to_owned() };
     match (metric.compared.difference, found.detectable) {
         (Difference::Relative, Some(part)) => format!("{} %", figure(part * 100.0, 2)),
@@ -398,10 +398,10 @@ mod tests {
         compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &wish)
     }
 
-    fn shown(comparison: &Comparison, draw: impl Fn(&Shown<'_>) -> String) -> String {
+    fn shown(comparison: &Comparison, draw: impl Fn(&ComparisonView<'_>) -> String) -> String {
         let names = ["last:target.mtu=1500".to_owned(), "last:target.mtu=9000".to_owned()];
         let gates = ["throughput worse 3%".parse().unwrap()];
-        draw(&Shown { comparison, names, gates: &gates })
+        draw(&ComparisonView { comparison, names, gates: &gates })
     }
 
     #[test]

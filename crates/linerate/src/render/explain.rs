@@ -2,11 +2,11 @@
 //! Concludes nothing; findings come from `results`.
 
 use linerate_machine::end::Direction;
-use linerate_results::findings::{Absent, Finding, Trouble, Try, absent, findings, limit, trouble};
+use linerate_results::findings::{Finding, MissingFact, Suggestion, Symptom, absent, findings, limit, symptom};
 use linerate_results::record::Record;
 
 use super::forms::{self, Piece};
-use super::predict::Guess;
+use super::predict::PredictedGain;
 use super::summary::summary_beside_budget;
 use super::{budget, check, json, registers, sentence, time, wrapped};
 
@@ -14,9 +14,9 @@ use super::{budget, check, json, registers, sentence, time, wrapped};
 pub(crate) struct Explained<'a> {
     record: &'a Record,
     findings: Vec<Finding>,
-    absent: Vec<Absent>,
+    absent: Vec<MissingFact>,
     /// What a model says of the first suggestion, where the records tell.
-    pub(crate) guess: Option<Guess>,
+    pub(crate) guess: Option<PredictedGain>,
 }
 
 impl<'a> Explained<'a> {
@@ -32,7 +32,7 @@ impl<'a> Explained<'a> {
     }
 
     /// What is to be tried first.
-    pub(crate) fn suggestion(&self) -> Option<&Try> {
+    pub(crate) fn suggestion(&self) -> Option<&Suggestion> {
         self.findings.iter().find_map(|finding| finding.tries.first())
     }
 
@@ -51,13 +51,13 @@ impl<'a> Explained<'a> {
         let value = serde_json::json!({
             "format": "linerate.explanation/1",
             "record": self.record.id,
-            "trouble": trouble(self.record).sentence,
+            "trouble": symptom(self.record).sentence,
             "limit": limit(self.record),
             "time_budget": self.record.time_budget,
             "events": self.record.events,
             "findings": self.findings,
             "absent": self.absent,
-            "predicted": self.guess.as_ref().map(Guess::json),
+            "predicted": self.guess.as_ref().map(PredictedGain::json),
         });
         json::line(value)
     }
@@ -74,7 +74,7 @@ impl<'a> Explained<'a> {
             record.middle.as_ref().map_or(String::new(), |middle| format!(", middle {}", middle.machine.endpoint)),
             record.id
         ))];
-        let mut lines = vec![trouble(record).sentence];
+        let mut lines = vec![symptom(record).sentence];
         lines.extend(limit(record));
         // Of datagrams the budget says the same, and better.
         lines.extend(summary_beside_budget(record).lines().map(str::to_owned));
@@ -124,7 +124,7 @@ impl<'a> Explained<'a> {
                 "linerate explain --try {} measures it both ways in turns, and puts everything back",
                 self.record.id
             );
-            pieces.push(Piece::Lines(self.guess.iter().map(Guess::says).chain([tried]).collect()));
+            pieces.push(Piece::Lines(self.guess.iter().map(PredictedGain::says).chain([tried]).collect()));
         }
     }
 }
@@ -141,13 +141,13 @@ pub(super) fn evidence(finding: &Finding) -> Piece {
 }
 
 fn nothing(record: &Record) -> String {
-    match trouble(record) {
-        Trouble { is_there: false, .. } => "No problem found (docs/findings.md).".to_owned(),
-        Trouble { is_there: true, .. } if record.error.is_some() => {
+    match symptom(record) {
+        Symptom { is_there: false, .. } => "No problem found (docs/findings.md).".to_owned(),
+        Symptom { is_there: true, .. } if record.error.is_some() => {
             "Nothing in the record says more than the failure itself. 'linerate records show' has every counter that moved."
                 .to_owned()
         }
-        Trouble { is_there: true, .. } => {
+        Symptom { is_there: true, .. } => {
             "Nothing in the record says. 'linerate records show' has every counter that moved.".to_owned()
         }
     }
@@ -159,7 +159,7 @@ fn capital(text: &str) -> String {
 }
 
 /// What a run keeps of each record until its end: which, and its first finding.
-pub(crate) struct First {
+pub(crate) struct FirstFinding {
     pub(crate) record: String,
     pub(crate) direction: Direction,
     pub(crate) failed: bool,
@@ -167,9 +167,9 @@ pub(crate) struct First {
     pub(crate) finding: Option<Finding>,
 }
 
-impl First {
-    pub(crate) fn of(record: &Record) -> First {
-        First {
+impl FirstFinding {
+    pub(crate) fn of(record: &Record) -> FirstFinding {
+        FirstFinding {
             record: record.id.clone(),
             direction: record.direction,
             failed: record.result.is_none(),
@@ -181,7 +181,7 @@ impl First {
 
 /// Three lines for the end of a run, for each direction: what limits it most, on what evidence, and where to read on. Empty without
 /// trials.
-pub(crate) fn in_three_lines(firsts: &[First], width: Option<u16>) -> String {
+pub(crate) fn in_three_lines(firsts: &[FirstFinding], width: Option<u16>) -> String {
     let Some(last) = firsts.last() else { return String::new() };
     let strongest = strongest(firsts);
     if strongest.is_empty() {
@@ -206,7 +206,7 @@ pub(crate) fn in_three_lines(firsts: &[First], width: Option<u16>) -> String {
 }
 
 /// The first of the same, for records that nobody can ask for again.
-pub(crate) fn in_a_line(firsts: &[First], width: Option<u16>) -> String {
+pub(crate) fn in_a_line(firsts: &[FirstFinding], width: Option<u16>) -> String {
     let strongest = strongest(firsts);
     let text: String = strongest.iter().map(|one| format!("{}\n", sentence(&one.sentence()))).collect();
     wrapped(&text, width)
@@ -239,7 +239,7 @@ impl Strongest<'_> {
 
 /// Of each direction what its trials have in common: the finding that has most weight in all of them together, as the trial says it
 /// in which it has most.
-fn strongest(firsts: &[First]) -> Vec<Strongest<'_>> {
+fn strongest(firsts: &[FirstFinding]) -> Vec<Strongest<'_>> {
     let weigh = |finding: &Finding| f64::from(finding.sure as u8) + finding.weight;
     let of_direction = |direction: Direction| {
         let (mut of, mut alike) = (0, Vec::<(f64, Strongest<'_>)>::new());
@@ -320,8 +320,11 @@ mod tests {
     fn the_end_of_a_run() {
         let lines = |name: &str| {
             let all = cases::cases();
-            let firsts: Vec<First> =
-                all.iter().filter(|case| case.name.starts_with(name)).map(|case| First::of(&case.record)).collect();
+            let firsts: Vec<FirstFinding> = all
+                .iter()
+                .filter(|case| case.name.starts_with(name))
+                .map(|case| FirstFinding::of(&case.record))
+                .collect();
             in_three_lines(&firsts, None)
         };
         let overrun = lines("fec: FIFO");
@@ -338,8 +341,8 @@ mod tests {
     #[test]
     fn the_end_of_a_run_both_ways() {
         let all = cases::cases();
-        let first = |name: &str| First::of(&all.iter().find(|case| case.name.starts_with(name)).unwrap().record);
-        let firsts = |names: &[&str]| names.iter().map(|name| first(name)).collect::<Vec<First>>();
+        let first = |name: &str| FirstFinding::of(&all.iter().find(|case| case.name.starts_with(name)).unwrap().record);
+        let firsts = |names: &[&str]| names.iter().map(|name| first(name)).collect::<Vec<FirstFinding>>();
         let (tx, rx, once) =
             ("a token bucket at the sender's egress", "losses without SACK", "window scaling that is taken");
         let said = in_a_line(&firsts(&[tx, rx, rx, once]), None);
@@ -351,11 +354,12 @@ mod tests {
             "{said}"
         );
         // Of both directions the same is said once.
-        let again = First { direction: Direction::Rx, ..first(tx) };
+        let again = FirstFinding { direction: Direction::Rx, ..first(tx) };
         let said = in_a_line(&[first(tx), again], None);
         assert!(said.starts_with("A shaper at") && said.ends_with("(likely, in 2 of 2 trials)\n"), "{said}");
-        let again = First { direction: Direction::Both, ..first(tx) };
-        let said = in_a_line(&[first(tx), first(rx), First { direction: Direction::Tx, ..first(tx) }, again], None);
+        let again = FirstFinding { direction: Direction::Both, ..first(tx) };
+        let said =
+            in_a_line(&[first(tx), first(rx), FirstFinding { direction: Direction::Tx, ..first(tx) }, again], None);
         assert_eq!(said.lines().count(), 3, "{said}");
         // What most of them have is said, though one weighs more alone.
         let said = in_a_line(&firsts(&["segments that an egress filter", "segments that an egress filter", rx]), None);

@@ -15,16 +15,16 @@ use super::table_model::{Cell, Table};
 pub(crate) type Progress<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Tables and sentences.
-pub(crate) struct Shown(Vec<Piece>);
+pub(crate) struct JobListing(Vec<Piece>);
 
-impl Shown {
-    fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Shown {
+impl JobListing {
+    fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> JobListing {
         let rows = rows.into_iter().map(|row| row.to_vec());
-        Shown(vec![Piece::Table(Table::new(names, rows).sparing(&["version", "tags", "now"]))])
+        JobListing(vec![Piece::Table(Table::new(names, rows).sparing(&["version", "tags", "now"]))])
     }
 
-    fn said(sentence: impl Into<String>) -> Shown {
-        Shown(vec![Piece::Lines(vec![sentence.into()])])
+    fn said(sentence: impl Into<String>) -> JobListing {
+        JobListing(vec![Piece::Lines(vec![sentence.into()])])
     }
 
     pub(crate) fn text(&self, width: Option<u16>) -> String {
@@ -37,12 +37,12 @@ impl Shown {
     }
 
     /// Without a column that no row fills, like that of what nobody has heard.
-    fn filled(self) -> Shown {
+    fn filled(self) -> JobListing {
         let filled = |piece| match piece {
             Piece::Table(table) => Piece::Table(table.filled()),
             other => other,
         };
-        Shown(self.0.into_iter().map(filled).collect())
+        JobListing(self.0.into_iter().map(filled).collect())
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn list<'a>(
     now_ms: i64,
     progress: Progress<'_>,
     none: &str,
-) -> Shown {
+) -> JobListing {
     let rows: Vec<[Cell; 7]> = jobs
         .into_iter()
         .map(|one| {
@@ -92,8 +92,8 @@ pub(crate) fn list<'a>(
         })
         .collect();
     match rows.is_empty() {
-        true => Shown::said(none),
-        false => Shown::table(["job", "bench", "user", "plan", "state", "for", "now"], rows).filled(),
+        true => JobListing::said(none),
+        false => JobListing::table(["job", "bench", "user", "plan", "state", "for", "now"], rows).filled(),
     }
 }
 
@@ -114,25 +114,25 @@ fn at(ms: i64) -> String {
 }
 
 /// Those of a queue that have not ended.
-pub(crate) fn open(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> Shown {
+pub(crate) fn open(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> JobListing {
     let open = queue.jobs.iter().filter(|one| !one.state.has_ended());
     list(open, now_ms, progress, "No job waits or runs.")
 }
 
 /// Those that never came to their end, and why.
-pub(crate) fn dead(jobs: &[JobRecord]) -> Shown {
+pub(crate) fn dead(jobs: &[JobRecord]) -> JobListing {
     if jobs.is_empty() {
-        return Shown::said("No job is dead.");
+        return JobListing::said("No job is dead.");
     }
     let rows = jobs.iter().map(|one| {
         let why = one.why.as_deref().unwrap_or_default();
         [job(&one.job.id), Cell::text(&one.job.bench), Cell::text(&one.job.user), Cell::long(why)]
     });
-    Shown::table(["job", "bench", "user", "why"], rows)
+    JobListing::table(["job", "bench", "user", "why"], rows)
 }
 
 /// One, in sentences.
-pub(crate) fn one(record: &JobRecord) -> Shown {
+pub(crate) fn one(record: &JobRecord) -> JobListing {
     let job = &record.job;
     let mut lines = vec![
         format!("Job {} of {}: {} on {}, {}.", job.id, job.user, job.plan, job.bench, record.state.name()),
@@ -162,14 +162,14 @@ pub(crate) fn one(record: &JobRecord) -> Shown {
     lines.extend(record.cancelled_by.as_ref().map(|by| format!("Taken back by {by}.")));
     lines.extend(record.why.as_ref().map(|why| format!("Why: {why}.")));
     lines.push(format!("Its records: linerate records list {}", job.id));
-    Shown(vec![Piece::Lines(lines)])
+    JobListing(vec![Piece::Lines(lines)])
 }
 
 /// Benches, and who has them.
-pub(crate) fn benches(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> Shown {
+pub(crate) fn benches(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> JobListing {
     let Overview { benches, leases, waiting, workers, .. } = queue;
     if benches.is_empty() {
-        return Shown::said("The queue has no benches yet; linerate worker --bench FILE brings some.");
+        return JobListing::said("The queue has no benches yet; linerate worker --bench FILE brings some.");
     }
     let running: BTreeMap<&String, &String> = workers.iter().flat_map(|worker| &worker.runs).collect();
     let rows = benches.iter().map(|one| {
@@ -195,13 +195,13 @@ pub(crate) fn benches(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> 
             Cell::long(now.unwrap_or_default()),
         ]
     });
-    Shown::table(["bench", "tags", "jobs", "state", "for", "now"], rows).filled()
+    JobListing::table(["bench", "tags", "jobs", "state", "for", "now"], rows).filled()
 }
 
 /// Workers.
-pub(crate) fn workers(all: &[WorkerCard], now_ms: i64) -> Shown {
+pub(crate) fn workers(all: &[WorkerCard], now_ms: i64) -> JobListing {
     if all.is_empty() {
-        return Shown::said("No worker is there; linerate worker --bench FILE is one.");
+        return JobListing::said("No worker is there; linerate worker --bench FILE is one.");
     }
     let rows = all.iter().map(|one| {
         let runs: Vec<String> = one.runs.iter().map(|(bench, job)| format!("{bench} {job}")).collect();
@@ -214,7 +214,7 @@ pub(crate) fn workers(all: &[WorkerCard], now_ms: i64) -> Shown {
             Cell::long(runs),
         ]
     });
-    Shown::table(["worker", "version", "benches", "for", "runs"], rows)
+    JobListing::table(["worker", "version", "benches", "for", "runs"], rows)
 }
 
 #[cfg(test)]

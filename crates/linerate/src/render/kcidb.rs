@@ -12,7 +12,7 @@ use linerate_stats::median;
 use linerate_stats::sequential::Sequential;
 use serde_json::{Map, Value, json};
 
-use super::report::Carried;
+use super::report::ReportedCampaign;
 use crate::measure::precision::main_metric;
 
 /// What people and machines say is cut here.
@@ -105,7 +105,7 @@ impl Tests {
     }
 
     /// The report, one object. `campaigns`: what was expected of them, as far as that is known.
-    pub(crate) fn report(&self, submitter: &Submitter, campaigns: &[Carried]) -> Value {
+    pub(crate) fn report(&self, submitter: &Submitter, campaigns: &[ReportedCampaign]) -> Value {
         let tests = self.groups.iter().flat_map(|group| group.tests(submitter, campaigns));
         json!({"version": {"major": 5, "minor": 3}, "tests": tests.collect::<Vec<_>>()})
     }
@@ -159,7 +159,7 @@ impl Group {
         }
     }
 
-    fn tests(&self, submitter: &Submitter, campaigns: &[Carried]) -> Vec<Value> {
+    fn tests(&self, submitter: &Submitter, campaigns: &[ReportedCampaign]) -> Vec<Value> {
         let campaign = campaigns.iter().find(|one| one.campaign.id == self.campaign);
         let expected: Vec<Expectation> = campaign
             .into_iter()
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
     use crate::render::report::Expected;
 
-    fn carried(id: &str, texts: &[&str]) -> Carried {
+    fn carried(id: &str, texts: &[&str]) -> ReportedCampaign {
         let campaign = Campaign {
             id: id.to_owned(),
             plan: "bring-up".to_owned(),
@@ -356,7 +356,7 @@ mod tests {
         };
         let expected =
             texts.iter().map(|text| Expected { text: (*text).to_owned(), configurations: vec![0] }).collect();
-        Carried { campaign, command: String::new(), expected }
+        ReportedCampaign { campaign, command: String::new(), expected }
     }
 
     fn submitter() -> Submitter {

@@ -68,7 +68,7 @@ pub(crate) fn wanted() -> Vec<&'static Metric> {
 }
 
 /// All that is told.
-pub(crate) struct Scraped<'a> {
+pub(crate) struct Exposition<'a> {
     /// Of the metrics of [`wanted`].
     pub(crate) tally: &'a Tally,
     /// Campaigns that began, and those of them that ran to their end.
@@ -235,8 +235,8 @@ pub(crate) fn families_of_worker(worker: &OfWorker, version: &str) -> Families {
     ])
 }
 
-pub(crate) fn families(scraped: &Scraped<'_>) -> Families {
-    let Scraped { tally, campaigns, not_put_back, version } = scraped;
+pub(crate) fn families(scraped: &Exposition<'_>) -> Families {
+    let Exposition { tally, campaigns, not_put_back, version } = scraped;
     let last = tally.last();
     let series = |values: &[Option<f64>]| 1 + values.iter().flatten().count();
     let mut room = MOST;
@@ -316,14 +316,14 @@ fn label(text: &str) -> String {
 mod tests {
     use linerate_machine::end::Direction;
     use linerate_results::id;
-    use linerate_results::observation::Asked;
+    use linerate_results::observation::TrialRequest;
     use linerate_results::sample;
-    use linerate_results::store::{Seen, Store};
+    use linerate_results::store::{RecordDigest, Store};
 
     use super::*;
 
-    fn scraped(tally: &Tally) -> Scraped<'_> {
-        Scraped { tally, campaigns: [3, 2], not_put_back: 1, version: "0.1.0" }
+    fn scraped(tally: &Tally) -> Exposition<'_> {
+        Exposition { tally, campaigns: [3, 2], not_put_back: 1, version: "0.1.0" }
     }
 
     /// The series of a text: a name with its labels, and the value.
@@ -392,10 +392,10 @@ mod tests {
                 ];
                 let facts = facts.map(|(name, value)| (name.to_owned(), value)).into();
                 let factors = [("rate".to_owned(), format!("{}M", trial / 100 + 50 * round))].into();
-                let asked = Asked { factors, facts };
+                let asked = TrialRequest { factors, facts };
                 let doubts = "noisy-machine,shared-machine";
                 let (failed, is_side_b) = (false, false);
-                tally.add(Seen { id: &id, doubts, failed, is_side_b, asked: &asked, values: &values });
+                tally.add(RecordDigest { id: &id, doubts, failed, is_side_b, asked: &asked, values: &values });
                 ids.insert(id);
             }
             let text = openmetrics(families(&scraped(&tally)));

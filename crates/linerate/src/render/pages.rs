@@ -3,7 +3,7 @@
 use linerate_results::record::Record;
 
 use super::answer::Answer;
-use super::compare::{self, Shown};
+use super::compare::{self, ComparisonView};
 use super::doubts::Notes;
 use super::explain::Explained;
 use super::forms::Piece;
@@ -41,7 +41,7 @@ pub(crate) fn campaign(records: &[Record]) -> Answer {
 }
 
 /// A comparison; of the records of both sides, in brief, each repeat stands beside the verdicts.
-pub(crate) fn comparison(shown: &Shown<'_>, sides: [&[Record]; 2]) -> Answer {
+pub(crate) fn comparison(shown: &ComparisonView<'_>, sides: [&[Record]; 2]) -> Answer {
     let charts = pictures(pictures_of_sides(sides, shown.comparison));
     let in_sight = |piece| match piece {
         Piece::Table(table) => Piece::Table(table.with_behind("metric", &["verdict"])),

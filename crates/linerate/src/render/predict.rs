@@ -21,14 +21,14 @@ const ASSUMPTIONS: &str = "Taken for granted: the machine is as its file says, w
                            recovery from loss is not modelled; and nothing else changes with what is set.";
 
 /// What a model says of one suggestion, where it says something.
-pub(crate) struct Guess {
+pub(crate) struct PredictedGain {
     /// It is not refused.
     pub(crate) prediction: Prediction,
     /// Its null, which was measured.
     pub(crate) null: Null,
 }
 
-impl Guess {
+impl PredictedGain {
     /// Before it is tried.
     pub(crate) fn says(&self) -> String {
         let Prediction { median, interval: (low, high), row, .. } = &self.prediction;
@@ -68,11 +68,11 @@ pub(crate) struct Predicted<'a> {
     pub(crate) table: &'a Rows,
     /// Records that say nothing of the machine.
     pub(crate) left_out: usize,
-    pub(crate) found: Result<Found, NotReproduced>,
+    pub(crate) found: Result<SetPredictions, NotReproduced>,
 }
 
 /// What the sets say.
-pub(crate) struct Found {
+pub(crate) struct SetPredictions {
     pub(crate) ensemble: Ensemble,
     pub(crate) predictions: Vec<Prediction>,
     /// What was measured of each prediction, Mbit/s; or none.
@@ -108,7 +108,7 @@ impl Predicted<'_> {
             "fit_error": found.map(|found| found.ensemble.error),
             "not_reproduced": self.found.as_ref().err().map(|not| json!({"row": not.row, "times_its_noise": not.best})),
             "predictions": predictions, "checked": checked,
-            "skill": found.and_then(Found::skill),
+            "skill": found.and_then(SetPredictions::skill),
         }))
     }
 
@@ -145,7 +145,7 @@ impl Predicted<'_> {
     }
 }
 
-impl Found {
+impl SetPredictions {
     fn fitted(&self, rows: usize) -> String {
         if rows == 0 {
             return "Nothing was measured: these are the bounds that the machine's file leaves, and no predictions."
@@ -339,7 +339,7 @@ mod tests {
         let ensemble = fit(&table.machine, &table.measured, effort).expect("its rows are reproduced");
         let predictions = predict(&table.machine, &ensemble, &table.measured, &table.asked, effort);
         let checked = vec![200.0; predictions.len()];
-        Predicted { table, left_out: 0, found: Ok(Found { ensemble, predictions, checked }) }
+        Predicted { table, left_out: 0, found: Ok(SetPredictions { ensemble, predictions, checked }) }
     }
 
     fn shown(name: &str) -> [String; 2] {

@@ -6,7 +6,7 @@ use linerate_results::figure::Metric;
 use super::forms::{self, Piece};
 use super::number::figure;
 use super::table_model::{Cell, Table};
-use crate::measure::precision::Reached;
+use crate::measure::precision::MedianSoFar;
 use linerate_plan::{ExpectationResult, Precision};
 
 /// What a campaign proved.
@@ -24,7 +24,7 @@ pub(crate) struct Proof {
 pub(crate) struct Repeated {
     pub(crate) configuration: String,
     pub(crate) metric: &'static Metric,
-    pub(crate) reached: Option<Reached>,
+    pub(crate) reached: Option<MedianSoFar>,
 }
 
 /// For a terminal of this width; `None` where nothing was to be proved.
@@ -149,7 +149,7 @@ mod tests {
         let metric = Metric::find("throughput").unwrap();
         let repeated = |name: &str, reached| Repeated { configuration: name.to_owned(), metric, reached };
         let reached = |repeats, low: f64, high: f64| {
-            Some(Reached { repeats, median: 941e6, interval: Some((low * 1e6, high * 1e6)) })
+            Some(MedianSoFar { repeats, median: 941e6, interval: Some((low * 1e6, high * 1e6)) })
         };
         let proof = Proof {
             expected: vec![

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use linerate_machine::end::End;
 use linerate_machine::registers::Device;
-use linerate_registers::changes::{FieldChange, RegisterChange, RegisterChanges, What};
+use linerate_registers::changes::{ChangeKind, FieldChange, RegisterChange, RegisterChanges};
 use linerate_registers::decode::{Decoded, DecodedField};
 use linerate_registers::definition::Register;
 use linerate_results::record::Record;
@@ -142,10 +142,10 @@ fn lines(change: &RegisterChange) -> Vec<String> {
     let RegisterChange { name, address, about, before, after, what, fields } = change;
     let about = if about.is_empty() { String::new() } else { format!("  {about}") };
     let did = match what {
-        Some(What::Counted { count, at_least, cleared }) => counted(*count, *at_least, *cleared),
-        Some(What::WentBack) => format!("{before} → {after}, a counter that somebody cleared"),
-        Some(What::Latched) => format!("{after} since the reading before cleared it"),
-        Some(What::Changed) | None => format!("{before} → {after}"),
+        Some(ChangeKind::Counted { count, at_least, cleared }) => counted(*count, *at_least, *cleared),
+        Some(ChangeKind::WentBack) => format!("{before} → {after}, a counter that somebody cleared"),
+        Some(ChangeKind::Latched) => format!("{after} since the reading before cleared it"),
+        Some(ChangeKind::Changed) | None => format!("{before} → {after}"),
     };
     let mut lines = vec![format!("{name}:{address} {did}{about}")];
     lines.extend(fields.iter().map(|field| format!("  {}", field_line(field))));
@@ -156,16 +156,16 @@ fn field_line(field: &FieldChange) -> String {
     let FieldChange { name, bits, before, after, what, meaning } = field;
     let meaning = meaning.as_ref().map_or(String::new(), |meaning| format!("  {meaning}"));
     match what {
-        What::Changed => format!("{name} {bits}: {before} → {after}{meaning}"),
-        What::Counted { count, at_least, cleared } => {
+        ChangeKind::Changed => format!("{name} {bits}: {before} → {after}{meaning}"),
+        ChangeKind::Counted { count, at_least, cleared } => {
             format!("{name} {bits}: {}", counted(*count, *at_least, *cleared))
         }
-        What::WentBack => format!("{name} {bits}: {before} → {after}, a counter that somebody cleared"),
-        What::Latched if before == after => {
+        ChangeKind::WentBack => format!("{name} {bits}: {before} → {after}, a counter that somebody cleared"),
+        ChangeKind::Latched if before == after => {
             let event = u32::from(*after == 0);
             format!("{name} {bits}: was {event} in between, and is {after} again{meaning}")
         }
-        What::Latched => format!("{name} {bits}: {after} since the reading before cleared it{meaning}"),
+        ChangeKind::Latched => format!("{name} {bits}: {after} since the reading before cleared it{meaning}"),
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(value["registers"][0]["fields"][1]["meaning"], "pause frames are obeyed");
     }
 
-    fn change(what: Option<What>, fields: Vec<FieldChange>) -> RegisterChange {
+    fn change(what: Option<ChangeKind>, fields: Vec<FieldChange>) -> RegisterChange {
         RegisterChange {
             name: "R".to_owned(),
             address: "0x00001000".to_owned(),
@@ -244,14 +244,14 @@ mod tests {
 
     #[test]
     fn what_changed_is_said_as_what_it_is() {
-        let counted = |count, at_least, cleared| Some(What::Counted { count, at_least, cleared });
+        let counted = |count, at_least, cleared| Some(ChangeKind::Counted { count, at_least, cleared });
         check(&change(counted(12, false, false), Vec::new()), &["R:0x00001000 +12  About"]);
         check(
             &change(counted(255, true, true), Vec::new()),
             &["R:0x00001000 +255 or more: it stands at its highest value since the reading before cleared it  About"],
         );
         check(
-            &change(Some(What::WentBack), Vec::new()),
+            &change(Some(ChangeKind::WentBack), Vec::new()),
             &["R:0x00001000 0x05ee0244 → 0x05ee0264, a counter that somebody cleared  About"],
         );
         let field = |before, after, what| FieldChange {
@@ -263,7 +263,7 @@ mod tests {
             meaning: Some("up".to_owned()),
         };
         check(
-            &change(None, vec![field(0, 1, What::Changed), field(1, 1, What::Latched)]),
+            &change(None, vec![field(0, 1, ChangeKind::Changed), field(1, 1, ChangeKind::Latched)]),
             &[
                 "R:0x00001000 0x05ee0244 → 0x05ee0264  About",
                 "  F 2: 0 → 1  up",
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_escape_from_a_machine_moves_no_cursor() {
-        let evil = RegisterChange { about: "\u{1b}[2J".to_owned(), ..change(Some(What::Changed), Vec::new()) };
+        let evil = RegisterChange { about: "\u{1b}[2J".to_owned(), ..change(Some(ChangeKind::Changed), Vec::new()) };
         assert!(!watched(&[evil], 1.0, false).contains('\u{1b}'));
     }
 }

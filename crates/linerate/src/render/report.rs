@@ -55,13 +55,13 @@ pub(crate) struct Origin {
     /// What the two sides differ in on purpose.
     pub(crate) compared: Vec<String>,
     /// The campaigns of its records, oldest first.
-    pub(crate) campaigns: Vec<Carried>,
+    pub(crate) campaigns: Vec<ReportedCampaign>,
     /// The author's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) notes: Option<String>,
     /// Records that were picked and cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<ExcludedRecord>,
     /// Names were replaced.
     pub(crate) anonymous: bool,
     /// The records are attached.
@@ -81,7 +81,7 @@ pub(crate) struct Side {
 
 /// A record that is not in the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LeftOut {
+pub(crate) struct ExcludedRecord {
     /// Its identifier.
     pub(crate) record: String,
     /// The store's sentence; absent where names were replaced, for it may have any of them.
@@ -91,7 +91,7 @@ pub(crate) struct LeftOut {
 
 /// What is told of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Carried {
+pub(crate) struct ReportedCampaign {
     /// With the plan as its file has it.
     #[serde(flatten)]
     pub(crate) campaign: Campaign,
@@ -116,7 +116,7 @@ impl Origin {
     pub(crate) fn new(
         sides: Vec<(String, Vec<String>)>,
         compared: Vec<String>,
-        campaigns: Vec<Carried>,
+        campaigns: Vec<ReportedCampaign>,
         attached: bool,
     ) -> Origin {
         let version = env!("CARGO_PKG_VERSION").to_owned();

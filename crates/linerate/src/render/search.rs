@@ -8,8 +8,8 @@ use linerate_chart::{
 };
 use linerate_machine::end::Direction;
 use linerate_plan::PlannedTrial;
-use linerate_results::search::{Purpose, SearchAsked, SearchDoubt, SearchExpectation, Searched, Tried};
-use linerate_trial::search::Found;
+use linerate_results::search::{Purpose, SearchAsked, SearchDoubt, SearchExpectation, SearchRecords, TriedLoad};
+use linerate_trial::search::GoalResult;
 use linerate_trial::search::goal::Goal;
 
 use super::forms::{self, Piece};
@@ -23,22 +23,22 @@ use crate::output::is_ascii_only;
 const WIDTH: u16 = 85;
 
 /// For a terminal of this width.
-pub(crate) fn text(searched: &[Searched], expect: &[SearchExpectation], width: Option<u16>) -> String {
-    let picture = |one: &Searched| {
+pub(crate) fn text(searched: &[SearchRecords], expect: &[SearchExpectation], width: Option<u16>) -> String {
+    let picture = |one: &SearchRecords| {
         Piece::Text(terminal::drawn(&chart(one), usize::from(width.unwrap_or(WIDTH)), is_ascii_only()))
     };
     forms::text(&answer(searched, expect, &picture), width)
 }
 
 /// Ready to paste.
-pub(crate) fn markdown(searched: &[Searched], expect: &[SearchExpectation]) -> String {
-    let numbers = |one: &Searched| Piece::Table(forms::chart_numbers(&chart(one)));
+pub(crate) fn markdown(searched: &[SearchRecords], expect: &[SearchExpectation]) -> String {
+    let numbers = |one: &SearchRecords| Piece::Table(forms::chart_numbers(&chart(one)));
     forms::markdown(&answer(searched, expect, &numbers))
 }
 
 /// One object; loads in bits of payload per second.
-pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> String {
-    let found = |one: &Searched, found: &Found| {
+pub(crate) fn json(searched: &[SearchRecords], expect: &[SearchExpectation]) -> String {
+    let found = |one: &SearchRecords, found: &GoalResult| {
         let confirmation = one.confirmation(found).map(|tried| {
             serde_json::json!({
                 "record": tried.record,
@@ -68,7 +68,7 @@ pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> Strin
             "confirmation": confirmation,
         })
     };
-    let of = |one: &Searched| {
+    let of = |one: &SearchRecords| {
         serde_json::json!({
             "workload": one.workload,
             "direction": one.direction,
@@ -98,7 +98,7 @@ pub(crate) fn json(searched: &[Searched], expect: &[SearchExpectation]) -> Strin
 }
 
 /// A line for each goal of each configuration.
-pub(crate) fn csv(searched: &[Searched]) -> String {
+pub(crate) fn csv(searched: &[SearchRecords]) -> String {
     let titles = [
         "configuration",
         "direction",
@@ -186,12 +186,16 @@ pub(crate) fn nothing_between(loads: [f64; 2]) -> String {
 }
 
 /// Whether it came about in every search that has the goal; one that is of none did not.
-pub(crate) fn is_met(expected: &SearchExpectation, searched: &[Searched]) -> bool {
+pub(crate) fn is_met(expected: &SearchExpectation, searched: &[SearchRecords]) -> bool {
     let each: Vec<bool> = searched.iter().filter_map(|one| expected.is_met(one)).collect();
     !each.is_empty() && each.iter().all(|met| *met)
 }
 
-fn answer(searched: &[Searched], expect: &[SearchExpectation], tried: &dyn Fn(&Searched) -> Piece) -> Vec<Piece> {
+fn answer(
+    searched: &[SearchRecords],
+    expect: &[SearchExpectation],
+    tried: &dyn Fn(&SearchRecords) -> Piece,
+) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = searched.iter().flat_map(|one| pieces(one, tried)).collect();
     let lines = expect.iter().map(|one| {
         let came = if is_met(one, searched) { "as expected" } else { "not as expected" };
@@ -203,11 +207,11 @@ fn answer(searched: &[Searched], expect: &[SearchExpectation], tried: &dyn Fn(&S
 }
 
 /// What a document says of the searches that its records are of.
-pub(super) fn section(searched: &[Searched]) -> Vec<Piece> {
+pub(super) fn section(searched: &[SearchRecords]) -> Vec<Piece> {
     if searched.is_empty() {
         return Vec::new();
     }
-    let picture = |one: &Searched| Piece::Chart(Box::new(chart(one)));
+    let picture = |one: &SearchRecords| Piece::Chart(Box::new(chart(one)));
     let mut all = vec![Piece::Section("The most that comes through".to_owned())];
     all.extend(searched.iter().flat_map(|one| pieces(one, &picture)));
     all.push(Piece::Lines(vec![DEVIATIONS.to_owned()]));
@@ -220,7 +224,7 @@ const DEVIATIONS: &str = "Searched by RFC 9971 (MLRsearch). What is not as RFC 2
     which is the effective duration of every trial; what the sender did not send counts as lost.";
 
 /// What was found in a configuration, and what was tried.
-fn pieces(one: &Searched, tried: &dyn Fn(&Searched) -> Piece) -> Vec<Piece> {
+fn pieces(one: &SearchRecords, tried: &dyn Fn(&SearchRecords) -> Piece) -> Vec<Piece> {
     let mut lines: Vec<String> = one.found.iter().map(|found| sentence(found, one)).collect();
     lines.extend(one.found.iter().filter_map(|found| confirmed(found, one)));
     lines.extend(one.asked.calibrates.then(|| CALIBRATES.to_owned()));
@@ -235,7 +239,7 @@ fn pieces(one: &Searched, tried: &dyn Fn(&Searched) -> Piece) -> Vec<Piece> {
     pieces
 }
 
-fn configuration(one: &Searched) -> String {
+fn configuration(one: &SearchRecords) -> String {
     let mut words = vec![one.workload.to_string()];
     words.extend(
         one.factors.iter().filter(|(name, _)| *name != "workload").map(|(name, level)| format!("{name}={level}")),
@@ -244,7 +248,7 @@ fn configuration(one: &Searched) -> String {
 }
 
 /// The configuration, with its direction.
-fn words(one: &Searched) -> String {
+fn words(one: &SearchRecords) -> String {
     let words = configuration(one);
     if one.factors.contains_key("direction") { words } else { format!("{words} {}", one.direction) }
 }
@@ -258,7 +262,7 @@ fn short(campaign: &str) -> &str {
 }
 
 /// What is known of the path: where the tester was the limit, nothing but that it carries as much.
-fn of_path(one: &Searched, found: &Found, bps: Option<f64>) -> Option<f64> {
+fn of_path(one: &SearchRecords, found: &GoalResult, bps: Option<f64>) -> Option<f64> {
     bps.filter(|_| !one.is_limited_by_tester(found))
 }
 
@@ -283,7 +287,7 @@ fn demand(goal: &Goal, trial_s: f64) -> String {
 }
 
 /// The answer for one goal. What the tester itself carries no more than is no answer about the path.
-fn sentence(found: &Found, one: &Searched) -> String {
+fn sentence(found: &GoalResult, one: &SearchRecords) -> String {
     let both = if one.direction == Direction::Both { " in each direction" } else { "" };
     let demand = demand(&found.goal, found.trial_s);
     let is_tester = one.is_limited_by_tester(found);
@@ -316,7 +320,7 @@ fn sentence(found: &Found, one: &Searched) -> String {
 }
 
 /// What measuring the found load once more came to.
-fn confirmed(found: &Found, one: &Searched) -> Option<String> {
+fn confirmed(found: &GoalResult, one: &SearchRecords) -> Option<String> {
     let tried = one.confirmation(found)?;
     let (load, trial_s, name) = (load(&one.asked, tried.step.load_bps), tried.step.trial_s, &found.goal.name);
     Some(match tried.loss_ratio {
@@ -367,18 +371,18 @@ fn doubt_sentence(doubt: &SearchDoubt, asked: &SearchAsked) -> Option<String> {
     })
 }
 
-fn doubts(one: &Searched, found: &Found) -> String {
+fn doubts(one: &SearchRecords, found: &GoalResult) -> String {
     one.doubts(found).iter().map(SearchDoubt::name).collect::<Vec<_>>().join(" ")
 }
 
-fn table(one: &Searched) -> Table {
+fn table(one: &SearchRecords) -> Table {
     let frames = one.asked.is_of_frames;
     let rate = |bps: Option<f64>| match bps {
         Some(bps) if frames => one.asked.packets_per_s(bps).map_or_else(none, |n| Cell::number(n, frames_digits(n))),
         Some(bps) => Cell::number(bps / 1e6, 5),
         None => none(),
     };
-    let row = |found: &Found| {
+    let row = |found: &GoalResult| {
         let doubts = doubts(one, found);
         vec![
             Cell::text(&found.goal.name),
@@ -416,10 +420,10 @@ fn none() -> Cell {
 }
 
 /// The loads in the order in which they were tried, and the bounds of the goals.
-fn chart(one: &Searched) -> Chart {
+fn chart(one: &SearchRecords) -> Chart {
     let most_forgiven = one.found.iter().map(|found| found.goal.loss_ratio).fold(0.0, f64::max);
     let mut numbers = Numbers::new(["trial", "load, Mbit/s", "lost, %", "time, s", "of, s", "for"]);
-    let is_low = |tried: &Tried| tried.loss_ratio.map(|loss| loss <= most_forgiven);
+    let is_low = |tried: &TriedLoad| tried.loss_ratio.map(|loss| loss <= most_forgiven);
     for (number, tried) in one.tried.iter().enumerate() {
         let of = |value: Option<f64>, digits| match value {
             Some(value) => Number::number(figure(value, digits), value).from_records(&tried.record),
@@ -434,11 +438,11 @@ fn chart(one: &Searched) -> Chart {
             Number::from(tried.step.purpose.name()),
         ]);
     }
-    let marks = |is_of: &dyn Fn(&Tried) -> bool| {
+    let marks = |is_of: &dyn Fn(&TriedLoad) -> bool| {
         let all = one.tried.iter().enumerate().filter(|(_, tried)| is_of(tried));
         Marks::points(all.map(|(at, tried)| ((at + 1) as f64, tried.step.load_bps / 1e6)).collect::<Vec<_>>())
     };
-    let is_bound = |tried: &Tried| tried.step.purpose == Purpose::Bound;
+    let is_bound = |tried: &TriedLoad| tried.step.purpose == Purpose::Bound;
     let lost = format!("at most {} % lost", percent(most_forgiven));
     let kept = if most_forgiven == 0.0 { "nothing lost" } else { &lost };
     let mut panel = Panel::new(

@@ -4,7 +4,7 @@
 use linerate_machine::units::format_size;
 use linerate_results::search::rfc6349::{Rfc6349, Window};
 use linerate_results::search::stages::{self, Bursts, Stage};
-use linerate_results::search::{Purpose, Searched, Tried};
+use linerate_results::search::{Purpose, SearchRecords, TriedLoad};
 
 use super::forms::Piece;
 use super::load::load;
@@ -12,7 +12,7 @@ use super::number::{count, figure, percent};
 use super::table_model::{Cell, Table};
 
 /// Each stage that was asked for, in its order.
-pub(super) fn pieces(one: &Searched) -> Vec<Piece> {
+pub(super) fn pieces(one: &SearchRecords) -> Vec<Piece> {
     let of = |stage: &Stage| match stage {
         Stage::Latency => latency(one),
         Stage::LossRate => loss_rate(one),
@@ -24,7 +24,7 @@ pub(super) fn pieces(one: &Searched) -> Vec<Piece> {
     one.asked.stages.iter().flat_map(of).collect()
 }
 
-fn of(one: &Searched, purpose: Purpose) -> Vec<&Tried> {
+fn of(one: &SearchRecords, purpose: Purpose) -> Vec<&TriedLoad> {
     one.tried.iter().filter(|tried| tried.step.purpose == purpose).collect()
 }
 
@@ -40,8 +40,8 @@ fn ratio(value: Option<f64>) -> Cell {
     value.map_or_else(|| Cell::text("-"), Cell::percent)
 }
 
-fn latency(one: &Searched) -> Vec<Piece> {
-    let row = |tried: &Tried| {
+fn latency(one: &SearchRecords) -> Vec<Piece> {
+    let row = |tried: &TriedLoad| {
         let delay = tried.seen.delay.unwrap_or_default();
         let us = |seconds: Option<f64>| known(seconds.map(|seconds| seconds * 1e6), 3);
         let part = one.throughput_bps().map(|bps| sent_bps(tried) / bps);
@@ -59,7 +59,7 @@ fn latency(one: &Searched) -> Vec<Piece> {
     let titles = ["of what was found\n%", "load\nMbit/s", p50, "p99\nµs", "longest\nµs", "lost\n%"];
     let mut pieces = Piece::Table(Table::new(titles, rows)).under("Delay beside the stream");
     let unsent = of(one, Purpose::Latency).into_iter().filter(|tried| sent_bps(tried) < tried.step.load_bps);
-    let line = |tried: &Tried| {
+    let line = |tried: &TriedLoad| {
         let [asked, sent] = [tried.step.load_bps, sent_bps(tried)].map(|bps| load(&one.asked, bps));
         format!("The sender fell behind: of {asked} it sent {sent}, and the delay is that of what was sent.")
     };
@@ -71,12 +71,12 @@ fn latency(one: &Searched) -> Vec<Piece> {
 }
 
 /// What was sent of a load.
-fn sent_bps(tried: &Tried) -> f64 {
+fn sent_bps(tried: &TriedLoad) -> f64 {
     tried.step.load_bps * tried.seen.sent_ratio.unwrap_or(1.0)
 }
 
-fn loss_rate(one: &Searched) -> Vec<Piece> {
-    let row = |tried: &Tried| {
+fn loss_rate(one: &SearchRecords) -> Vec<Piece> {
+    let row = |tried: &TriedLoad| {
         let part = tried.step.load_bps / one.asked.most_bps;
         vec![Cell::percent(part), mbit(tried.step.load_bps), ratio(tried.loss_ratio)]
     };
@@ -85,7 +85,7 @@ fn loss_rate(one: &Searched) -> Vec<Piece> {
     Piece::Table(Table::new(titles, rows)).under("Loss from the highest load down")
 }
 
-fn back_to_back(one: &Searched) -> Vec<Piece> {
+fn back_to_back(one: &SearchRecords) -> Vec<Piece> {
     let Some(bursts) = Bursts::of(&one.asked, &one.tried) else { return Vec::new() };
     if of(one, Purpose::BackToBack).is_empty() {
         return Vec::new();
@@ -119,7 +119,7 @@ fn back_to_back(one: &Searched) -> Vec<Piece> {
     Piece::Lines(lines).under("The longest burst")
 }
 
-fn recovery(one: &Searched) -> Vec<Piece> {
+fn recovery(one: &SearchRecords) -> Vec<Piece> {
     let Some(tried) = of(one, Purpose::Recovery).pop() else { return Vec::new() };
     let after = load(&one.asked, tried.step.load_bps);
     let line = match stages::recovery(&one.tried) {
@@ -142,7 +142,7 @@ fn recovery(one: &Searched) -> Vec<Piece> {
     Piece::Lines(vec![line]).under("Recovery from an overload")
 }
 
-fn reset(one: &Searched) -> Vec<Piece> {
+fn reset(one: &SearchRecords) -> Vec<Piece> {
     let Some(tried) = of(one, Purpose::Reset).pop() else { return Vec::new() };
     let load = load(&one.asked, tried.step.load_bps);
     let command = one.asked.reset.as_deref().unwrap_or("a command");
@@ -159,7 +159,7 @@ fn reset(one: &Searched) -> Vec<Piece> {
     Piece::Lines(vec![line]).under("A reset of the device")
 }
 
-fn windows(one: &Searched) -> Vec<Piece> {
+fn windows(one: &SearchRecords) -> Vec<Piece> {
     let Some(found) = Rfc6349::of(one) else { return Vec::new() };
     if let Some(unfit) = found.unfit {
         let jitter =
@@ -217,9 +217,9 @@ fn windows(one: &Searched) -> Vec<Piece> {
 const TCP: &str = "TCP's throughput (RFC 6349)";
 
 /// The stages as one object.
-pub(super) fn json(one: &Searched) -> serde_json::Value {
+pub(super) fn json(one: &SearchRecords) -> serde_json::Value {
     let bursts = Bursts::of(&one.asked, &one.tried).filter(|_| !of(one, Purpose::BackToBack).is_empty());
-    let latency = |tried: &Tried| {
+    let latency = |tried: &TriedLoad| {
         let delay = tried.seen.delay.unwrap_or_default();
         serde_json::json!({
             "record": tried.record,
@@ -231,7 +231,7 @@ pub(super) fn json(one: &Searched) -> serde_json::Value {
             "max_s": delay.max_s,
         })
     };
-    let loss = |tried: &Tried| serde_json::json!({"record": tried.record, "load_bps": tried.step.load_bps, "loss_ratio": tried.loss_ratio});
+    let loss = |tried: &TriedLoad| serde_json::json!({"record": tried.record, "load_bps": tried.step.load_bps, "loss_ratio": tried.loss_ratio});
     let window = |window: &Window| {
         serde_json::json!({
             "record": window.record,

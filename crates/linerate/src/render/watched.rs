@@ -16,7 +16,7 @@ use super::forms::Piece;
 use super::number::figure;
 use super::table_model::{Cell, Table, Value};
 use super::{brief, budget};
-use crate::measure::events::Narrowed;
+use crate::measure::events::IntervalUpdate;
 use crate::measure::watched::Watched;
 
 /// So many trials are listed, newest first; the campaign's records have all.
@@ -144,7 +144,7 @@ fn last(record: &Record) -> Vec<Piece> {
 
 /// What each configuration's repeats came to; of the latest, how its interval narrows.
 fn known(watched: &Watched) -> Vec<Piece> {
-    let row = |(words, all): &(String, Vec<Narrowed>)| {
+    let row = |(words, all): &(String, Vec<IntervalUpdate>)| {
         let newest = all.last()?;
         let metric = Metric::find(&newest.metric)?;
         let value = |value: f64| Cell::number(value * metric.unit.scale(), 4);
@@ -177,7 +177,7 @@ fn known(watched: &Watched) -> Vec<Piece> {
     pieces
 }
 
-fn narrowing((words, all): &(String, Vec<Narrowed>)) -> Option<Chart> {
+fn narrowing((words, all): &(String, Vec<IntervalUpdate>)) -> Option<Chart> {
     let newest = all.last()?;
     let metric = Metric::find(&newest.metric)?;
     if all.len() < 3 {

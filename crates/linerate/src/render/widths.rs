@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use linerate_results::record::Record;
 use linerate_results::sample;
 
-use super::forged::texts;
+use super::hostile_text::texts;
 
 const WIDTHS: [u16; 3] = [80, 100, 200];
 

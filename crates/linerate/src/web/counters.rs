@@ -5,11 +5,11 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header;
 
-use super::asked::reads_openmetrics;
-use super::gate::{Gate, Passed};
+use super::access::{Gate, Passed};
+use super::connection_slots::ConnectionSlot;
 use super::head::{head_of, one};
-use super::places::Place;
 use super::reply::Reply;
+use super::request::reads_openmetrics;
 use super::sessions::ScraperToken;
 use crate::render::metrics::Families;
 
@@ -25,7 +25,7 @@ impl Counters {
         Counters { gate: Gate::new(Vec::new()), scraper, told: Box::new(told) }
     }
 
-    pub(super) fn answered(&self, request: &Request<Incoming>, place: &Place) -> Reply {
+    pub(super) fn answered(&self, request: &Request<Incoming>, place: &ConnectionSlot) -> Reply {
         let head = head_of(request, &|token| self.scraper.is(token), false);
         match self.gate.passes(&head) {
             Err((status, sentence)) => Reply::said(status, sentence),

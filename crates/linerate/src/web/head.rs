@@ -4,7 +4,7 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName};
 
-use super::gate::Head;
+use super::access::Head;
 
 /// What the gate looks at. `knows` says whether a token is one of ours.
 pub(super) fn head_of<'a>(request: &'a Request<Incoming>, knows: &dyn Fn(&str) -> bool, has_cookie: bool) -> Head<'a> {

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::Lab;
-use super::asked::Asked;
+use super::request::WebRequest;
 use crate::render::html::frame;
 
 /// The pages that every page leads to: address, title, and the letter that goes there.
@@ -32,7 +32,7 @@ pub(super) struct Page<'a> {
     pub(super) forms: &'a [(&'a str, &'a str)],
 }
 
-pub(super) fn page(lab: &Lab, asked: &Asked, page: &Page<'_>) -> String {
+pub(super) fn page(lab: &Lab, asked: &WebRequest, page: &Page<'_>) -> String {
     let open = asked.open_address();
     let here = match asked.path().first() {
         None => "/".to_owned(),

@@ -27,15 +27,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::asked::Asked;
+use super::access::Passed;
+use super::connection_slots::{ConnectionSlot, Places};
 #[cfg(feature = "nats")]
 use super::counters::Counters;
-use super::gate::Passed;
 use super::head::{head_of, one};
-use super::places::{Place, Places};
 use super::reply::{Reply, kind};
+use super::request::WebRequest;
 use super::tls::Tls;
-use super::turns::{EACH, RETRY_AFTER, Turns};
+use super::work_slots::{EACH, RETRY_AFTER, WorkSlots};
 use super::{Lab, assets, views};
 use crate::interrupt;
 
@@ -50,7 +50,7 @@ const HEAD: usize = 16 << 10;
 const STALL: Duration = Duration::from_secs(15);
 /// A connection lives so long; the browser makes another.
 const LIFE: Duration = Duration::from_secs(300);
-/// Views at once: two kinds of [`Turns`] have some of them each, and as many are left for what is quick.
+/// Views at once: two kinds of [`WorkSlots`] have some of them each, and as many are left for what is quick.
 const THREADS: usize = 3 * EACH;
 /// What a thread that is busy gets when the server ends.
 const END: Duration = Duration::from_millis(200);
@@ -60,24 +60,24 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// Where browsers come in.
-pub(crate) enum Door {
+pub(crate) enum WebListener {
     Tcp(TcpListener, Option<Tls>),
     /// The socket's file goes with the server.
     Unix(UnixListener, PathBuf),
 }
 
-impl Door {
+impl WebListener {
     /// A port; with a certificate what passes there is encrypted.
-    pub(crate) fn tcp(address: SocketAddr, tls: Option<Tls>) -> Result<Door> {
+    pub(crate) fn tcp(address: SocketAddr, tls: Option<Tls>) -> Result<WebListener> {
         let listener = TcpListener::bind(address).map_err(|error| {
             anyhow!("cannot listen at {address}: {error}; --listen {}:0 takes any free port", address.ip())
         })?;
         listener.set_nonblocking(true)?;
-        Ok(Door::Tcp(listener, tls))
+        Ok(WebListener::Tcp(listener, tls))
     }
 
     /// A socket that only this user can connect to.
-    pub(crate) fn unix(path: &Path) -> Result<Door> {
+    pub(crate) fn unix(path: &Path) -> Result<WebListener> {
         let is_socket = fs::symlink_metadata(path).map(|found| found.file_type().is_socket());
         match is_socket {
             Ok(false) => bail!("--socket: {} is there, and is no socket; name another file", path.display()),
@@ -92,21 +92,23 @@ impl Door {
             |error: io::Error| anyhow!("--socket: cannot listen at {}: {error}; name another file", path.display());
         let listener = bound(path).map_err(said)?;
         listener.set_nonblocking(true)?;
-        Ok(Door::Unix(listener, path.to_owned()))
+        Ok(WebListener::Unix(listener, path.to_owned()))
     }
 
     /// What tells its cookie from that of another server of this host: cookies are not kept apart by port.
     fn cookie(&self) -> String {
         match self {
-            Door::Tcp(listener, _) => format!("linerate-{}", listener.local_addr().map_or(0, |address| address.port())),
-            Door::Unix(..) => "linerate-socket".to_owned(),
+            WebListener::Tcp(listener, _) => {
+                format!("linerate-{}", listener.local_addr().map_or(0, |address| address.port()))
+            }
+            WebListener::Unix(..) => "linerate-socket".to_owned(),
         }
     }
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Door::Tcp(listener, _) => listener.local_addr().ok(),
-            Door::Unix(..) => None,
+            WebListener::Tcp(listener, _) => listener.local_addr().ok(),
+            WebListener::Unix(..) => None,
         }
     }
 }
@@ -126,9 +128,9 @@ fn bound(path: &Path) -> io::Result<UnixListener> {
     made
 }
 
-impl Drop for Door {
+impl Drop for WebListener {
     fn drop(&mut self) {
-        if let Door::Unix(_, path) = self {
+        if let WebListener::Unix(_, path) = self {
             let _ = fs::remove_file(path);
         }
     }
@@ -136,7 +138,7 @@ impl Drop for Door {
 
 /// Serves until Ctrl-C, in a thread of its own. Campaigns that were started here are asked to end, and waited for; `say` hears
 /// of that.
-pub(crate) fn serve(lab: Lab, mut door: Door, say: &(dyn Fn(&str) + Sync)) -> Result<()> {
+pub(crate) fn serve(lab: Lab, mut door: WebListener, say: &(dyn Fn(&str) + Sync)) -> Result<()> {
     let lab = Arc::new(lab);
     let served = thread::scope(|scope| {
         let lab = Arc::clone(&lab);
@@ -167,7 +169,7 @@ pub(crate) struct Served {
 
 #[cfg(feature = "nats")]
 impl Served {
-    pub(crate) fn begin(counters: Counters, door: Door) -> Result<Served> {
+    pub(crate) fn begin(counters: Counters, door: WebListener) -> Result<Served> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("this machine has no room for a server's thread")?;
@@ -177,7 +179,7 @@ impl Served {
                 site,
                 cookie: String::new(),
                 tls: None,
-                turns: Turns::new(),
+                turns: WorkSlots::new(),
                 places: Places::new(),
             });
             runtime.block_on(first(accept(&entrance, &door), async { drop(ended.await) }));
@@ -208,21 +210,21 @@ struct Entrance {
     site: Site,
     cookie: String,
     tls: Option<Tls>,
-    turns: Turns,
+    turns: WorkSlots,
     places: Places,
 }
 
-async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
+async fn accept_all(lab: &Arc<Lab>, door: &mut WebListener) -> Result<()> {
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
         .map(signal)
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
     let cookie = door.cookie();
     let tls = match door {
-        Door::Tcp(_, tls) => tls.take(),
-        Door::Unix(..) => None,
+        WebListener::Tcp(_, tls) => tls.take(),
+        WebListener::Unix(..) => None,
     };
-    let (site, turns) = (Site::Lab(Arc::clone(lab)), Turns::new());
+    let (site, turns) = (Site::Lab(Arc::clone(lab)), WorkSlots::new());
     let entrance = Arc::new(Entrance { site, cookie, tls, turns, places: Places::new() });
     let ended = std::future::poll_fn(|context| {
         // One that came before somebody listened here is told by nobody again.
@@ -233,9 +235,9 @@ async fn accept_all(lab: &Arc<Lab>, door: &mut Door) -> Result<()> {
 }
 
 /// Lets browsers in, for ever.
-async fn accept(entrance: &Arc<Entrance>, door: &Door) -> Result<()> {
+async fn accept(entrance: &Arc<Entrance>, door: &WebListener) -> Result<()> {
     match door {
-        Door::Tcp(listener, _) => {
+        WebListener::Tcp(listener, _) => {
             let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
             loop {
                 match listener.accept().await {
@@ -248,7 +250,7 @@ async fn accept(entrance: &Arc<Entrance>, door: &Door) -> Result<()> {
                 }
             }
         }
-        Door::Unix(listener, _) => {
+        WebListener::Unix(listener, _) => {
             let listener = tokio::net::UnixListener::from_std(listener.try_clone()?)?;
             loop {
                 match listener.accept().await {
@@ -284,7 +286,7 @@ where
 }
 
 /// What stands before a conversation: a handshake, where there is a certificate.
-async fn greet<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<Place>)
+async fn greet<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<ConnectionSlot>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -299,7 +301,7 @@ where
 }
 
 /// Answers one browser until it goes, or for as long as a connection lives.
-async fn converse<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<Place>)
+async fn converse<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<ConnectionSlot>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -378,7 +380,7 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
     }
 }
 
-async fn answered(entrance: &Entrance, place: &Place, peer: String, request: Request<Incoming>) -> Reply {
+async fn answered(entrance: &Entrance, place: &ConnectionSlot, peer: String, request: Request<Incoming>) -> Reply {
     let Entrance { site, cookie, tls, turns, .. } = entrance;
     #[cfg_attr(not(feature = "nats"), expect(clippy::infallible_destructuring_match))]
     let lab = match site {
@@ -403,7 +405,7 @@ async fn answered(entrance: &Entrance, place: &Place, peer: String, request: Req
     let is_secure = tls.is_some() || head.origin.is_some_and(|origin| origin.starts_with("https:"));
     let is_post = request.method() == Method::POST;
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    let Some(asked) = Asked::new(path, query) else {
+    let Some(asked) = WebRequest::new(path, query) else {
         return Reply::said(400, "The address is no text of UTF-8.");
     };
     if !is_post && let Some(reply) = assets::answer(&asked.path(), headers.get(header::IF_NONE_MATCH)) {
@@ -450,7 +452,7 @@ async fn answered(entrance: &Entrance, place: &Place, peer: String, request: Req
 }
 
 /// The token for a cookie.
-fn signed_in(lab: &Lab, cookie: &str, is_secure: bool, asked: &Asked) -> Reply {
+fn signed_in(lab: &Lab, cookie: &str, is_secure: bool, asked: &WebRequest) -> Reply {
     if !asked.field("token").is_some_and(|token| lab.sessions.is_token(token)) {
         return Reply::said(
             401,

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
 
-use crate::given;
+use crate::input_file;
 
 /// So many browsers at most; the one that came first goes.
 const MOST: usize = 64;
@@ -49,7 +49,7 @@ impl Token {
 impl Drop for Token {
     fn drop(&mut self) {
         // What another server has put there since is that one's.
-        if given::text(&self.file).is_ok_and(|text| text.trim() == self.text) {
+        if input_file::text(&self.file).is_ok_and(|text| text.trim() == self.text) {
             let _ = fs::remove_file(&self.file);
         }
     }
@@ -67,7 +67,7 @@ impl ScraperToken {
     /// somebody else.
     pub(crate) fn of(file: &Path) -> Result<ScraperToken> {
         let said = || format!("--metrics: the token cannot be kept in {}; name another file", file.display());
-        let text = match given::text(file) {
+        let text = match input_file::text(file) {
             Ok(text) => text,
             Err(error) if error.is_absent() => {
                 let text = secret()?;

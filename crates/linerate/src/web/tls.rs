@@ -25,7 +25,7 @@ mod with {
     use tokio_rustls::server::TlsStream;
 
     use super::{Path, Result};
-    use crate::given;
+    use crate::input_file;
 
     /// What a connection is encrypted with.
     pub(crate) struct Tls(TlsAcceptor);
@@ -33,7 +33,7 @@ mod with {
     impl Tls {
         /// Of a chain of certificates, the server's own first, and its private key, both as PEM.
         pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Tls> {
-            let text = given::text(certificate).context("--tls-cert")?;
+            let text = input_file::text(certificate).context("--tls-cert")?;
             let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(text.as_bytes())
                 .collect::<Result<_, _>>()
                 .map_err(|error| anyhow!("--tls-cert: {} is no PEM: {error}", certificate.display()))?;
@@ -43,7 +43,7 @@ mod with {
                     certificate.display()
                 );
             }
-            let text = given::text(key).context("--tls-key")?;
+            let text = input_file::text(key).context("--tls-key")?;
             let secret = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| {
                 anyhow!(
                     "--tls-key: {} has no private key ({error}); give a PEM file with -----BEGIN PRIVATE KEY-----",

@@ -20,35 +20,35 @@ use linerate_results::store::StoreError;
 use maud::{Markup, html};
 
 use super::Lab;
-use super::asked::Asked;
 use super::page::{Page, page};
 use super::reply::{Reply, kind};
-use super::turns::Cost;
+use super::request::WebRequest;
+use super::work_slots::Cost;
 use crate::render::answer::{Answer, Part};
 
-type Handler = fn(&Lab, &Asked) -> Result<Shown>;
+type Handler = fn(&Lab, &WebRequest) -> Result<ViewReply>;
 /// A path, what its answer takes, and who makes it.
-type Row = (&'static [&'static str], fn(&Asked) -> Cost, Handler);
+type Row = (&'static [&'static str], fn(&WebRequest) -> Cost, Handler);
 
-fn quick(_: &Asked) -> Cost {
+fn quick(_: &WebRequest) -> Cost {
     Cost::Quick
 }
 
-fn heavy(_: &Asked) -> Cost {
+fn heavy(_: &WebRequest) -> Cost {
     Cost::Heavy
 }
 
-fn reach(_: &Asked) -> Cost {
+fn reach(_: &WebRequest) -> Cost {
     Cost::Reach
 }
 
 /// Whole records, where a form is asked for.
-fn by_form(asked: &Asked) -> Cost {
+fn by_form(asked: &WebRequest) -> Cost {
     if asked.value("form").is_some() { Cost::Heavy } else { Cost::Quick }
 }
 
 /// Machines, where they are asked.
-fn by_reach(asked: &Asked) -> Cost {
+fn by_reach(asked: &WebRequest) -> Cost {
     if asked.value("reach").is_some() { Cost::Reach } else { Cost::Quick }
 }
 
@@ -99,7 +99,7 @@ const DOING: &[Row] = &[
 ];
 
 /// What a view makes.
-pub(super) enum Shown {
+pub(super) enum ViewReply {
     Page(View),
     /// As it is.
     Raw(Reply),
@@ -133,8 +133,8 @@ impl View {
         View { status, ..self }
     }
 
-    fn shown(self) -> Result<Shown> {
-        Ok(Shown::Page(self))
+    fn shown(self) -> Result<ViewReply> {
+        Ok(ViewReply::Page(self))
     }
 }
 
@@ -175,10 +175,10 @@ fn left_out(unreadable: &[StoreError]) -> Markup {
 }
 
 /// The same of a form that has no place for a line: how many, in its head.
-fn without(shown: Result<Shown>, unreadable: &[StoreError]) -> Result<Shown> {
+fn without(shown: Result<ViewReply>, unreadable: &[StoreError]) -> Result<ViewReply> {
     match shown? {
-        Shown::Raw(reply) if !unreadable.is_empty() => {
-            Ok(Shown::Raw(reply.with("linerate-left-out", unreadable.len().to_string())))
+        ViewReply::Raw(reply) if !unreadable.is_empty() => {
+            Ok(ViewReply::Raw(reply.with("linerate-left-out", unreadable.len().to_string())))
         }
         shown => Ok(shown),
     }
@@ -198,15 +198,15 @@ fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
 }
 
 /// Answers a request.
-pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
+pub(super) fn answer(lab: &Lab, asked: &WebRequest) -> Reply {
     let whole = row(asked).and_then(|row| Ok((row, whole_identifier(lab, asked)?)));
     let shown = whole.and_then(|((.., handler), whole)| match whole {
-        Some(address) => Ok(Shown::Raw(Reply::see(&address))),
+        Some(address) => Ok(ViewReply::Raw(Reply::see(&address))),
         None => handler(lab, asked),
     });
     let view = match shown {
-        Ok(Shown::Raw(reply)) => return reply,
-        Ok(Shown::Page(view)) => view,
+        Ok(ViewReply::Raw(reply)) => return reply,
+        Ok(ViewReply::Page(view)) => view,
         Err(error) => {
             let status = status_of(&error);
             if asked.value("form").is_some() {
@@ -220,7 +220,7 @@ pub(super) fn answer(lab: &Lab, asked: &Asked) -> Reply {
 }
 
 /// The address with the whole identifier, where it has the beginning of one, as commands take it and lists show it.
-fn whole_identifier(lab: &Lab, asked: &Asked) -> Result<Option<String>> {
+fn whole_identifier(lab: &Lab, asked: &WebRequest) -> Result<Option<String>> {
     let is_beginning =
         |text: &str| text.len() < linerate_results::id::LEN && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let found = match asked.path()[..] {
@@ -233,11 +233,11 @@ fn whole_identifier(lab: &Lab, asked: &Asked) -> Result<Option<String>> {
 }
 
 /// What the answer to a request takes.
-pub(super) fn cost(asked: &Asked) -> Cost {
+pub(super) fn cost(asked: &WebRequest) -> Cost {
     row(asked).map_or(Cost::Quick, |(_, cost, _)| cost(asked))
 }
 
-fn row(asked: &Asked) -> Result<&'static Row> {
+fn row(asked: &WebRequest) -> Result<&'static Row> {
     let path = asked.path();
     let find = |all: &'static [Row]| {
         let is = |pattern: &[&str]| {
@@ -253,7 +253,7 @@ fn row(asked: &Asked) -> Result<&'static Row> {
 }
 
 /// In the form that is asked for.
-fn in_form(lab: &Lab, asked: &Asked, view: &View) -> Reply {
+fn in_form(lab: &Lab, asked: &WebRequest, view: &View) -> Reply {
     let number = |name| asked.value(name).and_then(|text| text.parse().ok());
     let part = number("table").map(Part::Table).or_else(|| number("figure").map(Part::Figure));
     let told = match (asked.value("form"), part) {
@@ -284,12 +284,12 @@ fn in_form(lab: &Lab, asked: &Asked, view: &View) -> Reply {
 const COLUMNS: u16 = 100;
 
 /// A form of the view's own.
-fn raw(kind: &'static str, text: String) -> Result<Shown> {
-    Ok(Shown::Raw(Reply::new(200, kind, text)))
+fn raw(kind: &'static str, text: String) -> Result<ViewReply> {
+    Ok(ViewReply::Raw(Reply::new(200, kind, text)))
 }
 
 /// Whether a form of the view's own is wanted: that of the whole page.
-fn is_form(asked: &Asked, form: &str) -> bool {
+fn is_form(asked: &WebRequest, form: &str) -> bool {
     asked.value("form") == Some(form) && asked.value("table").is_none() && asked.value("figure").is_none()
 }
 
@@ -336,12 +336,12 @@ mod tests {
             ("/run/1/live", "", Cost::Quick),
             ("/nowhere", "", Cost::Quick),
         ] {
-            assert_eq!(cost(&Asked::new(path, query).unwrap()), wanted, "{path}?{query}");
+            assert_eq!(cost(&WebRequest::new(path, query).unwrap()), wanted, "{path}?{query}");
         }
         for (path, wanted) in
             [("/runs", Cost::Heavy), ("/machine/local/set", Cost::Reach), ("/run/1/stop", Cost::Quick)]
         {
-            assert_eq!(cost(&Asked::new(path, "").unwrap().post(b"")), wanted, "{path}");
+            assert_eq!(cost(&WebRequest::new(path, "").unwrap().post(b"")), wanted, "{path}");
         }
     }
 }

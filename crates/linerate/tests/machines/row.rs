@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use linerate_lab::{Between, Forwards, Privilege, privilege};
+use linerate_lab::{Forwards, MiddleLab, Privilege, privilege};
 use linerate_machine::end::Party;
 use linerate_path::budget::DropCause;
 use linerate_path::stage::Stage;
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The machines, and what a test needs beside them.
 pub struct Row {
     pub bench: Bench,
-    pub lab: Between,
+    pub lab: MiddleLab,
 }
 
 impl Row {
@@ -28,7 +28,7 @@ impl Row {
             eprintln!("SKIPPED {name}: it needs root, {}", tools.join(", "));
             return None;
         }
-        let lab = Between::up(forwards).expect("three machines");
+        let lab = MiddleLab::up(forwards).expect("three machines");
         Some(Row { bench: Bench::bare(name), lab })
     }
 

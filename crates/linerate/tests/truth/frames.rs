@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use linerate_host::interfaces;
 use linerate_host::sys::frames;
-use linerate_host::sys::xdp_socket::{self, Wanted};
-use linerate_host::xdp::attach::Pass;
+use linerate_host::sys::xdp_socket::{self, XdpSocketOptions};
+use linerate_host::xdp::attach::PassProgram;
 use linerate_lab::{LINK_NAME, Shape};
 use linerate_machine::end::{Direction, End};
 use linerate_path::stage::Stage;
@@ -182,14 +182,21 @@ fn what_was_chosen_is_recorded_with_what_it_jumped_over() {
     check(&[&poisson[..], &[("socket_buffer", "1M")]].concat(), ["packet-sendmmsg", "xdp"], None);
     let others = rig.lab.in_host(|| {
         let interface = interfaces::number(LINK_NAME)?;
-        xdp_socket::open(&Wanted { interface, queue: 0, outgoing: &[60], incoming: 0, longest: 60, copy: true })
+        xdp_socket::open(&XdpSocketOptions {
+            interface,
+            queue: 0,
+            outgoing: &[60],
+            incoming: 0,
+            longest: 60,
+            copy: true,
+        })
     });
     check(&poisson, ["packet-sendmmsg", "xdp"], None);
     drop(others.unwrap());
     // A program that somebody attached stays where it is.
-    let pass = rig.lab.in_host(|| Pass::attach(LINK_NAME).map_err(io::Error::other)).unwrap();
+    let pass = rig.lab.in_host(|| PassProgram::attach(LINK_NAME).map_err(io::Error::other)).unwrap();
     check(&poisson, ["af-xdp", "xdp"], None);
-    assert!(rig.lab.in_host(|| Ok(Pass::attach(LINK_NAME).is_err())).unwrap());
+    assert!(rig.lab.in_host(|| Ok(PassProgram::attach(LINK_NAME).is_err())).unwrap());
     drop(pass);
     let jumbo = [("frame_size", "9018"), ("target.mtu", "9000"), ("host.mtu", "9000"), ("rate", "10kpps")];
     check(&jumbo, ["packet-sendmmsg", "packet-ring"], None);

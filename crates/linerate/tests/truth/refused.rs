@@ -1,9 +1,9 @@
 //! Frames on machines that lack something: the next way is taken, or a sentence says what is missing.
-//! Knows no rates. What is missing is taken away: capabilities(7), by setpriv(1), and what a kernel answers, by [`Lack`].
+//! Knows no rates. What is missing is taken away: capabilities(7), by setpriv(1), and what a kernel answers, by [`MissingFeature`].
 
 use std::process::{Command, Output, Stdio};
 
-use linerate_lab::{Lack, Shape};
+use linerate_lab::{MissingFeature, Shape};
 use linerate_results::record::Record;
 
 use super::rig::{Rig, flow};
@@ -19,11 +19,11 @@ fn run(rig: &Rig, lacking: &str, options: &[&str]) -> Output {
 }
 
 /// Runs a short trial between two ends whose kernel lacks all of these.
-fn run_on(rig: &Rig, lacks: &[Lack], options: &[&str]) -> Output {
+fn run_on(rig: &Rig, lacks: &[MissingFeature], options: &[&str]) -> Output {
     finish(rig, &format!("netns:{}", rig.lab.target_netns().display()), lacks, options)
 }
 
-fn finish(rig: &Rig, target: &str, lacks: &[Lack], options: &[&str]) -> Output {
+fn finish(rig: &Rig, target: &str, lacks: &[MissingFeature], options: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_linerate"), "run", "frames", "--json", "--quiet"]);
     let store = std::env::temp_dir().join(format!("linerate-truth-{}-refused.sqlite", std::process::id()));
@@ -34,7 +34,7 @@ fn finish(rig: &Rig, target: &str, lacks: &[Lack], options: &[&str]) -> Output {
         command.args(["--set", option]);
     }
     if !lacks.is_empty() {
-        Lack::all(lacks, &mut command);
+        MissingFeature::all(lacks, &mut command);
     }
     let ran = command.stdin(Stdio::null()).output().unwrap();
     for suffix in ["", "-wal", "-shm"] {
@@ -117,7 +117,7 @@ fn settings(rig: &Rig) -> Vec<String> {
 fn a_kernel_that_lacks_something_takes_the_next_way_and_says_which() {
     let Some(rig) = Rig::up("frames_lacking", &Shape::unshaped()) else { return };
     let before = settings(&rig);
-    let check = |lacks: &[Lack], options: &[&str], want: [&str; 2]| {
+    let check = |lacks: &[MissingFeature], options: &[&str], want: [&str; 2]| {
         let ran = run_on(&rig, lacks, &[&["direction=both"][..], options].concat());
         let complaint = String::from_utf8_lossy(&ran.stderr).into_owned();
         assert!(ran.status.success(), "{lacks:?}: {complaint}");
@@ -129,39 +129,43 @@ fn a_kernel_that_lacks_something_takes_the_next_way_and_says_which() {
         assert_eq!(figures.packets_sent, figures.packets_received, "{lacks:?}");
         assert_eq!(settings(&rig), before, "{lacks:?}");
     };
-    check(&[Lack::LiveFrames], &[], ["af-xdp", "xdp"]);
-    check(&[Lack::LiveFrames], &["rate=40kpps"], ["packet-sendmmsg", "xdp"]);
+    check(&[MissingFeature::LiveFrames], &[], ["af-xdp", "xdp"]);
+    check(&[MissingFeature::LiveFrames], &["rate=40kpps"], ["packet-sendmmsg", "xdp"]);
     // The queue's only socket receives.
-    check(&[Lack::LiveFrames], &["receiver_api=af-xdp"], ["packet-sendmmsg", "af-xdp"]);
-    check(&[Lack::LiveFrames, Lack::AfXdp], &[], ["packet-sendmmsg", "xdp"]);
+    check(&[MissingFeature::LiveFrames], &["receiver_api=af-xdp"], ["packet-sendmmsg", "af-xdp"]);
+    check(&[MissingFeature::LiveFrames, MissingFeature::AfXdp], &[], ["packet-sendmmsg", "xdp"]);
     // Without a program at its other end a veth takes no frames of programs, either; AF_XDP needs none to send.
-    check(&[Lack::Xdp], &[], ["af-xdp", "packet-ring"]);
-    check(&[Lack::Bpf], &[], ["af-xdp", "packet-ring"]);
-    check(&[Lack::BpfRights], &[], ["af-xdp", "packet-ring"]);
-    check(&[Lack::Bpf, Lack::PacketRing, Lack::AfXdp, Lack::QdiscBypass], &[], ["packet-sendmmsg", "packet-recvmmsg"]);
-    check(&[Lack::Xdp], &["timestamps=application"], ["af-xdp", "packet-recvmmsg"]);
-    check(&[Lack::Bpf], &["sender_api=af-xdp"], ["af-xdp", "packet-ring"]);
+    check(&[MissingFeature::Xdp], &[], ["af-xdp", "packet-ring"]);
+    check(&[MissingFeature::Bpf], &[], ["af-xdp", "packet-ring"]);
+    check(&[MissingFeature::BpfRights], &[], ["af-xdp", "packet-ring"]);
+    check(
+        &[MissingFeature::Bpf, MissingFeature::PacketRing, MissingFeature::AfXdp, MissingFeature::QdiscBypass],
+        &[],
+        ["packet-sendmmsg", "packet-recvmmsg"],
+    );
+    check(&[MissingFeature::Xdp], &["timestamps=application"], ["af-xdp", "packet-recvmmsg"]);
+    check(&[MissingFeature::Bpf], &["sender_api=af-xdp"], ["af-xdp", "packet-ring"]);
 }
 
 #[test]
 fn what_a_kernel_lacks_and_was_asked_for_by_name_is_a_sentence() {
     let Some(rig) = Rig::up("frames_lacking_by_name", &Shape::unshaped()) else { return };
     let before = settings(&rig);
-    let check = |lack: Lack, option: &str, want: &str| {
+    let check = |lack: MissingFeature, option: &str, want: &str| {
         let ran = run_on(&rig, &[lack], &[option]);
         let complaint = String::from_utf8_lossy(&ran.stderr).into_owned();
         assert_eq!(ran.status.code(), Some(2), "{lack:?} {option}: {complaint}");
         assert!(complaint.contains(want) && complaint.contains(" or "), "{lack:?} {option}: {complaint}");
         assert_eq!(settings(&rig), before, "{lack:?} {option}");
     };
-    check(Lack::LiveFrames, "sender_api=live-frames", "which came with Linux 5.18");
-    check(Lack::Bpf, "sender_api=live-frames", "CONFIG_BPF_SYSCALL");
-    check(Lack::BpfRights, "sender_api=live-frames", "CAP_BPF");
-    check(Lack::Xdp, "receiver_api=xdp", "takes no XDP program");
-    check(Lack::Bpf, "receiver_api=xdp", "CONFIG_BPF_SYSCALL");
-    check(Lack::Bpf, "receiver_api=af-xdp", "CONFIG_BPF_SYSCALL");
-    check(Lack::AfXdp, "sender_api=af-xdp", "this kernel has no AF_XDP");
-    check(Lack::AfXdp, "receiver_api=af-xdp", "this kernel has no AF_XDP");
-    check(Lack::PacketRing, "receiver_api=packet-ring", "no TPACKET_V3 (Linux 3.2 has)");
-    check(Lack::QdiscBypass, "sender_api=packet-bypass", "no PACKET_QDISC_BYPASS (Linux 3.14 has)");
+    check(MissingFeature::LiveFrames, "sender_api=live-frames", "which came with Linux 5.18");
+    check(MissingFeature::Bpf, "sender_api=live-frames", "CONFIG_BPF_SYSCALL");
+    check(MissingFeature::BpfRights, "sender_api=live-frames", "CAP_BPF");
+    check(MissingFeature::Xdp, "receiver_api=xdp", "takes no XDP program");
+    check(MissingFeature::Bpf, "receiver_api=xdp", "CONFIG_BPF_SYSCALL");
+    check(MissingFeature::Bpf, "receiver_api=af-xdp", "CONFIG_BPF_SYSCALL");
+    check(MissingFeature::AfXdp, "sender_api=af-xdp", "this kernel has no AF_XDP");
+    check(MissingFeature::AfXdp, "receiver_api=af-xdp", "this kernel has no AF_XDP");
+    check(MissingFeature::PacketRing, "receiver_api=packet-ring", "no TPACKET_V3 (Linux 3.2 has)");
+    check(MissingFeature::QdiscBypass, "sender_api=packet-bypass", "no PACKET_QDISC_BYPASS (Linux 3.14 has)");
 }

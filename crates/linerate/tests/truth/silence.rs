@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use linerate_host::interfaces;
 use linerate_host::sys::frames;
-use linerate_host::sys::packet::{self, Way};
+use linerate_host::sys::packet::{self, PacketType};
 use linerate_lab::{LINK_NAME, Shape};
 use linerate_machine::end::End;
 use socket2::{SockFilter, Socket};
@@ -42,7 +42,7 @@ fn sent(socket: &Socket) -> usize {
     let mut count = 0;
     while let Ok(packet) = packet::receive(socket, &mut octets) {
         let is_own = octets[14..18] == [198, 18, 0, 78] && octets[7] == 1;
-        count += usize::from(packet.way == Way::Left && packet.protocol == ARP && !is_own);
+        count += usize::from(packet.way == PacketType::Left && packet.protocol == ARP && !is_own);
     }
     count
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::place::Place;
+use super::place::SettingPlace;
 use super::{SettingInfo, find};
 use crate::pattern::fits_stars;
 
@@ -42,13 +42,13 @@ pub fn between(one: &str, other: &str) -> Option<Overlap> {
     }
     let (of_one, of_other) = (find(one).ok()?, find(other).ok()?);
     let (is_same, what) = match (of_one.place, of_other.place) {
-        (Place::LinkModes, Place::LinkModes) => (true, Some(LINK_MODES)),
-        (Place::Files(_), Place::Files(_)) => {
+        (SettingPlace::LinkModes, SettingPlace::LinkModes) => (true, Some(LINK_MODES)),
+        (SettingPlace::Files(_), SettingPlace::Files(_)) => {
             let is_all = |of: &SettingInfo, name| of.rest_of(name) == Some("all");
             let is_one_or_all = of_one.name == of_other.name && of_one.is_one_or_all();
             (is_one_or_all && (is_all(of_one, one) || is_all(of_other, other)), None)
         }
-        (Place::Features(of), Place::Features(and)) => (
+        (SettingPlace::Features(of), SettingPlace::Features(and)) => (
             match (of.pattern, and.pattern) {
                 (Some(pattern), None) => covers(pattern, of_other.rest_of(other)?),
                 (None, Some(pattern)) => covers(pattern, of_one.rest_of(one)?),
@@ -56,7 +56,7 @@ pub fn between(one: &str, other: &str) -> Option<Overlap> {
             },
             None,
         ),
-        (Place::Sysctl(of), Place::Sysctl(and)) => {
+        (SettingPlace::Sysctl(of), SettingPlace::Sysctl(and)) => {
             (one_sysctl(of.or(of_one.rest_of(one))?, and.or(of_other.rest_of(other))?), None)
         }
         _ => (false, None),

@@ -9,7 +9,7 @@ use crate::words;
 
 /// Where a setting is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SettingPlace {
     /// An attribute of the interface, over rtnetlink.
     Link(LinkField),
     /// The root qdisc, over rtnetlink.
@@ -17,7 +17,7 @@ pub enum Place {
     /// Speed, duplex and autonegotiation: three views of one state.
     LinkModes,
     /// A field of one of ethtool's requests.
-    Driver(Knob),
+    Driver(EthtoolField),
     /// Features of ethtool, by the kernel's names.
     Features(Features),
     /// A file of each of several things.
@@ -62,7 +62,7 @@ words! {
 
 /// A field of one of ethtool's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Knob {
+pub struct EthtoolField {
     /// Of which.
     pub request: DriverRequest,
     /// linux/ethtool_netlink.h.
@@ -130,26 +130,26 @@ pub enum Form {
     Word,
 }
 
-impl Place {
+impl SettingPlace {
     /// Where it is, as documentation says it.
     pub fn source(&self) -> String {
         match self {
-            Place::Link(LinkField::Mtu) => "IFLA_MTU, rtnetlink(7)".to_owned(),
-            Place::Link(LinkField::QueueLength) => "IFLA_TXQLEN, rtnetlink(7)".to_owned(),
-            Place::Link(LinkField::GsoMaxSize) => "IFLA_GSO_MAX_SIZE, Linux 4.16".to_owned(),
-            Place::Link(LinkField::GsoIpv4MaxSize) => "IFLA_GSO_IPV4_MAX_SIZE, Linux 6.3".to_owned(),
-            Place::Qdisc => "RTM_NEWQDISC, rtnetlink(7), tc(8)".to_owned(),
-            Place::LinkModes => "ETHTOOL_MSG_LINKMODES_SET".to_owned(),
-            Place::Driver(knob) => format!("ETHTOOL_MSG_{}_SET", knob.request),
-            Place::Features(Features { pattern: Some(pattern), .. }) => format!("features {pattern}"),
-            Place::Features(_) => "`ethtool -k` lists them".to_owned(),
-            Place::Files(Files { of: Each::Interrupt, file, .. }) => format!("/proc/irq/N/{file}"),
-            Place::Files(Files { of: Each::Cpu, file, .. }) => format!("/sys/devices/system/cpu/cpuN/{file}"),
-            Place::Files(files) => format!("{}, in the interface's sysfs", files.file),
-            Place::Sysctl(Some(name)) => (*name).to_owned(),
-            Place::Sysctl(None) => "proc_sys(5)".to_owned(),
-            Place::Custom => "[the plan](plans.md)".to_owned(),
-            Place::Elsewhere(_) => String::new(),
+            SettingPlace::Link(LinkField::Mtu) => "IFLA_MTU, rtnetlink(7)".to_owned(),
+            SettingPlace::Link(LinkField::QueueLength) => "IFLA_TXQLEN, rtnetlink(7)".to_owned(),
+            SettingPlace::Link(LinkField::GsoMaxSize) => "IFLA_GSO_MAX_SIZE, Linux 4.16".to_owned(),
+            SettingPlace::Link(LinkField::GsoIpv4MaxSize) => "IFLA_GSO_IPV4_MAX_SIZE, Linux 6.3".to_owned(),
+            SettingPlace::Qdisc => "RTM_NEWQDISC, rtnetlink(7), tc(8)".to_owned(),
+            SettingPlace::LinkModes => "ETHTOOL_MSG_LINKMODES_SET".to_owned(),
+            SettingPlace::Driver(knob) => format!("ETHTOOL_MSG_{}_SET", knob.request),
+            SettingPlace::Features(Features { pattern: Some(pattern), .. }) => format!("features {pattern}"),
+            SettingPlace::Features(_) => "`ethtool -k` lists them".to_owned(),
+            SettingPlace::Files(Files { of: Each::Interrupt, file, .. }) => format!("/proc/irq/N/{file}"),
+            SettingPlace::Files(Files { of: Each::Cpu, file, .. }) => format!("/sys/devices/system/cpu/cpuN/{file}"),
+            SettingPlace::Files(files) => format!("{}, in the interface's sysfs", files.file),
+            SettingPlace::Sysctl(Some(name)) => (*name).to_owned(),
+            SettingPlace::Sysctl(None) => "proc_sys(5)".to_owned(),
+            SettingPlace::Custom => "[the plan](plans.md)".to_owned(),
+            SettingPlace::Elsewhere(_) => String::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::cpus::{format_cpus, parse_cpus};
 use super::discipline::Discipline;
-use super::place::Place;
+use super::place::SettingPlace;
 use super::scheduling::Scheduling;
 use super::{BadSettingKind, SettingInfo};
 use crate::text::{boolean, number};
@@ -314,14 +314,16 @@ pub(super) fn check_name(setting: &SettingInfo, name: &str) -> Result<(), BadSet
     let Some(rest) = setting.rest_of(name) else { return Ok(()) };
     let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '/');
     match setting.place {
-        Place::Files(_) if number::<u32>(rest).is_some() || (setting.is_one_or_all() && rest == "all") => Ok(()),
-        Place::Files(_) => Err(BadSettingKind::NoNumber),
-        Place::Sysctl(_) if !["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree)) => {
+        SettingPlace::Files(_) if number::<u32>(rest).is_some() || (setting.is_one_or_all() && rest == "all") => Ok(()),
+        SettingPlace::Files(_) => Err(BadSettingKind::NoNumber),
+        SettingPlace::Sysctl(_)
+            if !["net.core.", "net.ipv4.", "net.ipv6."].iter().any(|tree| rest.starts_with(tree)) =>
+        {
             Err(BadSettingKind::OutsideTrees)
         }
         // Interfaces have dots and colons in their names.
-        Place::Sysctl(_) if rest.split('.').all(is_part) => Ok(()),
-        Place::Sysctl(_) => Err(BadSettingKind::NoName),
+        SettingPlace::Sysctl(_) if rest.split('.').all(is_part) => Ok(()),
+        SettingPlace::Sysctl(_) => Err(BadSettingKind::NoName),
         _ if is_word(rest) => Ok(()),
         _ => Err(BadSettingKind::NoName),
     }

@@ -4,7 +4,7 @@
 use super::place::DriverRequest::{self, Channels, Coalesce, Eee, Pause, Rings};
 use super::place::Each::{Cpu, Interface, Interrupt, RxQueue, TxQueue};
 use super::place::LinkField::{GsoIpv4MaxSize, GsoMaxSize, Mtu, QueueLength};
-use super::place::{Each, Features, Files, Form, Knob, LinkField, Place};
+use super::place::{Each, EthtoolField, Features, Files, Form, LinkField, SettingPlace};
 use super::syntax::Syntax;
 use super::{BOOT, RECEIVER_SCHEDULING, SettingInfo};
 
@@ -33,7 +33,7 @@ settings! {
         "the largest train of segments that the stack hands over at once; before Linux 6.3 of IPv4 too";
     "gso_ipv4_max_size" => link(GsoIpv4MaxSize, Syntax::Size { most: 524_280 }), "bytes like 64K or 8K",
         "the same of IPv4; gso_max_size sets it too";
-    "qdisc" => at(Place::Qdisc, Syntax::Discipline).dear(1).cuts(),
+    "qdisc" => at(SettingPlace::Qdisc, Syntax::Discipline).dear(1).cuts(),
         "default | noqueue | pfifo_fast | mq | pfifo | bfifo | fq | fq_codel | tbf, with parameters as in 'tbf rate 100M \
          burst 32K limit 64K'",
         "the queueing discipline at the root of the interface";
@@ -69,12 +69,12 @@ settings! {
     "pause.autoneg" => switch(Pause, 2), ON_OFF, "pause frames as both ends of the cable agree";
     "pause.rx" => switch(Pause, 3), ON_OFF, "obey pause frames";
     "pause.tx" => switch(Pause, 4), ON_OFF, "send pause frames";
-    "speed" => at(Place::LinkModes, Syntax::Speed).dear(5).cuts(),
+    "speed" => at(SettingPlace::LinkModes, Syntax::Speed).dear(5).cuts(),
         "auto | Mbit/s like 100 | forced 100 full | advertise 100baseT/Full+1000baseT/Full",
         "the speeds that are offered to the other end of the cable, or one without asking it";
-    "duplex" => at(Place::LinkModes, Syntax::Duplex).dear(5).cuts(), "auto | half | full, or as speed",
+    "duplex" => at(SettingPlace::LinkModes, Syntax::Duplex).dear(5).cuts(), "auto | half | full, or as speed",
         "the duplex modes that are offered";
-    "autoneg" => at(Place::LinkModes, Syntax::Autoneg).dear(5).cuts(), "on | off, or as speed",
+    "autoneg" => at(SettingPlace::LinkModes, Syntax::Autoneg).dear(5).cuts(), "on | off, or as speed",
         "whether both ends of the cable agree on speed and duplex";
     "eee" => switch(Eee, 5), ON_OFF, "Energy-Efficient Ethernet: the PHY sleeps between packets";
     "irq_affinity.*" => file(Interrupt, "smp_affinity_list", Form::List, Syntax::CpusOfEach), CPUS,
@@ -88,7 +88,7 @@ settings! {
         "bytes, a whole number", "the most that a transmit queue hands to the driver (byte queue limits); less waits less";
     "rfs.rps_flow_cnt" => file(RxQueue, "rps_flow_cnt", Form::Number, Syntax::NumberOfEach), NUMBER,
         "flows that a receive queue remembers the CPU of; rounded up to a power of two";
-    "rfs.rps_sock_flow_entries" => at(Place::Sysctl(Some("net.core.rps_sock_flow_entries")), ANY), NUMBER,
+    "rfs.rps_sock_flow_entries" => at(SettingPlace::Sysctl(Some("net.core.rps_sock_flow_entries")), ANY), NUMBER,
         "flows of the machine whose application's CPU is remembered";
     "napi.threaded" => file(Interface, "threaded", Form::Switch, Syntax::Switch), ON_OFF,
         "a thread polls the interface, not a softirq";
@@ -96,9 +96,9 @@ settings! {
         "a time with its unit, like 20us, or 0", "how long GRO may keep packets, and interrupts may stay off";
     "napi_defer_hard_irqs" => file(Interface, "napi_defer_hard_irqs", Form::Number, ANY), NUMBER,
         "empty polls before interrupts are enabled again";
-    "busy_poll" => at(Place::Sysctl(Some("net.core.busy_poll")), ANY), MICROSECONDS,
+    "busy_poll" => at(SettingPlace::Sysctl(Some("net.core.busy_poll")), ANY), MICROSECONDS,
         "how long poll and select look at the NIC";
-    "busy_read" => at(Place::Sysctl(Some("net.core.busy_read")), ANY), MICROSECONDS,
+    "busy_read" => at(SettingPlace::Sysctl(Some("net.core.busy_read")), ANY), MICROSECONDS,
         "how long a socket read looks at the NIC";
     "governor" => file(Cpu, "cpufreq/scaling_governor", Form::Word, Syntax::NameOfEach), "a name like performance",
         "who chooses the CPUs' frequency";
@@ -110,9 +110,9 @@ settings! {
     RECEIVER_SCHEDULING => elsewhere("it belongs to the threads of one agent, not to the machine", Syntax::Scheduling),
         "other | nice:-20 to nice:19 | fifo:1 to fifo:99 | rr:1 to rr:99",
         "scheduling class and priority of the agent's receiving threads";
-    "sysctl.*" => at(Place::Sysctl(None), Syntax::Sysctl).cuts(), "what the kernel takes; sizes like 16M too",
+    "sysctl.*" => at(SettingPlace::Sysctl(None), Syntax::Sysctl).cuts(), "what the kernel takes; sizes like 16M too",
         "any sysctl of net.core, net.ipv4 and net.ipv6, as sysctl.net.core.rmem_max";
-    "custom.*" => at(Place::Custom, Syntax::Text).dear(5).cuts(), "what its command or file takes",
+    "custom.*" => at(SettingPlace::Custom, Syntax::Text).dear(5).cuts(), "what its command or file takes",
         "a setting that the plan defines";
     BOOT => elsewhere("a plan says by which command the machine is booted, and linerate run runs it", Syntax::Name)
         .dear(9).cuts(),
@@ -131,24 +131,24 @@ impl SettingInfo {
     /// A feature that SIOCETHTOOL has too.
     const fn older(self, command: u32) -> SettingInfo {
         match self.place {
-            Place::Features(features) => {
-                SettingInfo { place: Place::Features(Features { older: Some(command), ..features }), ..self }
+            SettingPlace::Features(features) => {
+                SettingInfo { place: SettingPlace::Features(Features { older: Some(command), ..features }), ..self }
             }
             _ => self,
         }
     }
 }
 
-const fn at(place: Place, syntax: Syntax) -> SettingInfo {
+const fn at(place: SettingPlace, syntax: Syntax) -> SettingInfo {
     SettingInfo { name: "", allowed: "", about: "", may_cut_link: false, dear: 0, place, syntax }
 }
 
 const fn link(field: LinkField, syntax: Syntax) -> SettingInfo {
-    at(Place::Link(field), syntax)
+    at(SettingPlace::Link(field), syntax)
 }
 
 const fn features(pattern: Option<&'static str>) -> SettingInfo {
-    at(Place::Features(Features { pattern, older: None }), Syntax::Feature)
+    at(SettingPlace::Features(Features { pattern, older: None }), Syntax::Feature)
 }
 
 const fn feature(pattern: &'static str) -> SettingInfo {
@@ -156,16 +156,16 @@ const fn feature(pattern: &'static str) -> SettingInfo {
 }
 
 const fn file(of: Each, file: &'static str, form: Form, syntax: Syntax) -> SettingInfo {
-    at(Place::Files(Files { of, file, form }), syntax)
+    at(SettingPlace::Files(Files { of, file, form }), syntax)
 }
 
 const fn elsewhere(why: &'static str, syntax: Syntax) -> SettingInfo {
-    at(Place::Elsewhere(why), syntax)
+    at(SettingPlace::Elsewhere(why), syntax)
 }
 
 const fn knob(request: DriverRequest, attribute: u16, most: Option<u16>, is_switch: bool) -> SettingInfo {
     let syntax = if is_switch { Syntax::Switch } else { ANY };
-    let row = at(Place::Driver(Knob { request, attribute, most, is_switch }), syntax);
+    let row = at(SettingPlace::Driver(EthtoolField { request, attribute, most, is_switch }), syntax);
     match request {
         Coalesce => row,
         Rings | Channels => row.dear(3).cuts(),

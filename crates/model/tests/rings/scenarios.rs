@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use linerate_model::device::Wire;
 use linerate_model::explore::{Choices, explore};
-use linerate_model::world::{CpuBus, CpuRegisters, Waited, World};
+use linerate_model::world::{CpuBus, CpuRegisters, DriverWait, World};
 use linerate_nic::bus::{Bus, BusAddress, Register};
 use linerate_nic::controller::{
     ARGE, AXI_ETHERNET, Controller, Doorbell, ENET_ENHANCED, ENET_LEGACY, GEM, LL_TEMAC, MACB,
@@ -41,13 +41,13 @@ impl Machine {
     }
 
     /// The device does all that it can.
-    pub fn run_device(&self) -> Waited {
+    pub fn run_device(&self) -> DriverWait {
         self.world.borrow_mut().wait()
     }
 
     /// The driver answers interrupts until there are none.
     pub fn settle(&mut self) {
-        while self.run_device() == Waited::Interrupt {
+        while self.run_device() == DriverWait::Interrupt {
             self.driver.interrupt(&mut CpuRegisters(&self.world));
             while self.poll(8) == Polled::More {}
         }

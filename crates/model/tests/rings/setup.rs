@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use linerate_model::device::{Arge, AxiDma, Cadence, Core, Device, Enet, Sdma, Wire};
 use linerate_model::explore::{Choices, Explored, explore};
 use linerate_model::memory::{LINE, Memory, Order};
-use linerate_model::world::{CpuBus, CpuRegisters, Failure, Waited, World};
+use linerate_model::world::{CpuBus, CpuRegisters, DriverWait, Failure, World};
 use linerate_nic::bus::{Bus, BusAddress, Registers};
 use linerate_nic::controller::{ARGE, AXI_ETHERNET, Controller, ENET_ENHANCED, ENET_LEGACY, GEM, LL_TEMAC, MACB};
 use linerate_nic::driver::{Driver, Polled};
-use linerate_nic::format::Close;
+use linerate_nic::format::RingEnd;
 use linerate_nic::options::Options;
-use linerate_nic::place::Place;
+use linerate_nic::place::RingPlace;
 use linerate_nic::tx_ring::Fragment;
 
 pub const ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -67,8 +67,8 @@ impl Setup {
     /// Whether each descriptor can have a cache line of its own.
     fn apart(&self) -> bool {
         match self.controller.format.close {
-            Close::Wrap { .. } => self.controller.format.octets().is_multiple_of(LINE),
-            Close::Next { .. } => true,
+            RingEnd::Wrap { .. } => self.controller.format.octets().is_multiple_of(LINE),
+            RingEnd::Next { .. } => true,
         }
     }
 
@@ -76,10 +76,10 @@ impl Setup {
         self.write_back && (self.apart() || self.all_cached)
     }
 
-    pub fn places(&self) -> (Place, Place) {
+    pub fn places(&self) -> (RingPlace, RingPlace) {
         let octets = self.controller.format.octets();
         let stride = if self.cached_descriptors() && self.apart() { octets.next_multiple_of(LINE) } else { octets };
-        let place = |descriptors, buffers| Place {
+        let place = |descriptors, buffers| RingPlace {
             descriptors: BusAddress(descriptors),
             stride,
             buffers: BusAddress(buffers),
@@ -210,8 +210,8 @@ fn run<const N: usize>(
     loop {
         let waited = world.borrow_mut().wait();
         match waited {
-            Waited::Quiet => break,
-            Waited::Interrupt => patch.serve(&mut driver, &mut bus, &mut registers, &mut received),
+            DriverWait::Quiet => break,
+            DriverWait::Interrupt => patch.serve(&mut driver, &mut bus, &mut registers, &mut received),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Clear, Controller, Counted, Doorbell, Interrupt, Mask, Register, Step, registers};
 use crate::format;
-use crate::options::When;
+use crate::options::StepCondition;
 
 registers! { REGISTERS, mac:
     CFG1 "MAC_CFG1" 0x00 { TX_ENABLE "TX_ENABLE" 0 RX_ENABLE "RX_ENABLE" 2 RX_FLOW "RX_FLOW" 5 }
@@ -34,8 +34,8 @@ pub const ARGE: Controller = Controller {
         Step::Write(TX_CONTROL, 0),
         Step::Write(CFG1, 0),
         Step::Write(CFG2, FULL_DUPLEX | CRC | PAD | (7 * PREAMBLE)),
-        Step::When(When::Megabit, CFG2, INTERFACE),
-        Step::When(When::Gigabit, CFG2, 2 * INTERFACE),
+        Step::When(StepCondition::Megabit, CFG2, INTERFACE),
+        Step::When(StepCondition::Gigabit, CFG2, 2 * INTERFACE),
         Step::Write(MAX_FRAME, 1536),
         Step::Write(FIFO0, 0x1f << 8),
         Step::Write(FIFO1, 0x0fff_0000),
@@ -44,7 +44,7 @@ pub const ARGE: Controller = Controller {
         Step::Address(ADDRESS2, &[(0, 8), (1, 0)]),
         Step::RxRing(RX_DESCRIPTOR),
         Step::TxRing(TX_DESCRIPTOR),
-        Step::When(When::Pause, CFG1, RX_FLOW),
+        Step::When(StepCondition::Pause, CFG1, RX_FLOW),
         Step::Set(CFG1, TX_ENABLE | RX_ENABLE),
     ],
     stop: &[

@@ -2,7 +2,7 @@
 
 use super::{Clear, Controller, Doorbell, Interrupt, Mask, Register, Step, registers};
 use crate::format;
-use crate::options::When;
+use crate::options::StepCondition;
 
 registers! { MAC_REGISTERS, mac:
     RCW1 "RCW1" 0x404 { RX_JUMBO "JUM" 30 RECEIVE "RX" 28 }
@@ -35,10 +35,10 @@ pub const AXI_ETHERNET: Controller = Controller {
         Step::Address(UAW0, &[(0, 0), (1, 8), (2, 16), (3, 24)]),
         Step::Address(UAW1, &[(4, 0), (5, 8)]),
         Step::Write(EMMC, 0),
-        Step::When(When::Megabit, EMMC, LINKSPEED),
-        Step::When(When::Gigabit, EMMC, 2 * LINKSPEED),
+        Step::When(StepCondition::Megabit, EMMC, LINKSPEED),
+        Step::When(StepCondition::Gigabit, EMMC, 2 * LINKSPEED),
         Step::Write(FCC, 0),
-        Step::When(When::Pause, FCC, FCRX),
+        Step::When(StepCondition::Pause, FCC, FCRX),
         // The first descriptors can be written only while the channels stand.
         Step::RxRing(S2MM_CURDESC),
         Step::TxRing(MM2S_CURDESC),
@@ -46,8 +46,8 @@ pub const AXI_ETHERNET: Controller = Controller {
         Step::Write(MM2S_DMACR, RS | THRESHOLD),
         Step::Write(RCW1, 0),
         Step::Write(TC, 0),
-        Step::When(When::Jumbo, RCW1, RX_JUMBO),
-        Step::When(When::Jumbo, TC, TX_JUMBO),
+        Step::When(StepCondition::Jumbo, RCW1, RX_JUMBO),
+        Step::When(StepCondition::Jumbo, TC, TX_JUMBO),
         Step::Set(RCW1, RECEIVE),
         Step::Set(TC, TRANSMIT),
     ],

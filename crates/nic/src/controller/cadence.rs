@@ -2,7 +2,7 @@
 
 use super::{Clear, Controller, Doorbell, Interrupt, Mask, Register, Step, registers};
 use crate::format;
-use crate::options::When;
+use crate::options::StepCondition;
 
 /// Octets before each frame: the field's value for 2.
 const TWO: u32 = 2;
@@ -64,11 +64,11 @@ pub const GEM: Controller = {
             // All but the bus width and the clock of MDIO, which are the board's.
             Step::Clear(NET_CFG, !(7 << 18 | 3 << 21)),
             Step::Set(NET_CFG, FCS_REMOVE | FRAMES_1536 | FULL_DUPLEX),
-            Step::When(When::Offset, NET_CFG, TWO * OFFSET),
-            Step::When(When::Jumbo, NET_CFG, JUMBO_EN),
-            Step::When(When::Pause, NET_CFG, PAUSE_EN),
-            Step::When(When::Gigabit, NET_CFG, GIGE_EN),
-            Step::When(When::Megabit, NET_CFG, SPEED),
+            Step::When(StepCondition::Offset, NET_CFG, TWO * OFFSET),
+            Step::When(StepCondition::Jumbo, NET_CFG, JUMBO_EN),
+            Step::When(StepCondition::Pause, NET_CFG, PAUSE_EN),
+            Step::When(StepCondition::Gigabit, NET_CFG, GIGE_EN),
+            Step::When(StepCondition::Megabit, NET_CFG, SPEED),
             Step::Write(DMA_CFG, TX_MEMORY | (3 * RX_MEMORY) | (16 * BURST)),
             Step::BufferSize { register: DMA_CFG, shift: 16, unit: 64 },
             Step::RxRing(RX_QBAR),
@@ -110,9 +110,9 @@ pub const MACB: Controller = {
             Step::Write(RSR, !0),
             Step::Clear(NCFGR, !(3 << 10)),
             Step::Set(NCFGR, DRFCS | BIG | FD),
-            Step::When(When::Offset, NCFGR, TWO * RBOF),
-            Step::When(When::Pause, NCFGR, PAE),
-            Step::When(When::Megabit, NCFGR, SPD),
+            Step::When(StepCondition::Offset, NCFGR, TWO * RBOF),
+            Step::When(StepCondition::Pause, NCFGR, PAE),
+            Step::When(StepCondition::Megabit, NCFGR, SPD),
             Step::RxRing(RBQP),
             Step::TxRing(TBQP),
             Step::Address(SA1B, LOW),

@@ -2,7 +2,7 @@
 
 use super::{Clear, Controller, Doorbell, Interrupt, Mask, Register, Step, registers};
 use crate::format;
-use crate::options::When;
+use crate::options::StepCondition;
 
 registers! { REGISTERS, mac:
     EIR "ENET_EIR" 0x004 { TXF "TXF" 27 RXF "RXF" 25 }
@@ -32,19 +32,19 @@ const LEGACY_START: &[Step] = &[
     Step::Address(PALR, &[(0, 24), (1, 16), (2, 8), (3, 0)]),
     Step::Address(PAUR, &[(4, 24), (5, 16)]),
     Step::Write(RCR, (LONGEST * MAX_FL) | MII_MODE),
-    Step::When(When::Pause, RCR, FCE),
-    Step::When(When::Rgmii, RCR, RGMII_EN),
-    Step::When(When::Rmii, RCR, RMII_MODE),
+    Step::When(StepCondition::Pause, RCR, FCE),
+    Step::When(StepCondition::Rgmii, RCR, RGMII_EN),
+    Step::When(StepCondition::Rmii, RCR, RMII_MODE),
     Step::Write(TCR, FDEN),
     Step::Write(TFWR, STRFWD),
     Step::Write(RACC, 0),
-    Step::When(When::Offset, RACC, SHIFT16),
+    Step::When(StepCondition::Offset, RACC, SHIFT16),
     Step::BufferSize { register: MRBR, shift: 0, unit: 1 },
     Step::RxRing(RDSR),
     Step::TxRing(TDSR),
     // Descriptors in the CPU's byte order, which is little-endian wherever this MAC is.
     Step::Write(ECR, DBSWP),
-    Step::When(When::Gigabit, ECR, SPEED),
+    Step::When(StepCondition::Gigabit, ECR, SPEED),
     Step::Set(ECR, ETHEREN),
 ];
 

@@ -3,7 +3,7 @@
 
 use super::{Clear, Controller, Doorbell, Interrupt, Mask, Register, Step, registers};
 use crate::format;
-use crate::options::When;
+use crate::options::StepCondition;
 
 registers! { MAC_REGISTERS, mac:
     LSW0 "LSW0" 0x24
@@ -79,20 +79,20 @@ pub const LL_TEMAC: Controller = Controller {
         // Its other bits are the board's.
         get(EMCFG),
         DONE,
-        Step::ReplaceWhen(When::Megabit, LSW0, MEGABIT | GIGABIT, MEGABIT),
-        Step::ReplaceWhen(When::Gigabit, LSW0, MEGABIT | GIGABIT, GIGABIT),
+        Step::ReplaceWhen(StepCondition::Megabit, LSW0, MEGABIT | GIGABIT, MEGABIT),
+        Step::ReplaceWhen(StepCondition::Gigabit, LSW0, MEGABIT | GIGABIT, GIGABIT),
         put(EMCFG),
         DONE,
         Step::Write(LSW0, 0),
-        Step::ReplaceWhen(When::Pause, LSW0, !0, RXFLO),
+        Step::ReplaceWhen(StepCondition::Pause, LSW0, !0, RXFLO),
         put(FCC),
         DONE,
         Step::Write(LSW0, ENABLE),
-        Step::ReplaceWhen(When::Jumbo, LSW0, !0, ENABLE | JUMBO),
+        Step::ReplaceWhen(StepCondition::Jumbo, LSW0, !0, ENABLE | JUMBO),
         put(TXC),
         DONE,
         Step::Write(LSW0, ENABLE),
-        Step::ReplaceWhen(When::Jumbo, LSW0, !0, ENABLE | JUMBO),
+        Step::ReplaceWhen(StepCondition::Jumbo, LSW0, !0, ENABLE | JUMBO),
         put(RXC1),
         DONE,
     ],

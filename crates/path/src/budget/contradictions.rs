@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::chain::Chain;
 use super::leg::Leg;
 use super::line::listed;
+use super::machine_account::{Hits, MachineAccount};
 use super::path::{frames_at, octets_at};
-use super::seen::{Hits, Seen};
 use super::{Counted, Datagrams, LossLine};
 use crate::stage::Stage;
 
@@ -219,7 +219,7 @@ pub(super) fn of_passages(datagrams: &Datagrams, chain: Chain<'_>) -> Vec<Contra
 
 /// Interfaces that counted too little for what arrived, datagrams or segments: it passes by others.
 pub(super) fn elsewhere(delivered: u64, chain: Chain<'_>) -> Vec<Contradiction> {
-    let of = |(seen, stage): (&Seen<'_>, Stage)| {
+    let of = |(seen, stage): (&MachineAccount<'_>, Stage)| {
         let (frames, counters) = frames_at(seen, stage).filter(|(frames, _)| delivered > slack(*frames))?;
         // Buffers that were merged have all octets in them.
         let octets = octets_at(seen, stage).map(|(octets, _)| octets);
@@ -249,7 +249,7 @@ fn slack(packets: u64) -> u64 {
 
 /// Octets to a packet tell when an octet counter is wrong: some drivers add its upper 32 bits wrongly (raspberrypi/linux
 /// issue 6898 of macb).
-fn octets(seen: &Seen<'_>) -> Vec<Contradiction> {
+fn octets(seen: &MachineAccount<'_>) -> Vec<Contradiction> {
     // A buffer of the stack may be larger than a frame on the wire: 64 KiB, or 512 KiB with BIG TCP.
     [
         (Stage::MacRxFifo, 16 << 10),

@@ -1,10 +1,10 @@
 //! The middle's share of the budget: what it took in and did not let out.
 //! Knows that it forwards; as a bridge or by IP, its counters tell.
 
-use super::chain::{Between, Chain};
+use super::chain::{Chain, MiddleMachine};
 use super::drops::DropCause;
+use super::machine_account::MachineAccount;
 use super::path::frames_at;
-use super::seen::Seen;
 use super::{Adjustment, Counted, Datagrams, Findings, On};
 use crate::stage::Stage;
 
@@ -38,8 +38,8 @@ impl Findings {
     /// bridge filtered are counted nowhere. Not where most of what is missing went elsewhere: the interfaces count other
     /// frames too. Nor where more of TCP are missing than can be lost: then the middle merges them.
     pub(super) fn reckon_vanished(&mut self, chain: Chain<'_>, most: i128, counts: CountsOf) {
-        let Some(Between { input, output, .. }) = chain.middle else { return };
-        let of = |seen: &Seen<'_>, stage| frames_at(seen, stage);
+        let Some(MiddleMachine { input, output, .. }) = chain.middle else { return };
+        let of = |seen: &MachineAccount<'_>, stage| frames_at(seen, stage);
         let (Some((came, mut counters)), Some((left, of_output))) =
             (of(input, Stage::DriverRxRing), of(output, Stage::DriverTxRing))
         else {
@@ -70,7 +70,7 @@ impl Findings {
 
     /// The table of neighbours is one for all namespaces of a kernel, and so are its counters: what left by the sender's link
     /// did not wait there.
-    pub(super) fn limit_shared_neighbours(&mut self, datagrams: &Datagrams, sender: &Seen<'_>) {
+    pub(super) fn limit_shared_neighbours(&mut self, datagrams: &Datagrams, sender: &MachineAccount<'_>) {
         let Some((left, _)) = frames_at(sender, Stage::DriverTxRing) else { return };
         let stayed = datagrams.sent.saturating_sub(left);
         let finding = self.get_mut(DropCause::Neighbours);
@@ -78,9 +78,9 @@ impl Findings {
     }
 
     /// The same of a middle that shares its kernel: what it forwarded and let out did not wait, nor did what it never forwarded.
-    pub(super) fn limit_neighbours_of_middle(&mut self, between: Between<'_>) {
+    pub(super) fn limit_neighbours_of_middle(&mut self, between: MiddleMachine<'_>) {
         let Some((left, _)) = frames_at(between.output, Stage::DriverTxRing) else { return };
-        let of = |seen: &Seen<'_>| seen.forwarded().iter().map(|(_, packets)| packets).sum::<u64>();
+        let of = |seen: &MachineAccount<'_>| seen.forwarded().iter().map(|(_, packets)| packets).sum::<u64>();
         let forwarded = of(between.output).max(of(between.input));
         let Some(finding) = self.find_mut(On::Middle, DropCause::Neighbours) else { return };
         finding.net = finding.net.min(forwarded.saturating_sub(left));
@@ -92,7 +92,7 @@ impl Findings {
 }
 
 /// A counter of the other interface, named with it.
-fn at_interface(counted: Counted, seen: &Seen<'_>) -> Counted {
+fn at_interface(counted: Counted, seen: &MachineAccount<'_>) -> Counted {
     let interface = seen.interface().unwrap_or_default();
     Counted { name: format!("{interface} {}", counted.name), ..counted }
 }
@@ -117,12 +117,12 @@ mod tests {
 
     /// Looks along the way from the host over a middle to the target, of which these machines counted this.
     fn along<T>(shared: bool, [sender, input, output, receiver]: [List; 4], look: impl FnOnce(Chain<'_>) -> T) -> T {
-        let sender = Seen::new(End::Host, &counters(sender), None);
-        let receiver = Seen::new(End::Target, &counters(receiver), None);
-        let input = Seen::of_middle(Direction::Rx, "p0", &counters(input), None);
-        let output = Seen::of_middle(Direction::Rx, "p1", &counters(output), None);
+        let sender = MachineAccount::new(End::Host, &counters(sender), None);
+        let receiver = MachineAccount::new(End::Target, &counters(receiver), None);
+        let input = MachineAccount::of_middle(Direction::Rx, "p0", &counters(input), None);
+        let output = MachineAccount::of_middle(Direction::Rx, "p1", &counters(output), None);
         let middle =
-            Between { input: &input, output: &output, shares_with_sender: shared, shares_with_receiver: shared };
+            MiddleMachine { input: &input, output: &output, shares_with_sender: shared, shares_with_receiver: shared };
         look(Chain { sender: &sender, receiver: &receiver, middle: Some(middle) })
     }
 

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::chain::Chain;
 use super::leg::Leg;
 use super::line::{listed, named_at};
-use super::seen::{Hits, Seen};
+use super::machine_account::{Hits, MachineAccount};
 use super::{Counted, Datagrams};
 use crate::drivers::Meaning;
 use crate::stage::Stage;
 
 /// Packets that passed a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passage {
+pub struct StageCount {
     /// Where.
     pub stage: Stage,
     /// How many.
@@ -29,13 +29,13 @@ pub struct Passage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// What says so.
-    pub witness: Witness,
+    pub witness: CountSource,
 }
 
 /// What says how many packets passed a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Witness {
+pub enum CountSource {
     /// The rate and the duration that were asked for.
     Asked,
     /// The sending application.
@@ -53,19 +53,19 @@ pub enum Witness {
     },
 }
 
-impl Passage {
+impl StageCount {
     /// What says so, as a clause.
     pub fn evidence(&self) -> String {
         let said = match &self.witness {
-            Witness::Asked => "asked for, by rate and duration".to_owned(),
-            Witness::Sender => "sent by the application".to_owned(),
-            Witness::Send => "accepted by send".to_owned(),
-            Witness::Receiver => "different ones delivered to the application".to_owned(),
-            Witness::TcpInfo => "tcp_info of its sockets".to_owned(),
-            Witness::Counters { counters } if self.stage == Stage::SoftirqBacklog => {
+            CountSource::Asked => "asked for, by rate and duration".to_owned(),
+            CountSource::Sender => "sent by the application".to_owned(),
+            CountSource::Send => "accepted by send".to_owned(),
+            CountSource::Receiver => "different ones delivered to the application".to_owned(),
+            CountSource::TcpInfo => "tcp_info of its sockets".to_owned(),
+            CountSource::Counters { counters } if self.stage == Stage::SoftirqBacklog => {
                 format!("{}, of all its interfaces", listed(counters))
             }
-            Witness::Counters { counters } => listed(counters),
+            CountSource::Counters { counters } => listed(counters),
         };
         let interface = self.interface.as_deref();
         self.end.map_or(said.clone(), |end| format!("{}: {said}", named_at(end, interface)))
@@ -105,7 +105,7 @@ impl Passed {
 }
 
 /// The path of one direction, in its order. `asked` is what the offered load and the duration come to.
-pub fn path(trial: Trial<'_>, chain: Chain<'_>) -> Vec<Passage> {
+pub fn path(trial: Trial<'_>, chain: Chain<'_>) -> Vec<StageCount> {
     let mut path = Path(Vec::new());
     let Chain { sender, receiver, .. } = chain;
     let (from, to) = (Some(sender.party()), Some(receiver.party()));
@@ -114,9 +114,9 @@ pub fn path(trial: Trial<'_>, chain: Chain<'_>) -> Vec<Passage> {
             let Datagrams { sent, send_errors, received_unique, .. } = *datagrams;
             let accepted = sent.saturating_sub(send_errors);
             let unit = if datagrams.below_ip { Passed::Frames } else { Passed::Datagrams };
-            path.add(Stage::SenderApplication, unit, asked, None, Witness::Asked);
-            path.add(Stage::SenderApplication, unit, Some(sent), from, Witness::Sender);
-            path.add(Stage::SenderSocket, unit, Some(accepted), from, Witness::Send);
+            path.add(Stage::SenderApplication, unit, asked, None, CountSource::Asked);
+            path.add(Stage::SenderApplication, unit, Some(sent), from, CountSource::Sender);
+            path.add(Stage::SenderSocket, unit, Some(accepted), from, CountSource::Send);
             if !datagrams.below_ip {
                 path.add_counters(Stage::SenderStack, sender, &["Udp OutDatagrams", "Udp6 OutDatagrams"]);
             }
@@ -125,14 +125,14 @@ pub fn path(trial: Trial<'_>, chain: Chain<'_>) -> Vec<Passage> {
                 path.add_counters(Stage::ReceiverStack, receiver, &["Ip InReceives", "Ip6 InReceives"]);
                 path.add_counters(Stage::ReceiverSocket, receiver, &["Udp InDatagrams", "Udp6 InDatagrams"]);
             }
-            path.add(Stage::ReceiverApplication, unit, Some(received_unique), to, Witness::Receiver);
+            path.add(Stage::ReceiverApplication, unit, Some(received_unique), to, CountSource::Receiver);
         }
         Trial::Tcp { sent, received } => {
-            path.add(Stage::SenderSocket, Passed::Segments, sent, from, Witness::TcpInfo);
+            path.add(Stage::SenderSocket, Passed::Segments, sent, from, CountSource::TcpInfo);
             path.add_counters(Stage::SenderStack, sender, &["Tcp OutSegs"]);
             path.add_interfaces(chain);
             path.add_counters(Stage::ReceiverStack, receiver, &["Tcp InSegs"]);
-            path.add(Stage::ReceiverSocket, Passed::Segments, received, to, Witness::TcpInfo);
+            path.add(Stage::ReceiverSocket, Passed::Segments, received, to, CountSource::TcpInfo);
         }
     }
     path.0
@@ -157,22 +157,22 @@ pub enum Trial<'a> {
     },
 }
 
-struct Path(Vec<Passage>);
+struct Path(Vec<StageCount>);
 
 impl Path {
-    fn add(&mut self, stage: Stage, unit: Passed, packets: Option<u64>, end: Option<Party>, witness: Witness) {
-        let passage = |packets| Passage { stage, packets, unit, end, interface: None, witness };
+    fn add(&mut self, stage: Stage, unit: Passed, packets: Option<u64>, end: Option<Party>, witness: CountSource) {
+        let passage = |packets| StageCount { stage, packets, unit, end, interface: None, witness };
         self.0.extend(packets.map(passage));
     }
 
-    fn add_sum(&mut self, stage: Stage, seen: &Seen<'_>, packets: u64, counters: Vec<Counted>) {
+    fn add_sum(&mut self, stage: Stage, seen: &MachineAccount<'_>, packets: u64, counters: Vec<Counted>) {
         let (end, interface) = (Some(seen.party()), seen.interface().map(str::to_owned));
-        let witness = Witness::Counters { counters };
-        self.0.push(Passage { stage, packets, unit: Passed::Packets, end, interface, witness });
+        let witness = CountSource::Counters { counters };
+        self.0.push(StageCount { stage, packets, unit: Passed::Packets, end, interface, witness });
     }
 
     /// The sum of those counters that are there.
-    fn add_counters(&mut self, stage: Stage, seen: &Seen<'_>, names: &[&str]) {
+    fn add_counters(&mut self, stage: Stage, seen: &MachineAccount<'_>, names: &[&str]) {
         let known = seen.counters.iter().filter(|(_, name, _)| names.contains(name));
         let known: Hits<'_> = known.map(|(_, name, value)| (name, value)).collect();
         if known.is_empty() {
@@ -206,7 +206,7 @@ impl Path {
         }
     }
 
-    fn add_queue(&mut self, seen: &Seen<'_>) {
+    fn add_queue(&mut self, seen: &MachineAccount<'_>) {
         // A queue below a root counts what the root counts; of several devices in a row each does.
         let queues = seen.counters.0.get(&Stage::Qdisc).into_iter().flatten();
         let queue = queues
@@ -217,7 +217,7 @@ impl Path {
         }
     }
 
-    fn add_frames(&mut self, seen: &Seen<'_>, stages: [Stage; 2]) {
+    fn add_frames(&mut self, seen: &MachineAccount<'_>, stages: [Stage; 2]) {
         for stage in stages {
             if let Some((packets, counters)) = frames_at(seen, stage) {
                 self.add_sum(stage, seen, packets, counters);
@@ -228,15 +228,15 @@ impl Path {
 
 /// Frames that passed a stage of an interface: what the link counts at the rings, what the driver's table says
 /// elsewhere.
-pub(super) fn frames_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, Vec<Counted>)> {
+pub(super) fn frames_at(seen: &MachineAccount<'_>, stage: Stage) -> Option<(u64, Vec<Counted>)> {
     passed_at(seen, stage, "packets", Meaning::Packets)
 }
 
-pub(super) fn octets_at(seen: &Seen<'_>, stage: Stage) -> Option<(u64, Vec<Counted>)> {
+pub(super) fn octets_at(seen: &MachineAccount<'_>, stage: Stage) -> Option<(u64, Vec<Counted>)> {
     passed_at(seen, stage, "bytes", Meaning::Octets)
 }
 
-fn passed_at(seen: &Seen<'_>, stage: Stage, unit: &str, meaning: Meaning) -> Option<(u64, Vec<Counted>)> {
+fn passed_at(seen: &MachineAccount<'_>, stage: Stage, unit: &str, meaning: Meaning) -> Option<(u64, Vec<Counted>)> {
     let link = match stage {
         Stage::DriverTxRing => Some(format!("link tx_{unit}")),
         Stage::DriverRxRing => Some(format!("link rx_{unit}")),
@@ -275,7 +275,7 @@ impl PauseFrames {
     }
 }
 
-impl Seen<'_> {
+impl MachineAccount<'_> {
     /// Its pause frames; `None` where no counter tells of any.
     pub fn pause(&self) -> Option<PauseFrames> {
         let mut counters = Vec::new();

@@ -6,9 +6,9 @@
 
 use linerate_machine::pattern::fits;
 
-use super::chain::{Between, Chain};
+use super::chain::{Chain, MiddleMachine};
 use super::drops::{DropCause, Machine};
-use super::seen::Seen;
+use super::machine_account::MachineAccount;
 use super::{Datagrams, Findings, LossLine, On};
 use crate::drop_reason::DropReason;
 use crate::stage::Stage;
@@ -92,16 +92,16 @@ struct Traced<'a> {
     on: On,
     reason: &'a DropReason,
     meaning: &'static Meaning,
-    seen: &'a Seen<'a>,
+    seen: &'a MachineAccount<'a>,
 }
 
 /// The reasons of all machines with their meanings. Of one kernel all tell the same, so the receiver's are taken, for both
 /// roles.
 fn traced<'a>(datagrams: &Datagrams, chain: Chain<'a>) -> Vec<Traced<'a>> {
     let Chain { sender, receiver, middle } = chain;
-    let shares = |between: &Between<'_>| between.shares_with_sender || between.shares_with_receiver;
+    let shares = |between: &MiddleMachine<'_>| between.shares_with_sender || between.shares_with_receiver;
     let mut found = Vec::new();
-    let mut of = |on, seen: &'a Seen<'a>, roles: &[(Machine, &'a Seen<'a>)]| {
+    let mut of = |on, seen: &'a MachineAccount<'a>, roles: &[(Machine, &'a MachineAccount<'a>)]| {
         for reason in seen.reasons {
             let meant = roles.iter().find_map(|(role, seen)| Some((meaning(reason, *role)?, *seen)));
             found.extend(meant.map(|(meaning, seen)| Traced { on, reason, meaning, seen }));
@@ -113,7 +113,7 @@ fn traced<'a>(datagrams: &Datagrams, chain: Chain<'a>) -> Vec<Traced<'a>> {
         of(On::Ends, receiver, &[(Receiver, receiver)]);
         of(On::Ends, sender, &[(Sender, sender)]);
     }
-    if let Some(Between { input, output, .. }) = middle.filter(|between| !shares(between)) {
+    if let Some(MiddleMachine { input, output, .. }) = middle.filter(|between| !shares(between)) {
         of(On::Middle, input, &[(Receiver, input), (Sender, output)]);
     }
     found

@@ -18,13 +18,13 @@ fn counters(list: &[(Stage, &str, u64)]) -> Counters {
 }
 
 /// The sender, with a driver that nothing is known of.
-fn host(list: &[(Stage, &str, u64)]) -> Seen<'static> {
-    Seen::new(End::Host, &counters(list), None)
+fn host(list: &[(Stage, &str, u64)]) -> MachineAccount<'static> {
+    MachineAccount::new(End::Host, &counters(list), None)
 }
 
 /// The receiver, likewise.
-fn target(list: &[(Stage, &str, u64)]) -> Seen<'static> {
-    Seen::new(End::Target, &counters(list), None)
+fn target(list: &[(Stage, &str, u64)]) -> MachineAccount<'static> {
+    MachineAccount::new(End::Target, &counters(list), None)
 }
 
 type List<'a> = &'a [(Stage, &'a str, u64)];
@@ -333,8 +333,10 @@ fn fragments_are_datagrams_only_where_that_is_known() {
 #[track_caller]
 fn check_driver(driver: &str, lost: u64, receiver: List, want: &[(Stage, u64)]) -> LossBudget {
     let datagrams = Datagrams { sent: 10_000, received_unique: 10_000 - lost, ..Datagrams::default() };
-    let budget =
-        loss_budget(&datagrams, Chain::direct(&host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver))));
+    let budget = loss_budget(
+        &datagrams,
+        Chain::direct(&host(&[]), &MachineAccount::new(End::Target, &counters(receiver), Some(driver))),
+    );
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (want, 0), "{driver}: {budget:#?}");
     budget
@@ -356,7 +358,7 @@ fn overruns_and_empty_rings_by_the_names_of_drivers() {
     ];
     let budget = check_driver("fec", 6403, fec, &[(Stage::Link, 3), (Stage::MacRxFifo, 6400)]);
     assert_eq!(budget.lines[1].evidence(), "target: driver IEEE_rx_macerr 6400");
-    let pause = Seen::new(End::Target, &counters(fec), Some("fec")).pause().unwrap();
+    let pause = MachineAccount::new(End::Target, &counters(fec), Some("fec")).pause().unwrap();
     assert_eq!((pause.sent, pause.received, pause.stalled_s), (Some(12), None, None));
     // GEM: one overrun in three places, and an empty ring beside it.
     let macb: List = &[
@@ -394,7 +396,7 @@ fn overruns_and_empty_rings_by_the_names_of_drivers() {
     ];
     let budget = check_driver("mlx5_core", 100, mlx5, &[(Stage::MacRxFifo, 40), (Stage::DriverRxRing, 60)]);
     assert_eq!(budget.benign_drops.iter().map(|line| line.packets).collect::<Vec<_>>(), [5]);
-    let pause = Seen::new(End::Target, &counters(mlx5), Some("mlx5_core")).pause().unwrap();
+    let pause = MachineAccount::new(End::Target, &counters(mlx5), Some("mlx5_core")).pause().unwrap();
     assert_eq!((pause.received, pause.stalled_s), (Some(900), Some(1.5)));
 }
 
@@ -441,7 +443,7 @@ fn what_the_interface_counts_again_under_another_name_is_one_drop() {
     check_driver("virtio_net", 5, virtio, &[(Stage::DriverRxRing, 5)]);
     // And on the way out one drop is a drop and an error of the FIFO.
     let sender: List = &[(Stage::DriverTxRing, "link tx_dropped", 5), (Stage::MacTx, "link tx_fifo_errors", 5)];
-    let sender = Seen::new(End::Host, &counters(sender), Some("virtio_net"));
+    let sender = MachineAccount::new(End::Host, &counters(sender), Some("virtio_net"));
     let budget = loss_budget(&lost(100, 95), Chain::direct(&sender, &target(&[])));
     let lines: Vec<(Stage, u64)> = budget.lines.iter().map(|line| (line.stage, line.packets)).collect();
     assert_eq!((lines.as_slice(), budget.unaccounted), (&[(Stage::DriverTxRing, 5)][..], 0), "{budget:#?}");
@@ -498,7 +500,7 @@ fn counters_that_cannot_be_right_are_said_to() {
         let datagrams = lost(10_000, 10_000);
         let budget = loss_budget(
             &datagrams,
-            Chain::direct(&host(&[]), &Seen::new(End::Target, &counters(receiver), Some(driver))),
+            Chain::direct(&host(&[]), &MachineAccount::new(End::Target, &counters(receiver), Some(driver))),
         );
         budget.disagreements.into_iter().map(|doubt| doubt.to_string()).collect()
     };
@@ -587,7 +589,7 @@ fn the_path_tells_what_passed_where() {
         (Stage::ReceiverStack, "Ip InReceives", 925),
     ];
     let datagrams = Datagrams { send_errors: 10, ..lost(1000, 900) };
-    let of = |end, list| Seen::new(end, &counters(list), Some("fec"));
+    let of = |end, list| MachineAccount::new(end, &counters(list), Some("fec"));
     let trial = Trial::Udp { asked: Some(1001), datagrams: &datagrams };
     let passed: Vec<(Stage, u64)> = path(trial, Chain::direct(&of(End::Host, sender), &of(End::Target, receiver)))
         .iter()
@@ -659,7 +661,7 @@ proptest! {
         let marks_lost = 0;
         let datagrams =
             Datagrams { sent, under_way: 0, send_errors, send_retries: 0, refused_below: 0, unsent: 0, taken: 0, below_ip: false, bears_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
-        let budget = loss_budget(&datagrams, Chain::direct(&Seen::new(End::Host, &sender, None), &Seen::new(End::Target, &receiver, None)));
+        let budget = loss_budget(&datagrams, Chain::direct(&MachineAccount::new(End::Host, &sender, None), &MachineAccount::new(End::Target, &receiver, None)));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);
         prop_assert!(budget.lines.iter().all(|line| line.packets > 0 && !line.evidence().is_empty()));

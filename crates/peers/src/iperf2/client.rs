@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Early, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
@@ -73,7 +73,7 @@ impl Test<'_> {
         let flows = Flow::of(self.client.spec).into_iter().zip(opened.iter().cycle());
         let streams = flows.map(|(flow, socket)| Ok((flow, socket.try_clone()?))).collect::<io::Result<_>>()?;
         let head = if asks { bounce_back::head(self.client.spec.request_size) } else { Vec::new() };
-        let trial = self.adopt(head, streams, Reach::Connected, notify)?;
+        let trial = self.adopt(head, streams, SendPermission::Connected, notify)?;
         if !asks {
             let header = header_of(self.client.spec, self.client.spec.direction).emit();
             for socket in &opened {
@@ -101,7 +101,7 @@ impl Test<'_> {
     fn datagrams(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
         let flows = Flow::of(self.client.spec);
         let sends = self.client.spec.direction != Direction::Tx;
-        let reach = if sends { self.reach()? } else { Reach::Silent };
+        let reach = if sends { self.reach()? } else { SendPermission::Silent };
         let opened: Vec<(Flow, Socket)> = flows.iter().copied().zip(self.open(flows.len())?).collect();
         let held = opened.iter().map(|(flow, socket)| Ok((*flow, socket.try_clone()?)));
         let held = held.collect::<io::Result<Vec<_>>>()?;
@@ -136,14 +136,14 @@ impl Test<'_> {
     }
 
     /// Why this end may send: the server has answered a first session, or the user allows it without.
-    fn reach(&self) -> Result<Reach, Error> {
+    fn reach(&self) -> Result<SendPermission, Error> {
         if let Some(limit) = self.client.unanswered()? {
-            return Ok(Reach::Unproven(limit));
+            return Ok(SendPermission::Unproven(limit));
         }
         for _ in 0..CHECKS {
             if let Some(proven) = self.check_address()? {
                 thread::sleep(READY_TIME);
-                return Ok(Reach::Proven(proven));
+                return Ok(SendPermission::Proven(proven));
             }
             if self.client.is_stopped() {
                 return Err(Error::Stopped);
@@ -297,7 +297,13 @@ impl Test<'_> {
         (0..count).map(open).collect()
     }
 
-    fn adopt(&self, head: Vec<u8>, streams: Vec<(Flow, Socket)>, reach: Reach, notify: Notify) -> Result<Trial, Error> {
+    fn adopt(
+        &self,
+        head: Vec<u8>,
+        streams: Vec<(Flow, Socket)>,
+        reach: SendPermission,
+        notify: Notify,
+    ) -> Result<Trial, Error> {
         let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let framing = framing(self.client.spec, Numbers::Long, head, |_| Early::default());
         self.client.adopt(self.client.spec.clone(), framing, streams, notify)

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use linerate_host::traffic::reachability::Beyond;
+use linerate_host::traffic::reachability::ExceededLimit;
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::arrivals::Arrivals;
@@ -92,8 +92,8 @@ fn check_unproven(spec: &Spec, limits: &Limits) -> Result<(), &'static str> {
         limits.unproven.ok_or("asked for datagrams, which --allow-unproven-udp serves: their client may be forged")?;
     let sent = Spec { direction: Direction::Tx, ..spec.clone() };
     limit.check(&sent, End::Target).map_err(|beyond| match beyond {
-        Beyond::Rate => "asked for datagrams at a higher rate than --allow-unproven-udp allows",
-        Beyond::Time => "asked for datagrams for longer than the 60 s that --allow-unproven-udp allows",
+        ExceededLimit::Rate => "asked for datagrams at a higher rate than --allow-unproven-udp allows",
+        ExceededLimit::Time => "asked for datagrams for longer than the 60 s that --allow-unproven-udp allows",
     })
 }
 

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linerate_host::traffic::reachability::{Answers, Reach};
+use linerate_host::traffic::reachability::{AmplificationLimit, SendPermission};
 use linerate_host::traffic::{Adopted, Early, Framing};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::limits::Limits;
 use crate::listener::{LOOK_FOR_END, is_passing};
 use crate::remote_end::remote_end;
-use crate::server::{Ended, KnownSender, ServerTest};
+use crate::server::{EndedTrial, KnownSender, ServerTest};
 use crate::socket_options::{apply, open_listening};
 use crate::wait::{await_client, join, mark_cut_short};
 
@@ -137,7 +137,7 @@ pub fn acknowledge(socket: &Socket, header: &Header) -> io::Result<()> {
 
 impl Session<'_> {
     /// The test; of two, reports the first.
-    pub fn run(mut self) -> Ended {
+    pub fn run(mut self) -> EndedTrial {
         self.spec.streams = self.members.len() as u16;
         let ended = self.part(self.spec.clone(), true);
         let goes_back = |header: &Header| header.flags & VERSION1 != 0 && header.flags & AT_ONCE == 0;
@@ -150,7 +150,7 @@ impl Session<'_> {
         self.part(Spec { direction: Direction::Tx, ..self.spec.clone() }, false)
     }
 
-    fn part(&mut self, mut spec: Spec, own: bool) -> Ended {
+    fn part(&mut self, mut spec: Spec, own: bool) -> EndedTrial {
         let ended = self.conduct(&spec, own);
         // What a client does not say, its test has shown.
         if let (Request::BounceBack(_), Ok(outcomes)) = (&self.request, &ended) {
@@ -214,11 +214,11 @@ impl Session<'_> {
     }
 
     /// Why this end may send on a flow, if it does.
-    fn reach(&self, flow: Flow) -> Reach {
+    fn reach(&self, flow: Flow) -> SendPermission {
         match (flow.workload.is_udp(), flow.source, self.test.limits().unproven) {
-            (false, ..) => Reach::Connected,
-            (true, End::Target, Some(limit)) => Reach::Unproven(limit),
-            (true, ..) => Reach::Silent,
+            (false, ..) => SendPermission::Connected,
+            (true, End::Target, Some(limit)) => SendPermission::Unproven(limit),
+            (true, ..) => SendPermission::Silent,
         }
     }
 
@@ -303,7 +303,7 @@ impl Session<'_> {
                 let thread = thread::Builder::new().stack_size(STACK);
                 if flow.source == End::Host && !header.has(NO_UDP_FIN) {
                     let others = ours.messages_total.saturating_sub(1) * PREFIX_LEN as u64;
-                    let answers = Answers::to(firsts.next().unwrap_or(0) + others);
+                    let answers = AmplificationLimit::to(firsts.next().unwrap_or(0) + others);
                     let _ = thread.spawn_scoped(scope, move || {
                         report(socket, &report_of(&ours).emit(), answers, &|| self.test.is_over())
                     });
@@ -324,7 +324,7 @@ impl Session<'_> {
 }
 
 /// Sends a report until the client is silent. It may have been forged, so nobody gets more than came in their name.
-fn report(socket: &Socket, octets: &[u8], mut answers: Answers, over: &dyn Fn() -> bool) {
+fn report(socket: &Socket, octets: &[u8], mut answers: AmplificationLimit, over: &dyn Fn() -> bool) {
     let Ok(udp) = socket.try_clone().map(UdpSocket::from) else { return };
     let _ = udp.set_read_timeout(Some(LOOK_FOR_END));
     let mut buffer = [0; 64];
@@ -387,7 +387,7 @@ pub fn answer_address_check(mut member: Member, over: &dyn Fn() -> bool) {
     let datagrams = numbers.map(i64::unsigned_abs).max().unwrap_or(0);
     let lost = datagrams.saturating_sub(came.len() as u64);
     let said = Report { octets, datagrams, lost, ..Report::default() };
-    report(&member.socket, &said.emit(), Answers::to(octets), over);
+    report(&member.socket, &said.emit(), AmplificationLimit::to(octets), over);
 }
 
 /// The size of the requests of a client whose connection begins with these octets.

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
@@ -91,8 +91,8 @@ impl<'a> Test<'a> {
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
         // Datagrams go to the address that holds the control connection.
         let reach = match spec.workload.is_udp() {
-            true => Reach::Proven(ProvenPeer::by_connection(&self.control).map_err(&opening)?),
-            false => Reach::Connected,
+            true => SendPermission::Proven(ProvenPeer::by_connection(&self.control).map_err(&opening)?),
+            false => SendPermission::Connected,
         };
         let streams = streams.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let trial = self.client.adopt(self.own(), datagram::framing(&self.parameters), streams, notify)?;

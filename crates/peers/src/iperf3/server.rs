@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
@@ -199,7 +199,7 @@ impl Test<'_> {
         let flows = self.streams(client).map_err(Error::client("did not open its streams"))?;
         // Open until the client has said that the test is over: to some versions a stream that ends before is a failure.
         let held = flows.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
-        let reach = if spec.workload.is_udp() { Reach::Proven(client) } else { Reach::Connected };
+        let reach = if spec.workload.is_udp() { SendPermission::Proven(client) } else { SendPermission::Connected };
         let flows = flows.into_iter().map(|flow| bounded(flow, reach, parameters, spec)).collect();
         let asked = Spec { extent: Extent::Time(patience(spec, self.test.limits())), ..(*spec).clone() };
         let trial = self.test.adopt(asked, datagram::framing(parameters), flows)?;
@@ -332,7 +332,7 @@ impl Test<'_> {
 /// A stream that this end sends with what it sends at most, where a number of octets or blocks was asked for. They are of
 /// all streams together, so each has its share; and whole blocks, for a client of 3.16 or later counts no part of one. Not
 /// of datagrams: some are lost, and the client counts what it receives.
-fn bounded((flow, socket): (Flow, Socket), reach: Reach, parameters: &Parameters, spec: &Spec) -> Adopted {
+fn bounded((flow, socket): (Flow, Socket), reach: SendPermission, parameters: &Parameters, spec: &Spec) -> Adopted {
     let most_octets = match (spec.extent, parameters.len) {
         (Extent::Octets(octets), Some(len)) if flow.source == End::Target && spec.workload == Workload::TcpStream => {
             let (blocks, streams) = (octets.div_ceil(len.max(1)), u64::from(spec.streams.max(1)));

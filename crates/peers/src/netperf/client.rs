@@ -11,7 +11,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::End;
 use linerate_trial::flow::Flow;
@@ -71,8 +71,8 @@ impl Link {
     fn adopted(&self, flow: Flow, socket: Socket) -> Adopted {
         match flow.workload {
             Workload::TcpCrr => Adopted::asking(flow, socket, self.at),
-            workload if workload.is_udp() => Adopted::new(flow, socket, Reach::Proven(self.proven)),
-            _ => Adopted::new(flow, socket, Reach::Connected),
+            workload if workload.is_udp() => Adopted::new(flow, socket, SendPermission::Proven(self.proven)),
+            _ => Adopted::new(flow, socket, SendPermission::Connected),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::environment;
 use linerate_host::sys::poll::wait_readable;
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::Environment;
@@ -233,7 +233,7 @@ impl Test<'_> {
             Workload::UdpStream | Workload::UdpRr => {
                 let client = ProvenPeer::by_connection(&session.control).map_err(local)?;
                 hear_only(client, request, &data).map_err(local)?;
-                let trial = self.begin(Adopted::new(flow, data, Reach::Proven(client)), None)?;
+                let trial = self.begin(Adopted::new(flow, data, SendPermission::Proven(client)), None)?;
                 answer()?;
                 trial
             }
@@ -254,7 +254,7 @@ impl Test<'_> {
                 if spec.direction == Direction::Tx {
                     held = Some(socket.try_clone().map_err(local)?);
                 }
-                self.begin(Adopted::new(flow, socket, Reach::Connected), since)?
+                self.begin(Adopted::new(flow, socket, SendPermission::Connected), since)?
             }
         };
         let watched = self.watch(&trial);

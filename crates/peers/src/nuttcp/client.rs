@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::sys::poll::wait_readable;
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::Direction;
 use linerate_trial::flow::Flow;
@@ -263,7 +263,7 @@ impl Test<'_> {
         let held = flows.first().map(|(_, socket)| socket.try_clone()).transpose();
         let held = held.map_err(self.client.lost("streams were opened"))?;
         let framing = framing(self.client.spec, sends, is_numbered(asked), early);
-        let reach = if asked.udp { Reach::Proven(self.server()?) } else { Reach::Connected };
+        let reach = if asked.udp { SendPermission::Proven(self.server()?) } else { SendPermission::Connected };
         let flows = flows.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let trial = self.client.adopt(self.client.spec.clone(), framing, flows, notify)?;
         self.control.set_nonblocking(true).map_err(self.client.lost("the test began"))?;

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
-use linerate_host::traffic::{Adopted, FlowTotals, Moved, Trial};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
+use linerate_host::traffic::{Adopted, FlowProgress, FlowTotals, Trial};
 use linerate_machine::end::Direction;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, ThreadUse};
@@ -202,7 +202,7 @@ impl Test<'_> {
         let held = flows.first().map(|(_, socket)| socket.try_clone()).transpose().map_err(&gone)?;
         let opening = held.as_ref().map(|socket| self.opening(socket, rtt));
         let framing = framing(spec, sends, is_numbered(asked), early);
-        let reach = if asked.udp { Reach::Proven(client) } else { Reach::Connected };
+        let reach = if asked.udp { SendPermission::Proven(client) } else { SendPermission::Connected };
         let flows = flows.into_iter().map(|(flow, socket)| Adopted::new(flow, socket, reach)).collect();
         let trial = self.test.adopt((*spec).clone(), framing, flows)?;
         if let Some(opening) = opening {
@@ -324,7 +324,7 @@ struct Intervals {
     numbered: bool,
     odometer: Option<FlowTotals>,
     began: Option<Instant>,
-    last: (Instant, Moved),
+    last: (Instant, FlowProgress),
 }
 
 impl Intervals {
@@ -336,7 +336,7 @@ impl Intervals {
             numbered: is_numbered(asked),
             odometer: wanted.then(|| trial.odometer()),
             began: None,
-            last: (Instant::now(), Moved::default()),
+            last: (Instant::now(), FlowProgress::default()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::Reach;
+use linerate_host::traffic::reachability::SendPermission;
 use linerate_host::traffic::{Adopted, Early, Framing};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
@@ -51,10 +51,10 @@ impl Test<'_> {
         let is_udp = spec.workload.is_udp();
         let unreachable = |error| self.client.unreachable(error);
         let reach = match is_udp {
-            false => Reach::Connected,
+            false => SendPermission::Connected,
             // Nothing ever comes back.
             true => match self.client.unanswered()? {
-                Some(limit) => Reach::Unproven(limit),
+                Some(limit) => SendPermission::Unproven(limit),
                 None => return Err(Error::NeverAnswers(self.client.server())),
             },
         };

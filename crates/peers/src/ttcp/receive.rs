@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::Reach;
+use linerate_host::traffic::reachability::SendPermission;
 use linerate_host::traffic::{Adopted, Early, Framing, Trial};
 use linerate_machine::end::End;
 use linerate_trial::api::ReceiverApi;
@@ -95,7 +95,7 @@ pub fn receive(
         spec.receiver_api = spec.receiver_api.or((end == End::Host).then_some(ReceiverApi::Recvmmsg));
     }
     let flows = Flow::of(&spec).into_iter().zip([socket]);
-    let flows = flows.map(|(flow, socket)| Adopted::new(flow, socket, Reach::Silent)).collect();
+    let flows = flows.map(|(flow, socket)| Adopted::new(flow, socket, SendPermission::Silent)).collect();
     // What waited in a connection's buffer took time too. With a warm-up the figures begin later.
     let counts = spec.warmup.is_zero();
     let early = move || match &early {

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use linerate_host::traffic::reachability::{ProvenPeer, Reach};
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Framing};
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
@@ -28,7 +28,7 @@ pub fn measure(client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Erro
     for flow in Flow::of(client.spec) {
         let socket = open(client.spec, client.route.local, client.route.server).map_err(|e| client.unreachable(e))?;
         let proven = prove(client, &socket)?;
-        flows.push(Adopted::new(flow, socket, Reach::Proven(proven)));
+        flows.push(Adopted::new(flow, socket, SendPermission::Proven(proven)));
     }
     let trial = client.adopt(client.spec.clone(), Framing::new(Packets), flows, notify)?;
     trial.start();

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use linerate_host::sys::socket_state::report_icmp_errors;
-use linerate_host::traffic::reachability::{Answers, UnprovenLimit, is_refusal};
+use linerate_host::traffic::reachability::{AmplificationLimit, UnprovenLimit, is_refusal};
 use linerate_machine::end::End;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Extent, Spec, Workload};
@@ -110,7 +110,7 @@ fn reflect(
     report_icmp_errors(socket, udp.peer_addr()?.is_ipv4())?;
     let (began, mut heard) = (Instant::now(), Instant::now());
     let (mut early, mut octets) = (early.into_iter(), vec![0; MOST_LEN]);
-    let (mut answers, mut answered_bits) = (Answers::to(0), 0);
+    let (mut answers, mut answered_bits) = (AmplificationLimit::to(0), 0);
     let mut flow = FlowOutcome::new(0, Role::Responder);
     let mut has_returned = false;
     while !is_over() && heard.elapsed() < SILENCE && began.elapsed() < UnprovenLimit::LONGEST {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linerate_trial::doubt::DoubtKind;
 use serde::Serialize;
 
-use super::matching::{Configuration, Matched, Which, arounds};
+use super::matching::{ComparedSide, Configuration, Matched, arounds};
 use crate::figure::{About, Metric};
 use crate::observation::TrialContext;
 
@@ -96,7 +96,7 @@ static RULES: [Rule; 26] = [
 
 /// Every fact that is not the same on both sides; what is compared first, then options, then the machines.
 pub(super) fn differs(matched: &Matched<'_>, compared: &[String]) -> Vec<Differs> {
-    let (baseline, candidate) = (facts(matched, Which::Baseline), facts(matched, Which::Candidate));
+    let (baseline, candidate) = (facts(matched, ComparedSide::Baseline), facts(matched, ComparedSide::Candidate));
     let names: BTreeSet<&String> = baseline.keys().chain(candidate.keys()).collect();
     let values = |side: &BTreeMap<String, BTreeSet<String>>, name: &String| -> Vec<String> {
         side.get(name).map(|values| values.iter().cloned().collect()).unwrap_or_default()
@@ -117,7 +117,7 @@ pub(super) fn differs(matched: &Matched<'_>, compared: &[String]) -> Vec<Differs
 }
 
 /// Every fact of a side, with all the values that it has there.
-fn facts(matched: &Matched<'_>, which: Which) -> BTreeMap<String, BTreeSet<String>> {
+fn facts(matched: &Matched<'_>, which: ComparedSide) -> BTreeMap<String, BTreeSet<String>> {
     let mut facts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for around in matched.both.iter().flat_map(|one| arounds(one.side(which))) {

@@ -133,7 +133,7 @@ impl fmt::Display for Gate {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Found, Summary};
+    use super::super::{ShiftEstimate, Summary};
     use super::*;
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
 
     #[track_caller]
     fn check(gate: &str, verdict: Verdict, relative: f64, interval: (f64, f64), want: Outcome) {
-        let found = Found {
+        let found = ShiftEstimate {
             shift: relative * 1e9,
             interval: Some((interval.0 * 1e9, interval.1 * 1e9)),
             relative: Some(relative),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_found(gate: &str, verdict: Verdict, found: Found, want: Outcome) {
+    fn check_found(gate: &str, verdict: Verdict, found: ShiftEstimate, want: Outcome) {
         let gate: Gate = gate.parse().unwrap();
         let summary = Summary { count: 10, median: Some(1e9), records: Arc::default() };
         let judged = Judged {
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn of_a_baseline_of_0_nothing_worse_is_no_part_of_it() {
         let check = |verdict, interval, want| {
-            let found = Found {
+            let found = ShiftEstimate {
                 shift: 0.0,
                 interval: Some(interval),
                 relative: None,

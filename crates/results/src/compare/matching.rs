@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Judged;
 use super::verdict::{Round, Sides};
 use crate::figure::Metric;
-use crate::observation::{Asked, Name, Observation, TrialContext};
+use crate::observation::{Name, Observation, TrialContext, TrialRequest};
 use crate::record::NullSide;
 
 /// Observations of one configuration, both sides; none of failed trials.
@@ -47,19 +47,19 @@ impl Matched<'_> {
 /// One of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Which {
+pub enum ComparedSide {
     /// What the other is compared with.
     Baseline,
     /// What is compared with it.
     Candidate,
 }
 
-impl Which {
+impl ComparedSide {
     /// What people call it.
     pub const fn name(self) -> &'static str {
         match self {
-            Which::Baseline => "baseline",
-            Which::Candidate => "candidate",
+            ComparedSide::Baseline => "baseline",
+            ComparedSide::Candidate => "candidate",
         }
     }
 }
@@ -68,7 +68,7 @@ impl Which {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailedTrials {
     /// The side.
-    pub of: Which,
+    pub of: ComparedSide,
     /// The configuration, as in [`Judged::configuration`].
     pub configuration: String,
     /// How many failed.
@@ -83,7 +83,7 @@ const MANY_FAILED: f64 = 0.2;
 impl FailedTrials {
     /// Whether they are so many that the candidate was not measured as it is.
     pub fn hide_candidate(&self) -> bool {
-        self.of == Which::Candidate && self.failed as f64 >= MANY_FAILED * self.trials as f64
+        self.of == ComparedSide::Candidate && self.failed as f64 >= MANY_FAILED * self.trials as f64
     }
 }
 
@@ -96,10 +96,10 @@ impl fmt::Display for FailedTrials {
 
 impl<'a> Configuration<'a> {
     /// The observations of one side.
-    pub(super) fn side(&self, which: Which) -> &[&'a Observation] {
+    pub(super) fn side(&self, which: ComparedSide) -> &[&'a Observation] {
         match which {
-            Which::Baseline => &self.baseline,
-            Which::Candidate => &self.candidate,
+            ComparedSide::Baseline => &self.baseline,
+            ComparedSide::Candidate => &self.candidate,
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a> Configuration<'a> {
     }
 
     /// The values of these sides in the order in which they were measured.
-    pub(super) fn in_time(&self, sides: &[Which], metric: &Metric) -> Vec<f64> {
+    pub(super) fn in_time(&self, sides: &[ComparedSide], metric: &Metric) -> Vec<f64> {
         let mut all: Vec<&Observation> = sides.iter().flat_map(|which| self.side(*which)).copied().collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all.iter().filter_map(|one| one.value(metric)).collect()
@@ -122,17 +122,17 @@ impl<'a> Configuration<'a> {
 
     /// What failed of each side.
     pub(super) fn failed(&self) -> Vec<FailedTrials> {
-        let of = |which: Which| FailedTrials {
+        let of = |which: ComparedSide| FailedTrials {
             of: which,
             configuration: self.name.clone(),
             failed: self.failed[which as usize],
             trials: self.failed[which as usize] + self.side(which).len(),
         };
-        [of(Which::Baseline), of(Which::Candidate)].into_iter().filter(|one| one.failed > 0).collect()
+        [of(ComparedSide::Baseline), of(ComparedSide::Candidate)].into_iter().filter(|one| one.failed > 0).collect()
     }
 
     /// The identifiers of one side's records that have the metric.
-    pub(super) fn ids(&self, which: Which, metric: &Metric) -> Arc<[String]> {
+    pub(super) fn ids(&self, which: ComparedSide, metric: &Metric) -> Arc<[String]> {
         let side = self.side(which);
         if side.iter().all(|one| one.value(metric).is_some()) {
             return Arc::clone(&self.ids[which as usize]);
@@ -170,14 +170,14 @@ pub(super) fn matched<'a>(
     for side in [baseline, candidate] {
         let mut seen = BTreeSet::new();
         let asked = side.iter().map(|one| &*one.around.asked).filter(|asked| seen.insert(std::ptr::from_ref(*asked)));
-        for name in Asked::varying(&asked.collect::<Vec<_>>()) {
+        for name in TrialRequest::varying(&asked.collect::<Vec<_>>()) {
             names.entry(name.name).and_modify(|one| one.is_factor |= name.is_factor).or_insert(name);
         }
     }
     names.retain(|name, _| *name != "latency_of" && !compared.iter().any(|other| other == name));
     let names: Vec<Name<'_>> = names.into_values().collect();
 
-    let mut keys: HashMap<*const Asked, Arc<str>> = HashMap::new();
+    let mut keys: HashMap<*const TrialRequest, Arc<str>> = HashMap::new();
     let mut grouped: BTreeMap<Arc<str>, Configuration<'a>> = BTreeMap::new();
     for (is_candidate, side) in [(false, baseline), (true, candidate)] {
         for &one in side {
@@ -256,16 +256,15 @@ pub(super) fn notes(matched: &Matched<'_>, judged: &[Judged]) -> Vec<String> {
         let ids = || all(which).map(|one| one.id.as_str());
         Some((ids().min()?, ids().max()?))
     };
-    let (baseline, candidate) = (ends(Which::Baseline), ends(Which::Candidate));
+    let (baseline, candidate) = (ends(ComparedSide::Baseline), ends(ComparedSide::Candidate));
     if let (Some(a), Some(b)) = (baseline, candidate)
         && (a.1 < b.0 || b.1 < a.0)
     {
         let campaigns: BTreeSet<&str> =
-            all(Which::Baseline).chain(all(Which::Candidate)).map(|one| &*one.campaign).collect();
-        let is_once = matched
-            .both
-            .iter()
-            .all(|one| [Which::Baseline, Which::Candidate].iter().all(|which| one.side(*which).len() < 2));
+            all(ComparedSide::Baseline).chain(all(ComparedSide::Candidate)).map(|one| &*one.campaign).collect();
+        let is_once = matched.both.iter().all(|one| {
+            [ComparedSide::Baseline, ComparedSide::Candidate].iter().all(|which| one.side(*which).len() < 2)
+        });
         // Of one campaign with repeats, levels that are dear to change come one after the other all the same.
         let what_would = match campaigns.len() {
             1 if is_once => " Repeats of the campaign are measured in turns.",

@@ -49,7 +49,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// What the way back lost of the packets that the receiver's link sent.
-pub(super) struct LostBack {
+pub(super) struct ReturnLoss {
     sent: u64,
     /// By counters of drops.
     dropped: Vec<LossLine>,
@@ -57,9 +57,9 @@ pub(super) struct LostBack {
     between: u64,
 }
 
-impl LostBack {
+impl ReturnLoss {
     /// `None`: TCP bears it, or it is not counted.
-    pub(super) fn of(case: &Case<'_>) -> Option<LostBack> {
+    pub(super) fn of(case: &Case<'_>) -> Option<ReturnLoss> {
         let sent = case.receiver.link_sent()?;
         let mut dropped = drops_seen(
             case.shares_machine(),
@@ -80,7 +80,7 @@ impl LostBack {
         if in_stack.is_some_and(|stack| stack.saturating_sub(arrived) > between / 2) {
             return None;
         }
-        let back = LostBack { sent, dropped: dropped.lines, between };
+        let back = ReturnLoss { sent, dropped: dropped.lines, between };
         (back.packets() >= LEAST && back.share() >= LOST).then_some(back)
     }
 
@@ -132,7 +132,7 @@ fn acknowledged_later(case: &Case<'_>) -> u64 {
 }
 
 fn lost(case: &Case<'_>, short: Option<String>) -> Option<Finding> {
-    let back = LostBack::of(case).filter(|back| !back.is_of_both_ways(case))?;
+    let back = ReturnLoss::of(case).filter(|back| !back.is_of_both_ways(case))?;
     let largest = back.dropped.iter().max_by_key(|line| line.packets).filter(|line| line.packets >= back.between);
     let (machine, place) = match largest {
         Some(line) => (Some(line.end), format!("at the {}: {}", line.end, line.stage)),

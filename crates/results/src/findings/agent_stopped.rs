@@ -1,7 +1,7 @@
 //! An end's program did not run for a while: stopped, or not scheduled at all.
 //! Knows the event that the agent tells when it runs again.
 
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let is_stopped = |event: &Event| event.what == Happening::AgentStopped;
+    let is_stopped = |event: &Event| event.what == EventKind::AgentStopped;
     let first = case.events().find(|event| is_stopped(event))?;
     let end = first.end?;
     let (seconds, times) = case.held(|event| is_stopped(event) && event.end == Some(end));

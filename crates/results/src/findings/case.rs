@@ -4,10 +4,10 @@
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
 use linerate_machine::units::OfferedLoad;
-use linerate_path::budget::{Chain, DropCause, LossLine, Seen, drops_seen};
+use linerate_path::budget::{Chain, DropCause, LossLine, MachineAccount, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::outcome::{TcpSample, TcpSummary};
 use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
@@ -18,7 +18,7 @@ use super::side::{held_at, is_of_root, sum_at};
 pub(super) use super::words::{percent, tidy};
 use crate::figure::Source;
 use crate::join::packets::seen_by;
-use crate::middle::{Middle, OnWay, sender_of};
+use crate::middle::{Middle, MiddlePath, sender_of};
 use crate::record::{Counted, FlowFigures, Interval, Latency, Losses, Record};
 use crate::time_budget::{Limit, TCP_RTO_MIN_S, TimeLine, is_queued};
 use crate::total::Total;
@@ -119,7 +119,7 @@ pub(super) struct LossFrom {
 }
 
 /// Transactions that waited for TCP's timer.
-pub(super) struct Waited {
+pub(super) struct TimerWaits {
     /// Of those that were answered, how many took as long as the timer at least.
     pub(super) timed: u64,
     /// And the last still waited when the trial ended.
@@ -127,7 +127,7 @@ pub(super) struct Waited {
     answered: u64,
 }
 
-impl Waited {
+impl TimerWaits {
     pub(super) fn all(&self) -> u64 {
         self.timed.saturating_add(self.is_left.into())
     }
@@ -222,12 +222,12 @@ impl<'a> Case<'a> {
         let most = self.is(Workload::TcpCrr).then(|| self.retransmitted_by_any().saturating_mul(2));
         let on_way = self.middle_on_path().map(|middle| middle.on_way(self.way, self.record.environments()));
         let (sender, receiver) = (self.seen(self.sender), self.seen(self.receiver));
-        let chain = Chain { sender: &sender, receiver: &receiver, middle: on_way.as_ref().map(OnWay::between) };
+        let chain = Chain { sender: &sender, receiver: &receiver, middle: on_way.as_ref().map(MiddlePath::between) };
         drops_seen(self.shares_machine(), most, chain).lines
     }
 
     /// What an end's counters say of the trial's packets.
-    pub(super) fn seen(&self, side: Side<'_>) -> Seen<'static> {
+    pub(super) fn seen(&self, side: Side<'_>) -> MachineAccount<'static> {
         seen_by(side.end, &side.machine.counters, side.nic(), self.asked.as_ref())
     }
 
@@ -405,7 +405,7 @@ impl<'a> Case<'a> {
     /// From when on loss stayed that began in mid-trial: the moment, the share that was lost, and bits per second that arrived.
     pub(super) fn loss_from(&self) -> Option<LossFrom> {
         self.events().find_map(|event| match event.what {
-            Happening::LossBegan { loss_ratio, throughput_bps, .. } => {
+            EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
                 Some(LossFrom { at_s: event.at_s, ratio: loss_ratio, bps: throughput_bps })
             }
             _ => None,
@@ -415,7 +415,7 @@ impl<'a> Case<'a> {
     /// A clause that the throughput fell in mid-trial and stayed so, and bits per second from then on.
     pub(super) fn slowed(&self) -> Option<(String, f64)> {
         self.events().find_map(|event| match event.what {
-            Happening::RateChanged { from_bps, to_bps, .. } if to_bps < from_bps => Some((event.to_string(), to_bps)),
+            EventKind::RateChanged { from_bps, to_bps, .. } if to_bps < from_bps => Some((event.to_string(), to_bps)),
             _ => None,
         })
     }
@@ -795,7 +795,7 @@ impl<'a> Case<'a> {
     }
 
     /// Round trips over TCP in which something was sent again.
-    pub(super) fn waited_for_timer(&self) -> Option<Waited> {
+    pub(super) fn waited_for_timer(&self) -> Option<TimerWaits> {
         let latency = self.latency().filter(|_| matches!(self.record.workload, Workload::TcpRr | Workload::TcpCrr))?;
         let each = self.waits_for_each_syn() || self.retransmitted_by_any() >= latency.count.max(2);
         // Where the way alone takes long, the timer does too (RFC 6298). Where each waited, the quickest did.
@@ -805,7 +805,7 @@ impl<'a> Case<'a> {
         };
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
         let (timed, is_left) = (slow.map(|(_, count)| count).total(), self.is_left_waiting(latency));
-        (timed > 0 || is_left).then_some(Waited { timed, is_left, answered: latency.count })
+        (timed > 0 || is_left).then_some(TimerWaits { timed, is_left, answered: latency.count })
     }
 
     /// Whether the last transaction, of some stream at least, still waited for something that was sent again when the trial ended: of one
@@ -892,7 +892,7 @@ impl<'a> Case<'a> {
 
     /// The share of the time in which nothing came through this way.
     pub(super) fn silent_share(&self) -> f64 {
-        let (silent_s, _) = self.held(|event| matches!(event.what, Happening::Stall { .. }));
+        let (silent_s, _) = self.held(|event| matches!(event.what, EventKind::Stall { .. }));
         self.span_s().map_or(0.0, |span_s| silent_s / span_s)
     }
 
@@ -910,7 +910,7 @@ impl<'a> Case<'a> {
 
     /// Nothing moved for a while, or from a moment on.
     pub(super) fn stood_still(&self) -> bool {
-        self.events().any(|event| matches!(event.what, Happening::Stall { .. } | Happening::FlowDied { .. }))
+        self.events().any(|event| matches!(event.what, EventKind::Stall { .. } | EventKind::FlowDied { .. }))
     }
 
     /// Whether anything went wrong at all.

@@ -11,14 +11,14 @@ use linerate_machine::end::Direction::{self, Rx, Tx};
 use linerate_machine::end::End;
 use linerate_machine::environment::{Amount, Eee, IdleState, LinkModes, Pause};
 use linerate_machine::profile::{Function, KERNEL, Stack};
-use linerate_path::budget::{Chain, Datagrams, Seen, drops_seen, loss_budget};
+use linerate_path::budget::{Chain, Datagrams, MachineAccount, drops_seen, loss_budget};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{Doubt, DoubtKind, Doubted};
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
-use crate::middle::{Middle, OnWay};
+use crate::middle::{Middle, MiddlePath};
 use crate::record::{Counted, Interval, Latency, Losses, Machine, Record};
 use crate::sample;
 use crate::time_budget::{Limit, TimeLine};
@@ -186,7 +186,7 @@ fn losses() -> Vec<FaultCase> {
             let lost = lose(r, 4_250);
             r.target.counters.add(Stage::ReceiverStack, "xfrm XfrmInPolBlock", lost);
             r.target.counters.add(Stage::ReceiverStack, "Udp InErrors", lost);
-            let what = Happening::Stall { direction: Some(Rx), lost_share: Some(1.0) };
+            let what = EventKind::Stall { direction: Some(Rx), lost_share: Some(1.0) };
             r.events = vec![Event { at_s: 0.2, for_s: Some(0.33), within_s: 0.05, end: None, what }];
         }),
         case("a socket buffer of 8 KiB", "small-buffer", &["receive-buffer"], udp(Rx, 300, 200.0), |r| {
@@ -862,7 +862,8 @@ fn settle(record: &mut Record) {
     let lost = record.losses_of(Counted::Segments).iter().map(|losses| losses.lost()).sum();
     if record.workload == Workload::TcpRr || (record.workload == Workload::TcpStream && lost > 0) {
         let (target, host) = (&record.target.counters, &record.host.counters);
-        let (target, host) = (Seen::new(End::Target, target, None), Seen::new(End::Host, host, None));
+        let (target, host) =
+            (MachineAccount::new(End::Target, target, None), MachineAccount::new(End::Host, host, None));
         let (sender, receiver) = if record.direction == Tx { (&target, &host) } else { (&host, &target) };
         record.loss_budget = Some(drops_seen(false, Some(lost), Chain::direct(sender, receiver)).lines);
         return;
@@ -872,13 +873,13 @@ fn settle(record: &mut Record) {
     let datagrams = Datagrams { sent, received_unique: received, ..Datagrams::default() };
     let seen = |end, machine: &Machine| {
         let nic = machine.environment.nic.as_ref();
-        Seen::new(end, &machine.counters, nic.and_then(|nic| nic.driver.as_deref()))
+        MachineAccount::new(end, &machine.counters, nic.and_then(|nic| nic.driver.as_deref()))
             .with_nic(nic.map(|nic| nic.name.as_str()))
     };
     let (target, host) = (seen(End::Target, &record.target), seen(End::Host, &record.host));
     let (sender, receiver) = if record.direction == Tx { (&target, &host) } else { (&host, &target) };
     let on_way = record.middle.as_ref().map(|middle| middle.on_way(record.direction, record.environments()));
-    let middle = on_way.as_ref().map(OnWay::between);
+    let middle = on_way.as_ref().map(MiddlePath::between);
     let budget = loss_budget(&datagrams, Chain { sender, receiver, middle });
     record.loss_budget = Some(budget.lines);
     record.unaccounted = Some(budget.unaccounted);

@@ -2,7 +2,7 @@
 //! Knows what each machine's TCP counted; who is between nobody tells.
 
 use linerate_machine::end::Direction;
-use linerate_trial::event::Happening;
+use linerate_trial::event::EventKind;
 
 use super::case::Case;
 use super::{Finding, Rule, Sureness};
@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     case.record.error.as_ref()?;
     let both = case.record.direction == Direction::Both;
-    case.events().filter(|event| event.what == Happening::ConnectionReset).find_map(|event| {
+    case.events().filter(|event| event.what == EventKind::ConnectionReset).find_map(|event| {
         let end = event.end?;
         let other = case.sides().into_iter().find(|side| side.end != end)?;
         // Of both directions one tells it.

@@ -1,7 +1,7 @@
 //! A control group's CPU quota held an end back.
 //! Knows the event throttled, and how much time its slices lost.
 
-use linerate_trial::event::Happening;
+use linerate_trial::event::EventKind;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     case.sides().into_iter().rev().find_map(|side| {
-        let (seconds, times) = case.held(|event| event.what == Happening::Throttled && event.end == Some(side.end));
+        let (seconds, times) = case.held(|event| event.what == EventKind::Throttled && event.end == Some(side.end));
         let share = (seconds / case.span_s()?).min(1.0);
         if times == 0 || share < SHARE || case.is_untroubled_stream() {
             return None;

@@ -4,10 +4,10 @@
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
-use super::acknowledgements::LostBack;
+use super::acknowledgements::ReturnLoss;
 use super::case::{Case, percent, tidy};
 use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
-use super::trouble::capital;
+use super::symptom::capital;
 use super::unaccounted::{Missing, Pattern, behind_the_link};
 use super::{Finding, Rule, Sureness};
 use crate::record::Losses;
@@ -138,7 +138,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         let permitted = permitted * case.streams();
         (permitted / ABOUT..=permitted * ABOUT).contains(&got)
     });
-    let back = LostBack::of(case).filter(|back| back.is_of_both_ways(case));
+    let back = ReturnLoss::of(case).filter(|back| back.is_of_both_ways(case));
     // Such a loss permits far more than came through, and TCP had nothing else to wait for: it comes of the rate, and not the rate of it.
     let permits_more = match tcp.goes_by_rate() {
         true => ratio < BORNE_BY_BBR && case.share_of(&[Limit::Pacing]) >= PACED,

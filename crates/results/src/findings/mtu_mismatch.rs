@@ -7,7 +7,7 @@ use linerate_trial::wire::EthernetOverhead;
 use linerate_trial::wire::frame::TAG_LEN;
 
 use super::case::{Case, percent};
-use super::refused::Refused;
+use super::refused::RefusedFrames;
 use super::{Finding, Rule, Sureness};
 use crate::examination::is_routed;
 
@@ -40,7 +40,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         // The two ends of TCP tell each other what they take (RFC 9293, section 3.7.1).
         _ => return None,
     };
-    let refused = Refused::of(case).filter(|refused| refused.by_link > refused.by_qdisc);
+    let refused = RefusedFrames::of(case).filter(|refused| refused.by_link > refused.by_qdisc);
     let ratio = match (&case.record.error, &refused) {
         (Some(_), _) => 1.0,
         (None, Some(refused)) => refused.ratio(),

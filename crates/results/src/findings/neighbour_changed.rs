@@ -2,7 +2,7 @@
 //! Knows events; a table of neighbours that has no room is another rule.
 
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, tidy};
@@ -41,16 +41,16 @@ fn lost_to_the_end(case: &Case<'_>, event: &Event) -> Option<String> {
 }
 
 fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
-    let Happening::NeighbourChanged { address, from, to } = &event.what else { return None };
+    let EventKind::NeighbourChanged { address, from, to } = &event.what else { return None };
     let end = event.end?;
     let is_next = |later: &&Event| {
-        let of_it = matches!(&later.what, Happening::NeighbourChanged { address: other, .. } if other == address);
+        let of_it = matches!(&later.what, EventKind::NeighbourChanged { address: other, .. } if other == address);
         of_it && later.end == event.end && later.at_s > event.at_s
     };
     let next = case.events().find(is_next);
     let slack_s = event.within_s.clamp(0.0, 1.0) + TOGETHER_S;
     let silent = case.events().find(|other| {
-        let is_silent = matches!(other.what, Happening::Stall { .. } | Happening::FlowDied { .. });
+        let is_silent = matches!(other.what, EventKind::Stall { .. } | EventKind::FlowDied { .. });
         is_silent && (other.at_s - event.at_s).abs() <= slack_s
     });
     let other = end.other();

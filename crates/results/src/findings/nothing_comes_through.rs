@@ -5,7 +5,7 @@ use linerate_machine::end::End;
 use linerate_machine::probe::Refusal;
 
 use super::case::Case;
-use super::trouble::capital;
+use super::symptom::capital;
 use super::{Finding, RULES, Rule, Sureness, mtu_mismatch};
 use crate::examination::{Examination, Failed, LostAt, MiddleFault, Passed, Place, Probe, Step, StepResult};
 use crate::middle::Port;

@@ -1,7 +1,7 @@
 //! Others use the same interfaces.
 //! Knows events; whose traffic it is nobody can tell.
 
-use linerate_trial::event::Happening;
+use linerate_trial::event::EventKind;
 
 use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
@@ -39,8 +39,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 .explains(&["qdisc-drops", "contradiction", "host-limits"]),
         );
     }
-    let rate = |what: &Happening| match what {
-        Happening::OthersTraffic { octets_per_s } => Some(*octets_per_s),
+    let rate = |what: &EventKind| match what {
+        EventKind::OthersTraffic { octets_per_s } => Some(*octets_per_s),
         _ => None,
     };
     let (end, most) =

@@ -3,7 +3,7 @@
 
 use linerate_path::budget::{DropCause, LossLine};
 use linerate_path::stage::Stage;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
@@ -39,7 +39,7 @@ pub(super) const DIED: Rule = Rule {
 /// What else happened at about this time.
 fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
     let others = case.events().filter(|event| {
-        !matches!(event.what, Happening::Stall { .. } | Happening::FlowDied { .. }) && (event.at_s - at_s).abs() <= 1.0
+        !matches!(event.what, EventKind::Stall { .. } | EventKind::FlowDied { .. }) && (event.at_s - at_s).abs() <= 1.0
     });
     let said = |event: &Event| {
         let whose = event.end.map_or(String::new(), |end| format!("{end}: "));
@@ -89,15 +89,15 @@ fn is_chance(case: &Case<'_>) -> bool {
     };
     let span_s = case.span_s().unwrap_or(0.0);
     let silences = case.events().filter_map(|event| match event.what {
-        Happening::Stall { .. } => event.for_s,
-        Happening::FlowDied { .. } => Some(span_s - event.at_s),
+        EventKind::Stall { .. } => event.for_s,
+        EventKind::FlowDied { .. } => Some(span_s - event.at_s),
         _ => None,
     });
     silences.map(is_to_be_expected).reduce(|all, one| all && one).unwrap_or(false)
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    let is_stall = |event: &Event| matches!(event.what, Happening::Stall { .. });
+    let is_stall = |event: &Event| matches!(event.what, EventKind::Stall { .. });
     let (seconds, times) = case.held(is_stall);
     let first = case.events().find(|event| is_stall(event))?;
     if is_link_changed(case.record) || times == 0 || is_chance(case) {
@@ -117,7 +117,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let lost_share: Option<f64> = case
         .events()
         .filter_map(|event| match event.what {
-            Happening::Stall { lost_share, .. } => lost_share,
+            EventKind::Stall { lost_share, .. } => lost_share,
             _ => None,
         })
         .reduce(|sum, share| sum + share);
@@ -177,10 +177,10 @@ const MUCH: f64 = 0.05;
 const SOME: f64 = 0.02;
 
 fn find_died(case: &Case<'_>) -> Option<Finding> {
-    let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, Happening::FlowDied { .. })).collect();
+    let died: Vec<&Event> = case.events().filter(|event| matches!(event.what, EventKind::FlowDied { .. })).collect();
     let first = died.first().filter(|_| !is_chance(case) && died_with_link(case.record).is_none())?;
     let shares = case.events().filter_map(|event| match event.what {
-        Happening::FlowDied { lost_share, .. } => lost_share,
+        EventKind::FlowDied { lost_share, .. } => lost_share,
         _ => None,
     });
     // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.

@@ -1,7 +1,7 @@
 //! Datagrams are cut into fragments because the way carries less than the sender's link.
 //! Knows what the sender's kernel takes the way to carry; datagrams that its own link does not carry whole are no finding.
 
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::case::Case;
@@ -24,7 +24,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let headers = case.ip_version().udp_headers();
     let fragments = case.ip_version().fragments(message + 8, path)?;
     let is_set =
-        |event: &&Event| event.end == Some(end) && matches!(event.what, Happening::MtuChanged { to, .. } if to == path);
+        |event: &&Event| event.end == Some(end) && matches!(event.what, EventKind::MtuChanged { to, .. } if to == path);
     let set_to = case.events().find(is_set);
     let told = ["Icmp InDestUnreachs", "Icmp6 InPktTooBigs"].iter().any(|name| case.sender.counter(name) > Some(0));
     let said = match set_to {

@@ -5,7 +5,7 @@ use linerate_machine::setting::discipline::keeps_to_a_rate;
 use linerate_path::stage::Stage;
 
 use super::case::Case;
-use super::refused::Refused;
+use super::refused::RefusedFrames;
 use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
 
 /// Frames that it refused, which are none of those lost.
 fn find_refused(case: &Case<'_>) -> Option<Finding> {
-    let refused = Refused::of(case).filter(|refused| refused.by_qdisc > refused.by_link)?;
+    let refused = RefusedFrames::of(case).filter(|refused| refused.by_qdisc > refused.by_link)?;
     let side = case.sender;
     // One that keeps to a rate is the shaper.
     if side.held_at_egress().is_some() || case.loss().is_some() || !case.asked_bps()?.is_finite() {

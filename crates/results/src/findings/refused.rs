@@ -10,7 +10,7 @@ use super::case::{Case, FEW};
 const PART: f64 = 0.1;
 
 /// How often frames were refused, where that is often.
-pub(super) struct Refused {
+pub(super) struct RefusedFrames {
     /// By a root discipline.
     pub(super) by_qdisc: u64,
     /// By the link itself.
@@ -19,12 +19,12 @@ pub(super) struct Refused {
     pub(super) sent: u64,
 }
 
-impl Refused {
-    pub(super) fn of(case: &Case<'_>) -> Option<Refused> {
+impl RefusedFrames {
+    pub(super) fn of(case: &Case<'_>) -> Option<RefusedFrames> {
         let sent = case.flow().filter(|_| case.is(Workload::Frames))?.packets_sent?;
         let by_qdisc = case.sender.at_root("drops").unwrap_or(0);
         let by_link = case.sender.sum(Stage::DriverTxRing, |name| name == "link tx_dropped").unwrap_or(0);
-        let refused = Refused { by_qdisc, by_link, sent };
+        let refused = RefusedFrames { by_qdisc, by_link, sent };
         (refused.all() >= FEW && refused.all() as f64 >= PART * sent as f64).then_some(refused)
     }
 

@@ -4,7 +4,7 @@
 use linerate_trial::spec::Workload;
 
 use super::case::Case;
-use super::refused::Refused;
+use super::refused::RefusedFrames;
 use super::{Finding, Rule, Sureness};
 
 /// A system call costs as much as copying a few thousand octets.
@@ -29,7 +29,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     // It was busy with trying again what was not taken.
-    if Refused::of(case).is_some() {
+    if RefusedFrames::of(case).is_some() {
         return None;
     }
     let used = case.flow().and_then(|flow| flow.sender_api.as_ref()).map(|api| api.name.as_str());

@@ -2,7 +2,7 @@
 //! Knows the time budget, and the disciplines' names.
 
 use super::case::{Case, percent, tidy};
-use super::refused::Refused;
+use super::refused::RefusedFrames;
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
 
@@ -48,7 +48,7 @@ fn find_of_requests(case: &Case<'_>) -> Option<Finding> {
 
 /// Of frames that it refuses the sender has each again, and its thread never waits.
 fn find_refused(case: &Case<'_>) -> Option<Finding> {
-    let refused = Refused::of(case).filter(|refused| refused.by_qdisc > refused.by_link)?;
+    let refused = RefusedFrames::of(case).filter(|refused| refused.by_qdisc > refused.by_link)?;
     let side = case.sender;
     let (kind, held) = side.held_at_egress()?;
     let short = case.short()?;

@@ -48,7 +48,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use linerate_machine::end::{Direction, End};
-    use linerate_path::budget::{Chain, Seen, drops_seen};
+    use linerate_path::budget::{Chain, MachineAccount, drops_seen};
 
     use super::super::{Sureness, findings};
     use super::*;
@@ -65,7 +65,8 @@ mod tests {
             let there = way(Direction::Rx, Counted::Requests, 100 - lost);
             record.losses = vec![there, way(Direction::Tx, Counted::Answers, 100)];
             let [target, host] = [&record.target, &record.host].map(|machine| &machine.counters);
-            let (sender, receiver) = (Seen::new(End::Host, host, None), Seen::new(End::Target, target, None));
+            let (sender, receiver) =
+                (MachineAccount::new(End::Host, host, None), MachineAccount::new(End::Target, target, None));
             record.loss_budget = Some(drops_seen(false, Some(lost), Chain::direct(&sender, &receiver)).lines);
             (record.unaccounted, record.result.as_mut().unwrap().transactions_per_s) = (Some(0), Some(50.0));
             record.result.as_mut().unwrap().latency.as_mut().unwrap().timeouts = Some(lost);

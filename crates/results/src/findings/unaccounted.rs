@@ -395,18 +395,18 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 
 /// Which of so many is lost, or is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum PacketFate {
     Lost(u64),
     Passed(u64),
 }
 
-impl Of {
+impl PacketFate {
     /// What a loss of this share comes to, as well as so many lost ones tell.
-    fn each(ratio: f64, lost: u64) -> Option<Of> {
+    fn each(ratio: f64, lost: u64) -> Option<PacketFate> {
         let every = 1.0 / ratio.min(1.0 - ratio);
         let is_whole = (every - every.round()).abs() <= every * 3.0 / lost.max(1) as f64 + 0.01;
         let whole = every.round() as u64;
-        is_whole.then_some(if ratio <= 0.5 { Of::Lost(whole) } else { Of::Passed(whole) })
+        is_whole.then_some(if ratio <= 0.5 { PacketFate::Lost(whole) } else { PacketFate::Passed(whole) })
     }
 
     /// As `drops …`.
@@ -416,9 +416,9 @@ impl Of {
             end => format!("{number}{}", ["th", "st", "nd", "rd"].get(end as usize % 10).unwrap_or(&"th")),
         };
         match self {
-            Of::Lost(2) => "drops every other one".to_owned(),
-            Of::Lost(every) => format!("drops every {} one", nth(every)),
-            Of::Passed(every) => format!("lets every {} one pass", nth(every)),
+            PacketFate::Lost(2) => "drops every other one".to_owned(),
+            PacketFate::Lost(every) => format!("drops every {} one", nth(every)),
+            PacketFate::Passed(every) => format!("lets every {} one pass", nth(every)),
         }
     }
 }
@@ -435,7 +435,7 @@ pub(super) enum Pattern {
         seconds: Option<f64>,
     },
     /// One by one, at distances more regular than chance makes: of so many one, or all but one, where it is a whole number.
-    Regular(Option<Of>),
+    Regular(Option<PacketFate>),
     /// Most of them, and this share of the rest arrived at even distances.
     Above(f64),
     /// Each by chance.
@@ -467,7 +467,7 @@ impl Pattern {
             Some(share) => Pattern::Above(share),
             None if mean > 3.0 * independent => Pattern::Bursts { runs, mean, seconds: bursts() },
             None if is_regular(single, ratio, runs) || is_short(mean, ratio, runs) => {
-                Pattern::Regular(Of::each(ratio, lost))
+                Pattern::Regular(PacketFate::each(ratio, lost))
             }
             None => Pattern::Random,
         })

@@ -21,8 +21,8 @@ use crate::record::{
     Directions, Figures, FlowFigures, FrameFigures, FrameSize, Interval, Latency, Record, ServiceDemand, StreamFigures,
 };
 
-use super::handed::{Handed, Part};
 use super::pair::Pair;
+use super::send_counts::{Part, SendCounts};
 use crate::profile::account::{Work, account};
 use crate::total::Total;
 
@@ -210,8 +210,8 @@ impl Joined<'_> {
         figures.departure_gaps = merged(&departures);
         figures.octets = Some(pairs.iter().map(|pair| pair.sink.octets).total());
         let refs: Vec<&Pair<'_>> = pairs.iter().collect();
-        let handed = Handed::of(&refs, &self.pairs, Part::Measured);
-        let (Handed { sent, unsent }, share) = (handed, handed.share());
+        let handed = SendCounts::of(&refs, &self.pairs, Part::Measured);
+        let (SendCounts { sent, unsent }, share) = (handed, handed.share());
         figures.octets_sent = Some(match octets_of(&refs, sent, unsent) {
             Some(octets) => octets,
             // What an interface dropped had the mean size, as far as anybody knows.
@@ -343,7 +343,7 @@ impl Joined<'_> {
         }
         let asked = asked * main.len() as f64;
         let refs: Vec<&Pair<'_>> = main.iter().collect();
-        let share = Handed::of(&refs, &self.pairs, Part::Measured).share();
+        let share = SendCounts::of(&refs, &self.pairs, Part::Measured).share();
         let achieved = 8.0 * share * total_rate(main.iter().map(Pair::sent));
         let seconds = main.iter().map(|pair| pair.source.elapsed_ns).max()? as f64 / 1e9;
         // One burst more or less at either edge of the measured part is no falling behind, nor is what chance draws.
@@ -402,7 +402,7 @@ impl Joined<'_> {
         let udp = self.spec.workload.is_numbered();
         let refs: Vec<&Pair<'_>> = main.iter().collect();
         // What was not sent is missing as well, and when that was nobody knows.
-        let all_sent = Handed::of(&refs, &self.pairs, Part::Measured).unsent == 0;
+        let all_sent = SendCounts::of(&refs, &self.pairs, Part::Measured).unsent == 0;
         let numbered =
             all_sent && main.iter().all(|pair| pair.sink.arrivals.as_ref().is_none_or(|one| !one.unnumbered));
         let count = main.iter().map(|pair| self.clocked(pair).slices.len()).max().unwrap_or(0);

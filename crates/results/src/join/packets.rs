@@ -4,8 +4,8 @@
 use linerate_machine::end::{Direction, End, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
 use linerate_path::budget::{
-    Adjustment, Chain, Datagrams, DropCause, LossBudget, LossLine, Seen, Trial, drops_seen, elsewhere, loss_budget,
-    path,
+    Adjustment, Chain, Datagrams, DropCause, LossBudget, LossLine, MachineAccount, Trial, drops_seen, elsewhere,
+    loss_budget, path,
 };
 use linerate_path::stage::{Counters, Stage};
 use linerate_trial::doubt::Doubt;
@@ -14,13 +14,13 @@ use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::wire::IpVersion;
 
-use crate::middle::OnWay;
+use crate::middle::MiddlePath;
 use crate::record::{Counted, Losses, PathLine, Record};
 use crate::total::Total;
 
 use super::formulas::{Joined, fragments, fragments_of, sending};
-use super::handed::{Handed, Part};
 use super::pair::Pair;
+use super::send_counts::{Part, SendCounts};
 
 impl Joined<'_> {
     /// Fills in the record's path, budget, losses and benign drops; what is doubted of them comes back.
@@ -42,7 +42,7 @@ impl Joined<'_> {
             let around = PerEnd { target: &environments[0], host: &environments[1] };
             let on_way = middle.as_ref().filter(|_| not_on_path.is_none());
             let on_way = on_way.map(|middle| middle.on_way(direction, around));
-            let between = on_way.as_ref().map(OnWay::between);
+            let between = on_way.as_ref().map(MiddlePath::between);
             let chain = Chain { sender: &sender, receiver: &receiver, middle: between };
             doubts.extend(not_on_path);
             if let Some(trial) = passed.trial(|| self.asked_datagrams(main)) {
@@ -174,7 +174,7 @@ impl Joined<'_> {
         let of_frames = self.spec.workload == Workload::Frames;
         let retries = pairs.iter().map(|pair| pair.source.send_retries).total();
         let taken = pairs.iter().filter_map(|pair| Some(pair.sink.frames.as_ref()?.taken)).total();
-        let Handed { sent, unsent } = Handed::of(pairs, &self.pairs, Part::Whole);
+        let SendCounts { sent, unsent } = SendCounts::of(pairs, &self.pairs, Part::Whole);
         Datagrams {
             sent,
             under_way: pairs.iter().map(|pair| pair.source.under_way).total(),
@@ -298,7 +298,7 @@ fn segment_budget(
     let Some(((sent, received), lost)) = counts.zip(lost) else { return budget };
     budget.disagreements.extend(elsewhere(received, chain));
     let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
-    let counted = |seen: &Seen<'_>, stage, names: &[&str]| -> u64 {
+    let counted = |seen: &MachineAccount<'_>, stage, names: &[&str]| -> u64 {
         names.iter().filter_map(|name| seen.counters.get(stage, name)).total()
     };
     let in_stack = budget.lines.iter().all(|line| matches!(line.stage, Stage::SenderStack | Stage::Qdisc));
@@ -339,14 +339,19 @@ const FEW: u64 = 10;
 /// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
 const MIXED: f64 = 2.5;
 
-fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment, spec: &Spec) -> Seen<'a> {
+fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment, spec: &Spec) -> MachineAccount<'a> {
     let reasons = outcome.drop_reasons.as_deref().unwrap_or_default();
     seen_by(end, &outcome.counters, environment.nic.as_ref(), Some(spec)).with_reasons(reasons)
 }
 
 /// What counters of an end, with this interface, say; of a trial's packets, where it is known.
-pub(crate) fn seen_by(end: End, counters: &Counters, nic: Option<&Nic>, spec: Option<&Spec>) -> Seen<'static> {
-    let seen = Seen::new(end, counters, nic.and_then(|nic| nic.driver.as_deref()));
+pub(crate) fn seen_by(
+    end: End,
+    counters: &Counters,
+    nic: Option<&Nic>,
+    spec: Option<&Spec>,
+) -> MachineAccount<'static> {
+    let seen = MachineAccount::new(end, counters, nic.and_then(|nic| nic.driver.as_deref()));
     let seen = seen.with_nic(nic.map(|nic| nic.name.as_str()));
     // Frames may be of any protocol, and so may what a tunnel packs them in.
     let has_other = |spec: &&Spec| spec.workload == Workload::Frames || nic.is_some_and(Nic::is_tunnel);

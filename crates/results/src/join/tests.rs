@@ -11,7 +11,7 @@ use linerate_machine::units::OfferedLoad;
 use linerate_path::stage::Stage;
 use linerate_trial::arrivals::Arrivals;
 use linerate_trial::doubt::DoubtKind;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{CpuSlice, FlowOutcome, Role, Segments, Slice, TcpSummary};
 use linerate_trial::spec::{Extent, Ip, Spacing, Workload};
@@ -85,8 +85,8 @@ fn joined(
         endpoints: PerEnd { target: "netperf:10.0.0.2".to_owned(), host: "local".to_owned() },
     };
     let settings = [Vec::new(), Vec::new()];
-    let nothing = Conducted::without(&spec, String::new());
-    record(label, Conducted { settings, target, host, outcomes, partial, ..nothing })
+    let nothing = EndedTrial::without(&spec, String::new());
+    record(label, EndedTrial { settings, target, host, outcomes, partial, ..nothing })
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn one_wait_of_tcp_in_which_more_than_one_segment_was_lost_is_an_outage() {
         for (outcome, retransmissions) in [&mut made.host, &mut made.target].into_iter().zip(again) {
             outcome.flows[0].tcp = Some(TcpSummary { retransmissions, ..TcpSummary::default() });
         }
-        let is_stall = |event: &Event| matches!(event.what, Happening::Stall { .. });
+        let is_stall = |event: &Event| matches!(event.what, EventKind::Stall { .. });
         let ms = |s: f64| (s * 1e3).round() as u64;
         let stalls = made.record().events.into_iter().filter(is_stall);
         stalls.map(|event| (ms(event.at_s), event.for_s.map(ms))).collect::<Vec<_>>()
@@ -373,7 +373,7 @@ fn overgrown(outcome: &Outcome) -> Outcome {
 #[test]
 fn whatever_an_agent_counts_a_record_comes_of_it() {
     use linerate_trial::arrivals::Arrivals;
-    use linerate_trial::event::{Event, Happening};
+    use linerate_trial::event::{Event, EventKind};
     use linerate_trial::histogram::Histogram;
     use linerate_trial::outcome::Segments;
     use linerate_trial::timeline::{FlowColumn, FlowTimeline, MachineColumn};
@@ -405,7 +405,7 @@ fn whatever_an_agent_counts_a_record_comes_of_it() {
                 outcome.counters.add(Stage::SenderStack, name, 5);
             }
             outcome.counters.add(Stage::Qdisc, "eth0 tbf drops", 5);
-            let event = Event { at_s: 0.0, for_s: None, within_s: 0.0, end: None, what: Happening::More { events: 5 } };
+            let event = Event { at_s: 0.0, for_s: None, within_s: 0.0, end: None, what: EventKind::More { events: 5 } };
             outcome.events.push(event);
             *outcome = overgrown(outcome);
             // Every other slice is silent, and each slice lies as far off as can be.
@@ -426,7 +426,7 @@ fn whatever_an_agent_counts_a_record_comes_of_it() {
         assert!(record.events.len() <= 2 * 52, "{workload:?}: {}", record.events.len());
         // What is concluded of it is anybody's guess, but it is concluded.
         let _ = crate::findings::findings(&record);
-        let _ = crate::findings::trouble(&record);
+        let _ = crate::findings::symptom(&record);
     }
 }
 

@@ -2,7 +2,7 @@
 //! Knows which end sends; what slices mean is for `time_budget` and `events`.
 
 use linerate_machine::end::{Direction, End};
-use linerate_path::budget::{LossLine, Seen};
+use linerate_path::budget::{LossLine, MachineAccount};
 use linerate_path::stage::Stage;
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::{Outcome, TcpSummary, ThreadUse};
@@ -96,7 +96,8 @@ impl Joined<'_> {
         let outcome = self.outcome(sender);
         let sending = &record.machine(sender).environment;
         let driver = sending.nic.as_ref().and_then(|nic| nic.driver.as_deref());
-        let stalled_s = Seen::new(sender, &outcome.counters, driver).pause().and_then(|pause| pause.stalled_s);
+        let stalled_s =
+            MachineAccount::new(sender, &outcome.counters, driver).pause().and_then(|pause| pause.stalled_s);
         let whole_s = pairs.iter().map(|pair| pair.source.elapsed_ns).max().unwrap_or(0) as f64 / 1e9
             + self.spec.warmup.as_secs_f64();
         stream(&Stream {

@@ -9,7 +9,9 @@ use linerate_trial::search::Search;
 use linerate_trial::search::bounds::Trial;
 use linerate_trial::spec::{Extent, Workload};
 
-use super::{Purpose, SearchAsked, SearchPlace, Searched, Seen, Step, Tried, rfc6349, stages, throughput_bps};
+use super::{
+    Purpose, SearchAsked, SearchPlace, SearchRecords, Step, TrialFigures, TriedLoad, rfc6349, stages, throughput_bps,
+};
 use crate::figure::Source;
 use crate::record::Record;
 
@@ -24,7 +26,7 @@ pub struct Replay {
     failed: u32,
     /// Of each load the trials in which it was sent whole, and those in which it was not.
     sent: BTreeMap<u32, (u32, u32)>,
-    tried: Vec<Tried>,
+    tried: Vec<TriedLoad>,
     has_late_arrivals: bool,
 }
 
@@ -43,7 +45,7 @@ impl Replay {
 
     /// How often a load was measured.
     pub fn repeats(&self, step: &Step) -> u32 {
-        let is_alike = |tried: &&Tried| tried.step.purpose == step.purpose && tried.step.rung == step.rung;
+        let is_alike = |tried: &&TriedLoad| tried.step.purpose == step.purpose && tried.step.rung == step.rung;
         self.tried.iter().filter(is_alike).count() as u32
     }
 
@@ -81,7 +83,7 @@ impl Replay {
     /// What came of a trial that was asked for.
     pub fn heard(&mut self, step: &Step, record: &Record) {
         let passed = passed(record);
-        self.tried.push(Tried {
+        self.tried.push(TriedLoad {
             record: record.id.clone(),
             step: step.clone(),
             loss_ratio: passed.as_ref().map(|passed| passed.loss_ratio),
@@ -90,10 +92,10 @@ impl Replay {
             on_busy_machine: [DoubtKind::BusyMachine, DoubtKind::NoisyMachine]
                 .iter()
                 .any(|kind| record.has_doubt(*kind)),
-            seen: Seen {
+            seen: TrialFigures {
                 sent_ratio: passed.as_ref().map(|passed| passed.sent_ratio),
                 loss_of_sent: passed.as_ref().map(|passed| passed.loss_of_sent),
-                ..Seen::of(record)
+                ..TrialFigures::of(record)
             },
         });
         if record.result.is_none() || (step.purpose == Purpose::Bound && passed.is_none()) {
@@ -130,8 +132,13 @@ impl Replay {
     }
 
     /// What is known by now of this configuration.
-    pub fn searched(&self, workload: Workload, direction: Direction, factors: BTreeMap<String, String>) -> Searched {
-        Searched {
+    pub fn searched(
+        &self,
+        workload: Workload,
+        direction: Direction,
+        factors: BTreeMap<String, String>,
+    ) -> SearchRecords {
+        SearchRecords {
             workload,
             direction,
             factors,

@@ -5,7 +5,7 @@
 use linerate_trial::wire::tcp_header_len;
 
 use super::stages::{Stage, of, option, step};
-use super::{Purpose, SearchAsked, Searched, Step, Tried};
+use super::{Purpose, SearchAsked, SearchRecords, Step, TriedLoad};
 
 /// Windows, as parts of the bandwidth-delay product.
 const WINDOW_PARTS: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
@@ -20,7 +20,7 @@ const UDP_HEADER: f64 = 8.0;
 
 /// Why TCP's throughput says nothing of this path.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unfit {
+pub struct UnsuitablePath {
     /// The part of the datagrams that was lost.
     pub loss_ratio: f64,
     /// How much arrivals varied, seconds.
@@ -33,7 +33,7 @@ pub struct Unfit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rfc6349 {
     /// It was not carried out.
-    pub unfit: Option<Unfit>,
+    pub unfit: Option<UnsuitablePath>,
     /// The shortest round trip of an idle path, seconds.
     pub baseline_rtt_s: Option<f64>,
     /// The most that comes through, bits per second on the wire: preamble and gap between frames count.
@@ -75,7 +75,7 @@ impl Window {
 }
 
 /// Before a search: whether the path is fit, and its round trip.
-pub(super) fn before(asked: &SearchAsked, tried: &[Tried]) -> Option<Step> {
+pub(super) fn before(asked: &SearchAsked, tried: &[TriedLoad]) -> Option<Step> {
     if !asked.stages.contains(&Stage::Windows) || unfit(tried).is_some() {
         return None;
     }
@@ -88,15 +88,16 @@ pub(super) fn before(asked: &SearchAsked, tried: &[Tried]) -> Option<Step> {
 }
 
 /// Why there is nothing more to measure.
-pub(super) fn unfit(tried: &[Tried]) -> Option<Unfit> {
+pub(super) fn unfit(tried: &[TriedLoad]) -> Option<UnsuitablePath> {
     let one = of(tried, Purpose::Quality).next()?;
-    let unfit = Unfit { loss_ratio: one.loss_ratio?, jitter_s: one.seen.jitter_s, load_bps: one.step.load_bps };
+    let unfit =
+        UnsuitablePath { loss_ratio: one.loss_ratio?, jitter_s: one.seen.jitter_s, load_bps: one.step.load_bps };
     let is_it = unfit.loss_ratio > MOST_LOSS || unfit.jitter_s.is_some_and(|jitter_s| jitter_s > MOST_JITTER_S);
     is_it.then_some(unfit)
 }
 
 /// The next transfer.
-pub(super) fn window(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
+pub(super) fn window(asked: &SearchAsked, tried: &[TriedLoad], throughput_bps: f64) -> Option<Step> {
     let bdp = bdp_octets(baseline_rtt_s(tried)?, wire_bps(asked, throughput_bps)?);
     let mut windows: Vec<u64> = WINDOW_PARTS.iter().map(|part| (bdp * part).max(LEAST_WINDOW).round() as u64).collect();
     windows.dedup();
@@ -114,7 +115,7 @@ pub(super) fn window(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) 
     Some(Step { options, ..step(Purpose::Window, done as u32, throughput_bps, asked.stage_s) })
 }
 
-fn baseline_rtt_s(tried: &[Tried]) -> Option<f64> {
+fn baseline_rtt_s(tried: &[TriedLoad]) -> Option<f64> {
     of(tried, Purpose::BaselineRtt).find_map(|one| one.seen.delay.as_ref()?.min_s)
 }
 
@@ -130,14 +131,14 @@ fn bdp_octets(rtt_s: f64, wire_bps: f64) -> f64 {
 
 impl Rfc6349 {
     /// From the trials of a search; `None`: windows were not asked for.
-    pub fn of(searched: &Searched) -> Option<Rfc6349> {
-        let Searched { asked, tried, .. } = searched;
+    pub fn of(searched: &SearchRecords) -> Option<Rfc6349> {
+        let SearchRecords { asked, tried, .. } = searched;
         if !asked.stages.contains(&Stage::Windows) {
             return None;
         }
         let baseline_rtt_s = baseline_rtt_s(tried);
         let bottleneck_bps = searched.throughput_bps().and_then(|bps| wire_bps(asked, bps));
-        let one = |tried: &Tried| window_of(asked, tried, bottleneck_bps, baseline_rtt_s);
+        let one = |tried: &TriedLoad| window_of(asked, tried, bottleneck_bps, baseline_rtt_s);
         Some(Rfc6349 {
             unfit: unfit(tried),
             baseline_rtt_s,
@@ -149,7 +150,7 @@ impl Rfc6349 {
     }
 }
 
-fn window_of(asked: &SearchAsked, tried: &Tried, wire_bps: Option<f64>, baseline_s: Option<f64>) -> Option<Window> {
+fn window_of(asked: &SearchAsked, tried: &TriedLoad, wire_bps: Option<f64>, baseline_s: Option<f64>) -> Option<Window> {
     let seen = &tried.seen;
     let octets: f64 = tried.step.options.iter().find(|(name, _)| name == "socket_buffer")?.1.parse().ok()?;
     let tcp = seen.tcp.as_ref();
@@ -190,7 +191,7 @@ mod tests {
     use linerate_trial::outcome::TcpSummary;
 
     use super::super::tests::{asked, searched_of, tried};
-    use super::super::{Delay, Seen};
+    use super::super::{Delay, TrialFigures};
     use super::*;
 
     /// A gigabit, full frames, 10 ms.
@@ -204,8 +205,8 @@ mod tests {
         }
     }
 
-    fn with(step: Step, seen: Seen) -> Tried {
-        Tried { seen, ..tried(step, 0.0) }
+    fn with(step: Step, seen: TrialFigures) -> TriedLoad {
+        TriedLoad { seen, ..tried(step, 0.0) }
     }
 
     #[test]
@@ -214,7 +215,7 @@ mod tests {
         let rtt = Delay { min_s: Some(0.010), mean_s: Some(0.011), ..Delay::default() };
         let mut all = Vec::new();
         while let Some(step) = before(&asked, &all) {
-            all.push(with(step, Seen { delay: Some(rtt), ..Seen::default() }));
+            all.push(with(step, TrialFigures { delay: Some(rtt), ..TrialFigures::default() }));
         }
         assert_eq!(all.len(), 2);
         while let Some(step) = window(&asked, &all, asked.most_bps) {
@@ -227,7 +228,10 @@ mod tests {
                 ..TcpSummary::default()
             };
             let delay = Some(Delay { mean_s: Some(0.025), ..rtt });
-            all.push(with(step, Seen { throughput_bps: Some(200e6), delay, tcp: Some(tcp), ..Seen::default() }));
+            all.push(with(
+                step,
+                TrialFigures { throughput_bps: Some(200e6), delay, tcp: Some(tcp), ..TrialFigures::default() },
+            ));
         }
         let mut searched = searched_of(asked, all);
         searched.found[0].lower = Some(957_087_126.0);
@@ -252,8 +256,8 @@ mod tests {
     fn a_path_that_loses_much_is_refused() {
         let quality = before(&gigabit(), &[]).unwrap();
         for (loss_ratio, jitter_s, is_fit) in [(0.05, 0.15, true), (0.051, 0.0, false), (0.0, 0.151, false)] {
-            let seen = Seen { jitter_s: Some(jitter_s), ..Seen::default() };
-            let all = [Tried { seen, ..tried(quality.clone(), loss_ratio) }];
+            let seen = TrialFigures { jitter_s: Some(jitter_s), ..TrialFigures::default() };
+            let all = [TriedLoad { seen, ..tried(quality.clone(), loss_ratio) }];
             assert_eq!(
                 (unfit(&all).is_none(), before(&gigabit(), &all).is_some()),
                 (is_fit, is_fit),

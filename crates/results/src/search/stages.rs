@@ -7,7 +7,7 @@ use std::time::Duration;
 use linerate_machine::units::{OfferedLoad, format_duration};
 use linerate_machine::words;
 
-use super::{Purpose, SearchAsked, Step, Tried};
+use super::{Purpose, SearchAsked, Step, TriedLoad};
 
 words! {
     /// What is measured beside the bounds.
@@ -47,7 +47,12 @@ const BURST_S: f64 = 2.0;
 const BURST_WIDTH: f64 = 0.01;
 
 /// Its next trial. `throughput_bps`: what was found for the strictest goal.
-pub(super) fn after(stage: Stage, asked: &SearchAsked, tried: &[Tried], throughput_bps: Option<f64>) -> Option<Step> {
+pub(super) fn after(
+    stage: Stage,
+    asked: &SearchAsked,
+    tried: &[TriedLoad],
+    throughput_bps: Option<f64>,
+) -> Option<Step> {
     match stage {
         Stage::Latency => latency(asked, tried, throughput_bps?),
         Stage::LossRate => loss_rate(asked, tried),
@@ -59,7 +64,7 @@ pub(super) fn after(stage: Stage, asked: &SearchAsked, tried: &[Tried], throughp
 }
 
 /// The trials that were for this.
-pub(super) fn of(tried: &[Tried], purpose: Purpose) -> impl DoubleEndedIterator<Item = &Tried> {
+pub(super) fn of(tried: &[TriedLoad], purpose: Purpose) -> impl DoubleEndedIterator<Item = &TriedLoad> {
     tried.iter().filter(move |one| one.step.purpose == purpose)
 }
 
@@ -71,7 +76,7 @@ pub(super) fn option(name: &str, value: impl ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
-fn latency(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
+fn latency(asked: &SearchAsked, tried: &[TriedLoad], throughput_bps: f64) -> Option<Step> {
     let done = of(tried, Purpose::Latency).count();
     let part = LATENCY_PARTS.get(done)?;
     // Frames say themselves when they were sent; what is counted in the kernel has no times of single ones.
@@ -82,16 +87,16 @@ fn latency(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<
     Some(Step { options, ..step(Purpose::Latency, done as u32, throughput_bps * part, asked.stage_s) })
 }
 
-fn loss_rate(asked: &SearchAsked, tried: &[Tried]) -> Option<Step> {
+fn loss_rate(asked: &SearchAsked, tried: &[TriedLoad]) -> Option<Step> {
     let done = of(tried, Purpose::LossRate).count() as u32;
-    let is_clean = |one: &Tried| one.loss_ratio == Some(0.0);
+    let is_clean = |one: &TriedLoad| one.loss_ratio == Some(0.0);
     let last_two: Vec<bool> = of(tried, Purpose::LossRate).rev().take(2).map(is_clean).collect();
     let load_bps = asked.most_bps * f64::from(TENTHS.saturating_sub(done)) / f64::from(TENTHS);
     (done < TENTHS && last_two != [true, true]).then(|| step(Purpose::LossRate, done, load_bps, asked.stage_s))
 }
 
 /// RFC 2544, section 26.5: 110 % of the throughput for 60 s at least, or the highest load where that is less, then half.
-fn recovery_step(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
+fn recovery_step(asked: &SearchAsked, tried: &[TriedLoad], throughput_bps: f64) -> Option<Step> {
     if of(tried, Purpose::Recovery).next().is_some() {
         return None;
     }
@@ -106,19 +111,19 @@ fn recovery_step(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> O
 }
 
 /// How long after the overload packets were lost, seconds, and what part was lost in all. `None`: it was not measured.
-pub fn recovery(tried: &[Tried]) -> Option<(f64, f64)> {
+pub fn recovery(tried: &[TriedLoad]) -> Option<(f64, f64)> {
     let one = of(tried, Purpose::Recovery).next_back()?;
     Some((one.seen.recovery_s?, one.loss_ratio?))
 }
 
-fn reset(asked: &SearchAsked, tried: &[Tried], throughput_bps: f64) -> Option<Step> {
+fn reset(asked: &SearchAsked, tried: &[TriedLoad], throughput_bps: f64) -> Option<Step> {
     let is_done = of(tried, Purpose::Reset).next().is_some();
     (asked.reset.is_some() && !is_done).then(|| step(Purpose::Reset, 0, throughput_bps, asked.stage_s))
 }
 
 /// For how long a device that was reset passed nothing, seconds: what was lost, at the load's rate (RFC 6201, section 3.3.2, the
 /// frame-loss method). `None`: it was not measured.
-pub fn reset_s(tried: &[Tried]) -> Option<f64> {
+pub fn reset_s(tried: &[TriedLoad]) -> Option<f64> {
     let one = of(tried, Purpose::Reset).next_back()?;
     Some(one.loss_ratio? * one.step.trial_s)
 }
@@ -138,12 +143,12 @@ pub struct Bursts {
 
 impl Bursts {
     /// From the trials of a search. `None`: nobody knows how large its packets are.
-    pub fn of(asked: &SearchAsked, tried: &[Tried]) -> Option<Bursts> {
+    pub fn of(asked: &SearchAsked, tried: &[TriedLoad]) -> Option<Bursts> {
         let octets = asked.packet_octets.filter(|octets| *octets > 0)?;
         let per_second = asked.most_bps / 8.0 / f64::from(octets);
         let longest = ((per_second * BURST_S) as u64).max(1);
         let mut bursts = Bursts { carried: None, lost: None, longest, per_second };
-        let is_whole = |one: &Tried| Some((one.step.packets?, one.loss_ratio? == 0.0));
+        let is_whole = |one: &TriedLoad| Some((one.step.packets?, one.loss_ratio? == 0.0));
         let mut all: Vec<(u64, bool)> = of(tried, Purpose::BackToBack).filter_map(is_whole).collect();
         all.sort_by_key(|(packets, _)| *packets);
         for group in all.chunk_by(|a, b| a.0 == b.0).take_while(|group| !is_lost(group)) {
@@ -166,7 +171,7 @@ fn is_lost(group: &[(u64, bool)]) -> bool {
     group.len() > 1 && group.iter().all(|(_, is_whole)| !is_whole)
 }
 
-fn burst(asked: &SearchAsked, tried: &[Tried]) -> Option<Step> {
+fn burst(asked: &SearchAsked, tried: &[TriedLoad]) -> Option<Step> {
     let Bursts { carried, lost, longest, per_second } = Bursts::of(asked, tried)?;
     let last = of(tried, Purpose::BackToBack).next_back();
     let again = last.filter(|last| {
@@ -194,7 +199,7 @@ fn burst(asked: &SearchAsked, tried: &[Tried]) -> Option<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Seen;
+    use super::super::TrialFigures;
     use super::super::tests::{asked, tried};
     use super::*;
 
@@ -233,7 +238,8 @@ mod tests {
         // No more than the line carries.
         let step = after(Stage::Recovery, &asked, &[], Some(99e6)).unwrap();
         assert_eq!(step.options[0].1, "100M");
-        let done = Tried { seen: Seen { recovery_s: Some(0.25), ..Seen::default() }, ..tried(step, 0.01) };
+        let done =
+            TriedLoad { seen: TrialFigures { recovery_s: Some(0.25), ..TrialFigures::default() }, ..tried(step, 0.01) };
         assert_eq!(recovery(std::slice::from_ref(&done)), Some((0.25, 0.01)));
         assert_eq!(after(Stage::Recovery, &asked, &[done], Some(99e6)), None);
         // A reset is measured once, and only with a command.

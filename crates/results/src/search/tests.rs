@@ -28,15 +28,15 @@ pub(super) fn asked() -> SearchAsked {
     }
 }
 
-pub(super) fn tried(step: Step, loss_ratio: f64) -> Tried {
-    let (record, seen) = (String::new(), Seen::default());
+pub(super) fn tried(step: Step, loss_ratio: f64) -> TriedLoad {
+    let (record, seen) = (String::new(), TrialFigures::default());
     let (effective_s, loss_ratio) = (Some(step.trial_s), Some(loss_ratio));
-    Tried { record, effective_s, step, loss_ratio, ended_early: false, on_busy_machine: false, seen }
+    TriedLoad { record, effective_s, step, loss_ratio, ended_early: false, on_busy_machine: false, seen }
 }
 
-pub(super) fn searched_of(asked: SearchAsked, tried: Vec<Tried>) -> Searched {
+pub(super) fn searched_of(asked: SearchAsked, tried: Vec<TriedLoad>) -> SearchRecords {
     let replay = Replay::new(asked).unwrap();
-    Searched { tried, ..replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new()) }
+    SearchRecords { tried, ..replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new()) }
 }
 
 /// What a path of [`CAPACITY`] makes of a step; the sender sends no more than so much.
@@ -120,7 +120,7 @@ fn what_was_not_sent_is_apart_from_what_was_lost() {
         replay.heard(&step, &record(0, &asked(), &step, sends_bps));
     }
     let searched = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
-    let told = |tried: &Tried| (tried.loss_ratio, tried.seen.sent_ratio, tried.seen.loss_of_sent);
+    let told = |tried: &TriedLoad| (tried.loss_ratio, tried.seen.sent_ratio, tried.seen.loss_of_sent);
     let told: Vec<_> = searched.tried.iter().map(told).collect();
     assert_eq!(told, [(Some(0.5), Some(0.5), Some(0.0)), (Some(0.0), Some(1.0), Some(0.0))]);
 }

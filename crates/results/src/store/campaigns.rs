@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::types::Value;
 
 use super::database::Row;
-use super::figures::Arounds;
+use super::figures::ContextCache;
 use super::{CAMPAIGN, Campaign, Store, StoreError, campaign};
 use crate::select::LAST;
 
@@ -15,7 +15,7 @@ pub const TRIES: &str = "explain --try";
 
 /// What is called by a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Picked {
+pub enum Named {
     /// The campaign of this identifier.
     Campaign(String),
     /// The record of this identifier.
@@ -39,11 +39,11 @@ impl Store {
     /// What a person calls so: `last`, or a plan's name for its last campaign, or so many campaigns before it; else an
     /// identifier or the beginning of it, in capitals or not. Campaigns without records, and those that only try a suggestion,
     /// are not counted. An identifier's beginning that one campaign has means it, whatever records begin so too.
-    pub fn called(&self, name: &str, back: u32) -> Result<Picked, StoreError> {
+    pub fn called(&self, name: &str, back: u32) -> Result<Named, StoreError> {
         let of_plan =
             if name == LAST { self.with_records("plan != ?1", TRIES)? } else { self.with_records("plan = ?1", name)? };
         if let Some(id) = of_plan.get(back as usize) {
-            return Ok(Picked::Campaign(id.clone()));
+            return Ok(Named::Campaign(id.clone()));
         }
         if !of_plan.is_empty() {
             return Err(StoreError::TooFarBack { name: name.to_owned(), back, campaigns: of_plan.len() as u32 });
@@ -57,9 +57,9 @@ impl Store {
             return Err(nothing());
         }
         if let Some(id) = self.campaign_beginning(name)? {
-            return Ok(Picked::Campaign(id));
+            return Ok(Named::Campaign(id));
         }
-        self.record_beginning(name)?.map(Picked::Record).ok_or_else(nothing)
+        self.record_beginning(name)?.map(Named::Record).ok_or_else(nothing)
     }
 
     /// The campaign whose identifier begins so, in capitals or not, if it is one.
@@ -111,7 +111,7 @@ impl Store {
         })?;
         all.reverse();
         self.fill()?;
-        let mut arounds = Arounds::of(self);
+        let mut arounds = ContextCache::of(self);
         for one in &mut all {
             let sql = "SELECT DISTINCT asked FROM figures WHERE campaign = ?1";
             let read = |row: &Row<'_>| arounds.asked(row.get(0)?);
@@ -229,7 +229,7 @@ mod tests {
         let check = |name: &str, back: u32, want: Result<&str, &str>| {
             let found = store.called(name, back);
             match (&found, want) {
-                (Ok(Picked::Campaign(id) | Picked::Record(id)), Ok(want)) => assert_eq!(id, want, "{name}~{back}"),
+                (Ok(Named::Campaign(id) | Named::Record(id)), Ok(want)) => assert_eq!(id, want, "{name}~{back}"),
                 (Err(error), Err(want)) => assert!(error.to_string().contains(want), "{name}~{back}: {error}"),
                 _ => panic!("{name}~{back}: {found:?}"),
             }

@@ -12,7 +12,7 @@ use super::database::{Database, Row};
 use super::sql_error::SqlError;
 use super::{SCHEMA, Store, StoreError, measured, read, said, text, unpacked};
 use crate::figure::{METRICS, Metric};
-use crate::observation::{Asked, Facts, Observation, TrialContext};
+use crate::observation::{Facts, Observation, TrialContext, TrialRequest};
 use crate::record::{NullSide, Record, digest};
 use crate::select::Selection;
 
@@ -58,7 +58,7 @@ const AT_ONCE: usize = 20_000;
 
 /// A record, as far as whoever follows a store looks at it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct RecordDigest<'a> {
     /// Its identifier.
     pub id: &'a str,
     /// The names of its doubts, joined by commas.
@@ -68,7 +68,7 @@ pub struct Seen<'a> {
     /// It is the second side of an A/A pair, which no median has.
     pub is_side_b: bool,
     /// What was asked.
-    pub asked: &'a Asked,
+    pub asked: &'a TrialRequest,
     /// Its figures, in the order that was asked for.
     pub values: &'a [Option<f64>],
 }
@@ -114,7 +114,7 @@ fn list<T: serde::Serialize>(texts: T) -> Value {
 }
 
 /// A record with its JSON, and the digest of that as the store has it packed.
-pub(super) type Kept<'a> = (&'a Record, &'a str, String);
+pub(super) type PackedRecord<'a> = (&'a Record, &'a str, String);
 
 /// Adds a record's row; in the transaction that adds the record.
 pub(super) fn insert(database: &Database, record: &Record, json: &str, packed: &str) -> Result<(), SqlError> {
@@ -125,7 +125,7 @@ pub(super) fn insert(database: &Database, record: &Record, json: &str, packed: &
 }
 
 /// The same for many records, of which some may be there.
-pub(super) fn insert_all(database: &Database, records: &[Kept<'_>]) -> Result<(), SqlError> {
+pub(super) fn insert_all(database: &Database, records: &[PackedRecord<'_>]) -> Result<(), SqlError> {
     let seen: Vec<Observation> = records.iter().map(|(record, ..)| Observation::of(record)).collect();
     let around: Vec<[String; 2]> = seen.iter().map(texts_around).collect();
     let texts = list(around.iter().flatten().collect::<BTreeSet<&String>>());
@@ -284,7 +284,7 @@ impl Store {
                 Some((read(&json).ok()?, json, packed))
             })
             .collect();
-        let kept: Vec<Kept<'_>> =
+        let kept: Vec<PackedRecord<'_>> =
             found.iter().map(|(record, json, packed)| (record, json.as_str(), digest(packed))).collect();
         let made = self.database.transaction(|| {
             for table in ["figures", "unmade"] {
@@ -301,7 +301,7 @@ impl Store {
         &self,
         wanted: &Selection,
         (clauses, values): &(String, Vec<Value>),
-        arounds: &mut Arounds<'_>,
+        arounds: &mut ContextCache<'_>,
         misfits: &mut Vec<String>,
     ) -> Result<(), SqlError> {
         let database = &self.database;
@@ -337,7 +337,7 @@ impl Store {
     fn observations_read(&self, wanted: &Selection, misfits: &mut Vec<String>) -> Result<Vec<Observation>, SqlError> {
         let (clauses, values) = wanted.clauses();
         let sql = format!("SELECT {COLUMNS}{} FROM figures{clauses} ORDER BY record", metric_columns());
-        let mut arounds = Arounds::of(self);
+        let mut arounds = ContextCache::of(self);
         arounds.read_all(&clauses, &values)?;
         self.misfits(wanted, &wanted.clauses(), &mut arounds, misfits)?;
         let mut read = |row: &Row<'_>| -> Result<Option<Observation>, SqlError> {
@@ -381,7 +381,7 @@ impl Store {
     /// The identifiers of the records that are wanted, the newest first; of many, the first `most`, and no more is read than those take.
     pub fn wanted(&self, wanted: &Selection, most: usize) -> Result<Vec<String>, StoreError> {
         self.fill()?;
-        let mut arounds = Arounds::of(self);
+        let mut arounds = ContextCache::of(self);
         let (mut found, mut before) = (Vec::new(), None::<String>);
         while found.len() < most {
             let (mut clauses, mut values) = wanted.clauses();
@@ -438,11 +438,16 @@ impl Store {
 
     /// The records from this identifier on, in the order of their identifiers, one at a time: of a million, only what is
     /// made of them is kept. `values` are of these metrics.
-    pub fn each_since(&self, id: &str, metrics: &[&Metric], mut with: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+    pub fn each_since(
+        &self,
+        id: &str,
+        metrics: &[&Metric],
+        mut with: impl FnMut(RecordDigest<'_>),
+    ) -> Result<(), StoreError> {
         self.fill()?;
         let columns: String = metrics.iter().map(|metric| format!(", \"{}\"", metric.name)).collect();
         let (mut from, mut relation) = (id.to_owned(), ">=");
-        let mut arounds = Arounds::of(self);
+        let mut arounds = ContextCache::of(self);
         loop {
             let sql = format!(
                 "SELECT record, doubts, failed, null_side, asked{columns} FROM figures WHERE record {relation} ?1 \
@@ -454,7 +459,14 @@ impl Store {
                     (0..metrics.len()).map(|at| measured(row, 5 + at)).collect::<Result<Vec<_>, SqlError>>()?;
                 let (id, doubts) = (row.get::<String>(0)?, row.get::<String>(1)?);
                 let is_side_b = row.get::<Option<String>>(3)?.as_deref() == Some(NullSide::B.name());
-                with(Seen { id: &id, doubts: &doubts, failed: row.get(2)?, is_side_b, asked: &asked, values: &values });
+                with(RecordDigest {
+                    id: &id,
+                    doubts: &doubts,
+                    failed: row.get(2)?,
+                    is_side_b,
+                    asked: &asked,
+                    values: &values,
+                });
                 Ok(id)
             })?;
             match read.into_iter().next_back() {
@@ -479,7 +491,7 @@ impl Store {
         last: usize,
         misfits: &mut Vec<String>,
     ) -> Result<Vec<Point>, SqlError> {
-        let mut arounds = Arounds::of(self);
+        let mut arounds = ContextCache::of(self);
         if wanted.record.is_some() {
             return self.points_of(metric, wanted, None, &mut arounds, misfits);
         }
@@ -510,7 +522,7 @@ impl Store {
         metric: &Metric,
         wanted: &Selection,
         campaigns: Option<&[String; 2]>,
-        arounds: &mut Arounds<'_>,
+        arounds: &mut ContextCache<'_>,
         misfits: &mut Vec<String>,
     ) -> Result<Vec<Point>, SqlError> {
         self.misfits(wanted, &clauses_within(wanted, campaigns), arounds, misfits)?;
@@ -576,17 +588,22 @@ fn of_figures(clauses: &str) -> String {
 }
 
 /// What stands around records, each part read once.
-pub(super) struct Arounds<'a> {
+pub(super) struct ContextCache<'a> {
     database: &'a Database,
     /// Read, and not looked at yet.
     texts: HashMap<i64, String>,
-    asked: HashMap<i64, Arc<Asked>>,
+    asked: HashMap<i64, Arc<TrialRequest>>,
     machines: HashMap<i64, Arc<Facts>>,
 }
 
-impl Arounds<'_> {
-    pub(super) fn of(store: &Store) -> Arounds<'_> {
-        Arounds { database: &store.database, texts: HashMap::new(), asked: HashMap::new(), machines: HashMap::new() }
+impl ContextCache<'_> {
+    pub(super) fn of(store: &Store) -> ContextCache<'_> {
+        ContextCache {
+            database: &store.database,
+            texts: HashMap::new(),
+            asked: HashMap::new(),
+            machines: HashMap::new(),
+        }
     }
 
     /// Reads what stands around all records of these clauses at once: a server takes longer for a question than for its answer.
@@ -597,7 +614,7 @@ impl Arounds<'_> {
     }
 
     /// What was asked, by its number.
-    pub(super) fn asked(&mut self, number: i64) -> Result<Arc<Asked>, SqlError> {
+    pub(super) fn asked(&mut self, number: i64) -> Result<Arc<TrialRequest>, SqlError> {
         let read = |text: String| serde_json::from_str(&text).unwrap_or_default();
         part(self.database, &mut self.texts, &mut self.asked, number, read)
     }

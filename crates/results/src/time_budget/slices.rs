@@ -8,18 +8,18 @@ const SHORTLY_NS: u64 = 200_000_000;
 
 /// One end's slices of a flow, with its machine's.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct FlowSlices<'a> {
     pub(crate) ends_ns: &'a [u64],
     /// Absent where this flow is not among those that were watched.
     flow: Option<&'a Columns<FlowColumn>>,
     machine: &'a Columns<MachineColumn>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> FlowSlices<'a> {
     /// What this end saw of the flow of this number.
-    pub(crate) fn of(timeline: &'a Timeline, id: u16) -> Seen<'a> {
+    pub(crate) fn of(timeline: &'a Timeline, id: u16) -> FlowSlices<'a> {
         let flow = timeline.flows.iter().find(|flow| flow.id == id).map(|flow| &flow.columns);
-        Seen { ends_ns: &timeline.ends_ns, flow, machine: &timeline.machine }
+        FlowSlices { ends_ns: &timeline.ends_ns, flow, machine: &timeline.machine }
     }
 
     /// Whether the flow was watched.

@@ -6,8 +6,8 @@ use linerate_machine::end::{Direction, End};
 use linerate_machine::environment::{Environment, Nic};
 use linerate_trial::timeline::{FlowColumn, MachineColumn, Timeline};
 
-use super::slices::Seen;
-use super::{Limit, Sums, TimeLine, is_queued};
+use super::slices::FlowSlices;
+use super::{Limit, LimitSums, TimeLine, is_queued};
 
 /// A direction of a stream, as both ends saw it.
 pub(crate) struct Stream<'a> {
@@ -64,7 +64,7 @@ const UNCOUNTED: f64 = 24.0;
 
 /// The time budget of one direction; empty where nobody looked.
 pub(crate) fn stream(stream: &Stream<'_>) -> Vec<TimeLine> {
-    let mut sums = Sums::default();
+    let mut sums = LimitSums::default();
     let mut flows = 0;
     for id in &stream.flows {
         let flow = OneFlow::new(stream, *id);
@@ -81,8 +81,8 @@ pub(crate) fn stream(stream: &Stream<'_>) -> Vec<TimeLine> {
 
 struct OneFlow<'a> {
     stream: &'a Stream<'a>,
-    sent: Seen<'a>,
-    received: Seen<'a>,
+    sent: FlowSlices<'a>,
+    received: FlowSlices<'a>,
     shapes: bool,
     /// Octets a second that the slower of the two links carries, where both ends tell.
     link: Option<f64>,
@@ -101,7 +101,7 @@ struct OneFlow<'a> {
 
 impl<'a> OneFlow<'a> {
     fn new(stream: &'a Stream<'a>, id: u16) -> OneFlow<'a> {
-        let (sent, received) = (Seen::of(stream.sent, id), Seen::of(stream.received, id));
+        let (sent, received) = (FlowSlices::of(stream.sent, id), FlowSlices::of(stream.received, id));
         let shapes = stream.sending.nic.as_ref().is_some_and(|nic| nic.rate_keeper().is_some());
         let speed = |environment: &Environment| {
             let nic = environment.nic.as_ref().filter(|nic| nic.kind.is_none())?;
@@ -120,7 +120,7 @@ impl<'a> OneFlow<'a> {
         let is_reduced = |slice: usize| sent.flow(FlowColumn::CongestionState, slice) == Some(CWR);
         let lossy = last(&|slice| counts(FlowColumn::Retransmitted, slice) || is_reduced(slice));
         let reordered = last(&|slice| counts(FlowColumn::Reordering, slice));
-        let until_of = |seen: Seen<'_>, column: FlowColumn| -> Vec<f64> {
+        let until_of = |seen: FlowSlices<'_>, column: FlowColumn| -> Vec<f64> {
             let step = |sum: &mut f64, slice: usize| {
                 *sum += seen.flow(column, slice).unwrap_or(0) as f64;
                 Some(*sum)
@@ -166,7 +166,7 @@ impl<'a> OneFlow<'a> {
     }
 
     /// Gives a slice's time to what limited the flow in it.
-    fn divide(&self, slice: usize, sums: &mut Sums) {
+    fn divide(&self, slice: usize, sums: &mut LimitSums) {
         let span = self.sent.seconds(slice);
         let octets = self.sent.flow(FlowColumn::Octets, slice).unwrap_or(0) as f64;
         if let Some(asked) = self.stream.asked
@@ -232,7 +232,7 @@ impl<'a> OneFlow<'a> {
     }
 
     /// The sending program gave TCP nothing.
-    fn divide_idle(&self, slice: usize, span: f64, idle: f64, sums: &mut Sums) {
+    fn divide_idle(&self, slice: usize, span: f64, idle: f64, sums: &mut LimitSums) {
         let (run, delay) = self.sent.thread(slice);
         let waited = (delay * span).min(idle);
         sums.add(Limit::SenderCpuWait, self.sender(), waited);
@@ -246,7 +246,7 @@ impl<'a> OneFlow<'a> {
     }
 
     /// The receiver's window was full: by its thread, or by its size.
-    fn divide_window(&self, slice: usize, window: f64, sums: &mut Sums) {
+    fn divide_window(&self, slice: usize, window: f64, sums: &mut LimitSums) {
         if window <= 0.0 {
             return;
         }
@@ -264,7 +264,7 @@ impl<'a> OneFlow<'a> {
     }
 
     /// Data was there and both windows were open, or nobody tells: the path, the CPUs, or the congestion window.
-    fn divide_rest(&self, slice: usize, [window, buffer, mut rest]: [f64; 3], sums: &mut Sums) {
+    fn divide_rest(&self, slice: usize, [window, buffer, mut rest]: [f64; 3], sums: &mut LimitSums) {
         let span = self.sent.seconds(slice);
         if rest <= 0.0 {
             return;
@@ -430,7 +430,7 @@ impl<'a> OneFlow<'a> {
     }
 
     /// A sender of datagrams that is slower than asked, or has no rate to keep to.
-    fn divide_datagrams(&self, slice: usize, span: f64, sums: &mut Sums) {
+    fn divide_datagrams(&self, slice: usize, span: f64, sums: &mut LimitSums) {
         let of = |column| self.sent.flow_s(column, slice).map(|seconds| seconds.min(span));
         let Some(run) = of(FlowColumn::RunUs) else { return sums.add(Limit::Unaccounted, None, span) };
         let delay = (self.sent.thread(slice).1 * span).min(span - run);

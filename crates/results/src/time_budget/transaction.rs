@@ -5,7 +5,7 @@ use linerate_machine::end::{Direction, End};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::outcome::ThreadUse;
 
-use super::{Limit, Sums, TimeLine};
+use super::{Limit, LimitSums, TimeLine};
 
 /// Transactions as both ends saw them.
 pub(crate) struct Transactions<'a> {
@@ -38,7 +38,7 @@ pub(crate) fn transactions(of: &Transactions<'_>) -> Vec<TimeLine> {
     let (Some(mean_ns), Some(quick_ns)) = (of.latency.mean_ns(), of.latency.percentile_ns(QUICKEST)) else {
         return Vec::new();
     };
-    let mut sums = Sums::default();
+    let mut sums = LimitSums::default();
     sums.add(Limit::LostAndWaited, None, of.lost_s);
     let all = mean_ns / 1e9 * count as f64;
     let quick = match (quick_ns as f64 / 1e9, of.retransmission_s) {

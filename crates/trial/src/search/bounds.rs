@@ -32,7 +32,7 @@ pub struct Target {
 
 /// What a load is, by its trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decided {
+pub enum LoadVerdict {
     /// It cannot but keep to the goal.
     Lower,
     /// It cannot keep to it any more.
@@ -52,7 +52,7 @@ struct Sums {
 
 impl Target {
     /// What these trials, all of one load, decide.
-    pub fn decides<'a>(&self, trials: impl IntoIterator<Item = &'a Trial>) -> Decided {
+    pub fn decides<'a>(&self, trials: impl IntoIterator<Item = &'a Trial>) -> LoadVerdict {
         let mut sums = Sums::default();
         for trial in trials {
             let is_good = trial.loss_ratio <= self.loss_ratio;
@@ -71,9 +71,9 @@ impl Target {
         let at_best = bad <= allowed;
         let at_worst = whole - sums.good <= allowed;
         match (at_best, at_worst) {
-            (false, _) => Decided::Upper,
-            (true, true) => Decided::Lower,
-            (true, false) => Decided::NotYet,
+            (false, _) => LoadVerdict::Upper,
+            (true, true) => LoadVerdict::Lower,
+            (true, false) => LoadVerdict::NotYet,
         }
     }
 
@@ -109,9 +109,9 @@ impl Bounds {
         let mut bounds = Bounds::default();
         for (rung, trials) in trials {
             match target.decides(trials) {
-                Decided::Lower => bounds.lower = Some(*rung),
-                Decided::NotYet => {}
-                Decided::Upper => {
+                LoadVerdict::Lower => bounds.lower = Some(*rung),
+                LoadVerdict::NotYet => {}
+                LoadVerdict::Upper => {
                     bounds.upper = Some(*rung);
                     break;
                 }

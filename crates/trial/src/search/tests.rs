@@ -1,6 +1,6 @@
 //! Searches in virtual time, against devices whose capacity is known.
 
-use super::bounds::Decided;
+use super::bounds::LoadVerdict;
 use super::*;
 use crate::pace::SplitMix64;
 
@@ -90,7 +90,7 @@ const MOST: f64 = 1_488_095.0;
 const LEAST: f64 = 9_000.0;
 
 /// Carries a search out. Seconds that the trials took, how many there were, and what was found.
-fn searched(goals: &[&str], device: &mut dyn Device, stops_early: bool) -> (f64, usize, Vec<Found>) {
+fn searched(goals: &[&str], device: &mut dyn Device, stops_early: bool) -> (f64, usize, Vec<GoalResult>) {
     let goals = goals.iter().map(|goal| goal.parse().unwrap()).collect();
     let mut search = Search::new(goals, LEAST, MOST).unwrap();
     let (mut seconds, mut trials) = (0.0, 0);
@@ -106,7 +106,7 @@ fn searched(goals: &[&str], device: &mut dyn Device, stops_early: bool) -> (f64,
     (seconds, trials, search.found())
 }
 
-fn within(found: &Found, capacity: f64) {
+fn within(found: &GoalResult, capacity: f64) {
     let (lower, upper) = (found.lower.unwrap(), found.upper.unwrap());
     assert!(found.is_regular, "{found:?}");
     assert!(lower <= capacity * (1.0 + 1e-9) && upper > capacity, "{capacity}: {found:?}");
@@ -216,9 +216,9 @@ fn loads_are_decided_as_the_reference_decides_them() {
             })
             .collect();
         let decided = match target.decides(&trials) {
-            Decided::Lower => 'L',
-            Decided::Upper => 'U',
-            Decided::NotYet => 'N',
+            LoadVerdict::Lower => 'L',
+            LoadVerdict::Upper => 'U',
+            LoadVerdict::NotYet => 'N',
         };
         let loss = target.quantile_loss(&trials);
         let loss = LOSSES.iter().zip('0'..).find_map(|(one, digit)| (*one == loss).then_some(digit)).unwrap_or('x');
@@ -329,7 +329,7 @@ fn the_documents_example_is_decided_as_its_pseudocode_has_it() {
         };
         all.iter().flat_map(|(count, one)| std::iter::repeat_n(trial(*one), *count)).collect()
     };
-    let (lower, upper, not_yet) = (Decided::Lower, Decided::Upper, Decided::NotYet);
+    let (lower, upper, not_yet) = (LoadVerdict::Lower, LoadVerdict::Upper, LoadVerdict::NotYet);
     let points = [
         (trials(&[(59, short_good)]), [not_yet; 4]),
         (trials(&[(59, short_good), (1, short_bad)]), [upper, not_yet, not_yet, not_yet]),

@@ -39,7 +39,7 @@ const OPERATION: &str = "KV-Operation";
 
 /// A message that is kept.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredMessage {
     pub(super) subject: String,
     pub(super) sequence: u64,
     pub(super) payload: Vec<u8>,
@@ -126,7 +126,7 @@ impl JetStream {
     }
 
     /// The last message of a subject.
-    pub(super) async fn last(&self, stream: &str, subject: &str) -> Result<Option<Kept>, Fault> {
+    pub(super) async fn last(&self, stream: &str, subject: &str) -> Result<Option<StoredMessage>, Fault> {
         let asked = self.ask(&format!("STREAM.MSG.GET.{stream}"), json!({ "last_by_subj": subject })).await;
         let message = match asked {
             Ok(answer) => answer["message"].clone(),
@@ -135,7 +135,7 @@ impl JetStream {
         };
         let octets = |field: &str| STANDARD.decode(message[field].as_str().unwrap_or_default()).unwrap_or_default();
         let headers = octets("hdrs");
-        Ok(Some(Kept {
+        Ok(Some(StoredMessage {
             subject: subject.to_owned(),
             sequence: message["seq"].as_u64().unwrap_or(0),
             payload: octets("data"),
@@ -144,7 +144,7 @@ impl JetStream {
     }
 
     /// The last message of each subject that fits, by a consumer that goes away.
-    pub(super) async fn all(&self, stream: &str, filter: &str) -> Result<Vec<Kept>, Fault> {
+    pub(super) async fn all(&self, stream: &str, filter: &str) -> Result<Vec<StoredMessage>, Fault> {
         let config = json!({
             "deliver_policy": "last_per_subject", "ack_policy": "none", "replay_policy": "instant", "filter_subject": filter,
             "inactive_threshold": 10_000_000_000_u64, "mem_storage": true,
@@ -159,7 +159,7 @@ impl JetStream {
     }
 
     /// The next messages of a consumer; whether there are no more.
-    async fn some(&self, stream: &str, consumer: &str, kept: &mut Vec<Kept>) -> Result<bool, Fault> {
+    async fn some(&self, stream: &str, consumer: &str, kept: &mut Vec<StoredMessage>) -> Result<bool, Fault> {
         const BATCH: usize = 256;
         let silent = |error: &dyn std::fmt::Display| Fault::Silent(error.to_string());
         let inbox = self.client.new_inbox();
@@ -178,7 +178,7 @@ impl JetStream {
                     return Ok(true);
                 }
                 let reply = message.reply.as_ref().map(|reply| reply.to_string()).unwrap_or_default();
-                kept.push(Kept {
+                kept.push(StoredMessage {
                     subject: message.subject.to_string(),
                     sequence: numbers(&reply).map_or(0, |(sequence, _)| sequence),
                     payload: message.payload.to_vec(),

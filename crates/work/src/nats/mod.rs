@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 
 pub use access::{Access, QueueError};
 
-use crate::broker::{Broker, Bucket, Claim, Claimed, Entry, Unavailable};
+use crate::broker::{Broker, Bucket, Claim, ClaimResult, Entry, Unavailable};
 use crate::job::Ticket;
 use jetstream::{FULL, Fault, JetStream, NO_CONSUMER, NO_STREAM, WRONG_LAST, numbers};
 
@@ -140,12 +140,12 @@ impl Nats {
     }
 
     /// Who can tell events of campaigns, from any thread.
-    pub fn teller(&self) -> Teller {
-        Teller { client: self.jetstream.client.clone(), handle: self.handle.clone() }
+    pub fn teller(&self) -> EventPublisher {
+        EventPublisher { client: self.jetstream.client.clone(), handle: self.handle.clone() }
     }
 
     /// Hears what happens in a job's campaign, or in all of them, from now on.
-    pub fn hear(&self, job: Option<&str>) -> Heard {
+    pub fn hear(&self, job: Option<&str>) -> EventSubscription {
         let (sent, events) = mpsc::sync_channel(256);
         let (client, subject) = (self.jetstream.client.clone(), format!("{EVENT}{}", job.unwrap_or("*")));
         let listening = self.handle.spawn(async move {
@@ -159,7 +159,7 @@ impl Nats {
                 }
             }
         });
-        Heard { events, listening }
+        EventSubscription { events, listening }
     }
 
     /// How often the server was reached, the first time counted, and whether it is now.
@@ -221,12 +221,12 @@ impl Nats {
 
 /// Hears what happens in campaigns, until it is dropped.
 #[derive(Debug)]
-pub struct Heard {
+pub struct EventSubscription {
     events: Receiver<(String, Vec<u8>)>,
     listening: tokio::task::JoinHandle<()>,
 }
 
-impl Heard {
+impl EventSubscription {
     /// The next event, and whose it is as its subject says: one JSON object, of anybody who may publish there. `None`: there was none
     /// for so long.
     pub fn next(&self, at_most: Duration) -> Result<Option<(String, Vec<u8>)>, Unavailable> {
@@ -238,7 +238,7 @@ impl Heard {
     }
 }
 
-impl Drop for Heard {
+impl Drop for EventSubscription {
     fn drop(&mut self) {
         self.listening.abort();
     }
@@ -246,12 +246,12 @@ impl Drop for Heard {
 
 /// Tells what happens in campaigns.
 #[derive(Clone, Debug)]
-pub struct Teller {
+pub struct EventPublisher {
     client: async_nats::Client,
     handle: Handle,
 }
 
-impl Teller {
+impl EventPublisher {
     /// An event of a job's campaign: one JSON object. Best effort: who does not listen has missed it.
     pub fn tell(&self, job: &str, event: &[u8]) {
         let (client, subject, event) = (self.client.clone(), format!("{EVENT}{job}"), event.to_vec());
@@ -393,7 +393,7 @@ impl Broker for Nats {
                 .await?
                 .into_iter()
                 .filter(|kept| !kept.is_gone);
-            let entry = |kept: jetstream::Kept| {
+            let entry = |kept: jetstream::StoredMessage| {
                 let key = kept.subject.strip_prefix(&beginning)?.to_owned();
                 Some(Entry { key, revision: kept.sequence, value: kept.payload })
             };
@@ -422,7 +422,7 @@ impl Broker for Nats {
         Ok(all.filter(|ticket| benches.is_none_or(|benches| benches.contains(&ticket.bench))).map(Arc::new).collect())
     }
 
-    fn claim(&mut self, ticket: &Ticket) -> Result<Claimed, Unavailable> {
+    fn claim(&mut self, ticket: &Ticket) -> Result<ClaimResult, Unavailable> {
         let (ticket, lease) = (ticket.clone(), self.lease.as_nanos() as u64);
         self.with_streams(move |jetstream| async move {
             let (id, subject) = (ticket.id.clone(), subject_of_ticket(&ticket));
@@ -435,15 +435,15 @@ impl Broker for Nats {
             jetstream.ask(&format!("CONSUMER.DURABLE.CREATE.{JOBS}.{id}"), what).await?;
             if let Some((payload, reply)) = jetstream.next(JOBS, &id).await? {
                 let attempt = numbers(&reply).map_or(1, |(_, delivered)| delivered);
-                return Ok(Claimed::Yes(Box::new(Claim { ticket, payload, attempt, handle: reply })));
+                return Ok(ClaimResult::Yes(Box::new(Claim { ticket, payload, attempt, handle: reply })));
             }
             let Some(kept) = jetstream.last(JOBS, &subject).await? else {
                 forget_consumer(&jetstream, &id).await?;
-                return Ok(Claimed::Gone);
+                return Ok(ClaimResult::Gone);
             };
             match jetstream.last(DEAD, &advisory).await? {
-                Some(_) => Ok(Claimed::Exhausted(kept.payload)),
-                None => Ok(Claimed::Held),
+                Some(_) => Ok(ClaimResult::Exhausted(kept.payload)),
+                None => Ok(ClaimResult::Held),
             }
         })
     }

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use linerate_work::{
-    Bench, Broker, Bucket, Came, Deed, Job, JobRecord, JobState, LeaseCard, Memory, Now, Priority, Start, Timing,
-    Worker, cancel, submit,
+    Action, Bench, Broker, Bucket, CampaignEnd, Job, JobRecord, JobState, LeaseCard, Memory, Priority, Start, Times,
+    Timing, Worker, cancel, submit,
 };
 
 /// How large, how long, how bad.
@@ -318,11 +318,11 @@ impl World {
         let was_down = self.queue.is_down;
         self.queue.is_down |= now < place.cut_until;
         let wall = EPOCH_MS + now as i64;
-        let deeds = place.core.step(&mut self.queue, Now { mono_ms: now, unix_ms: wall });
+        let actions = place.core.step(&mut self.queue, Times { mono_ms: now, unix_ms: wall });
         self.queue.is_down = was_down;
-        for deed in deeds {
-            match deed {
-                Deed::Start(start) => {
+        for action in actions {
+            match action {
+                Action::Start(start) => {
                     self.next_token += 1;
                     let token = self.next_token;
                     let number: usize = start.job.id.parse().expect("a number");
@@ -332,17 +332,17 @@ impl World {
                     self.places[at].children.insert(token, child);
                     self.at(now + CONNECT_MS, Event::Child(at, token));
                 }
-                Deed::Renewed(id) => self.of_job(at, &id, |child, _| child.heard_ms = now),
-                Deed::Refused(_) => {}
-                Deed::Stop(_) | Deed::Kill(_) if !self.shape.is_guarded => {}
-                Deed::Stop(id) => {
+                Action::Renewed(id) => self.of_job(at, &id, |child, _| child.heard_ms = now),
+                Action::Refused(_) => {}
+                Action::Stop(_) | Action::Kill(_) if !self.shape.is_guarded => {}
+                Action::Stop(id) => {
                     let token = self.token_of(at, &id);
                     self.of_job(at, &id, |child, _| child.phase = Phase::Ends(now + STOP_MS));
                     token.into_iter().for_each(|token| self.at(now + STOP_MS, Event::Child(at, token)));
                 }
-                Deed::Kill(id) => {
+                Action::Kill(id) => {
                     if let Some(token) = self.token_of(at, &id) {
-                        self.over(at, token, Came::Stopped);
+                        self.over(at, token, CampaignEnd::Stopped);
                     }
                 }
             }
@@ -365,7 +365,7 @@ impl World {
     }
 
     /// A child is gone: its agent sees the end of the conversation at once, and its worker hears of it.
-    fn over(&mut self, at: usize, token: u64, came: Came) {
+    fn over(&mut self, at: usize, token: u64, came: CampaignEnd) {
         let Some(child) = self.places[at].children.remove(&token) else { return };
         let agent = &mut self.agents[child.bench];
         if agent.holder.is_some_and(|(holder, _)| holder == token) {
@@ -388,7 +388,7 @@ impl World {
         let (bench, number, fence) = (child.bench, child.number, child.start.fence);
         let alone = Timing { lease_ms: LEASE_MS }.stop_ms();
         match child.phase {
-            Phase::Ends(at_ms) if now >= at_ms => return self.over(at, token, Came::Stopped),
+            Phase::Ends(at_ms) if now >= at_ms => return self.over(at, token, CampaignEnd::Stopped),
             Phase::Ends(_) => return,
             // Its own clock: it was told nothing for too long.
             _ if self.shape.is_guarded && now >= child.heard_ms + alone => {
@@ -407,7 +407,7 @@ impl World {
                     return self.connect(at, token);
                 }
                 if now < self.store_down_until {
-                    return self.over(at, token, Came::HandedBack("down".to_owned()));
+                    return self.over(at, token, CampaignEnd::HandedBack("down".to_owned()));
                 }
                 let agent = &mut self.agents[bench];
                 self.report.overlaps += usize::from(began < agent.busy_until);
@@ -437,11 +437,11 @@ impl World {
             agent.holder = None;
         }
         if agent.holder.is_some_and(|(holder, _)| holder != token) {
-            return self.over(at, token, Came::Failed("busy".to_owned()));
+            return self.over(at, token, CampaignEnd::Failed("busy".to_owned()));
         }
         if self.shape.is_fenced && fence < agent.fence {
             self.report.refused_by_fence += 1;
-            return self.over(at, token, Came::Failed("stale".to_owned()));
+            return self.over(at, token, CampaignEnd::Failed("stale".to_owned()));
         }
         agent.fence = agent.fence.max(fence);
         agent.holder = Some((token, now));
@@ -459,7 +459,7 @@ impl World {
     fn next_trial(&mut self, at: usize, token: u64, _: u64) {
         let (now, number) = (self.now, self.places[at].children[&token].number);
         if now < self.store_down_until {
-            return self.over(at, token, Came::HandedBack("down".to_owned()));
+            return self.over(at, token, CampaignEnd::HandedBack("down".to_owned()));
         }
         let (stored, is_finished) = self.store.entry(number).or_default();
         let child = self.places[at].children.get_mut(&token).expect("it is there");
@@ -479,7 +479,7 @@ impl World {
             }
             _ => {
                 *is_finished = true;
-                self.over(at, token, Came::Done { failed_trials: 0 });
+                self.over(at, token, CampaignEnd::Done { failed_trials: 0 });
             }
         }
     }

@@ -483,7 +483,7 @@ pub(super) fn backlog(draft: &mut Draft) {
     draft.case.at = Some(receiver);
     draft.set(&format!("{sender}.udp_segmentation"), "off");
     let most = draft.between(20, 45);
-    draft.case.deeds.push(super::super::case::Deed {
+    draft.case.actions.push(super::super::case::Action {
         after_ms: None,
         what: What::Machine("/proc/sys/net/core/netdev_max_backlog", most),
     });

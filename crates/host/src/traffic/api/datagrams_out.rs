@@ -8,7 +8,7 @@ use linerate_trial::pace::Pacing;
 use linerate_trial::spec::Spec;
 use socket2::Socket;
 
-use super::{Asked, Chosen, is_paced, refuse_sender, why_not};
+use super::{ApiSelection, Chosen, is_paced, refuse_sender, why_not};
 use crate::sys::datagrams::{self, DatagramBatch, MAX_PAYLOAD, MAX_SEGMENTS};
 use crate::sys::uring::DatagramRing;
 use crate::traffic::TrafficError;
@@ -27,7 +27,7 @@ const BATCH_OCTETS: usize = 256 << 10;
 /// A batch of datagrams and the way they leave.
 pub struct DatagramsOut {
     api: SenderApi,
-    asked: Asked,
+    asked: ApiSelection,
     form: Form,
     batch: DatagramBatch,
     /// Of io_uring(7) only.
@@ -89,7 +89,7 @@ pub fn choose(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen, Traff
             _ if many => SenderApi::Sendmmsg,
             _ => SenderApi::Plain,
         };
-        return Ok(Chosen::DatagramsOut(api, Asked::Auto));
+        return Ok(Chosen::DatagramsOut(api, ApiSelection::Auto));
     };
     match api {
         SenderApi::UdpSegment | SenderApi::SendmmsgUdpSegment => cut().map_err(|why| refuse_sender(api, why))?,
@@ -102,7 +102,7 @@ pub fn choose(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen, Traff
         }
         _ => {}
     }
-    Ok(Chosen::DatagramsOut(api, Asked::ByName))
+    Ok(Chosen::DatagramsOut(api, ApiSelection::ByName))
 }
 
 /// Whether the stack can cut datagrams of this size apart on the way to this peer.
@@ -127,7 +127,7 @@ impl DatagramsOut {
     /// [`DatagramsOut::finish`].
     pub fn begin(
         api: SenderApi,
-        asked: Asked,
+        asked: ApiSelection,
         spec: &Spec,
         head: &[u8],
         paced: Option<Paced>,
@@ -195,7 +195,7 @@ impl DatagramsOut {
     /// way out turns out not to do it: the kernel says EIO where the device computes no checksums (udp_send_skb).
     pub fn falls_back(&mut self, error: &io::Error, socket: &Socket) -> bool {
         let cannot_cut = matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE));
-        if self.asked == Asked::ByName || self.batch.segments() == 1 || !cannot_cut {
+        if self.asked == ApiSelection::ByName || self.batch.segments() == 1 || !cannot_cut {
             return false;
         }
         self.api = SenderApi::Sendmmsg;

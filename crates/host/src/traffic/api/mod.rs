@@ -34,7 +34,7 @@ pub enum Chosen {
     /// Of the receiver of a TCP stream.
     OctetsIn(ReceiverApi),
     /// Of the sender of a UDP stream; whether it was asked for by name.
-    DatagramsOut(SenderApi, Asked),
+    DatagramsOut(SenderApi, ApiSelection),
     /// Of the receiver of a UDP stream, and who notes arrivals.
     DatagramsIn(ReceiverApi, Timestamps),
     /// Of the sender of a stream of frames.
@@ -47,7 +47,7 @@ pub enum Chosen {
 
 /// Whether an API was asked for by name, so that it must not become another, or is what `auto` became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ApiSelection {
     ByName,
     Auto,
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_machine::end::End;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 
 use super::timeline::{EventSources, LinkState};
 use crate::schedstat::{SchedStat, Scheduled};
@@ -34,7 +34,7 @@ struct Noted {
     at_ns: u64,
     until_ns: Option<u64>,
     within_ns: u64,
-    what: Happening,
+    what: EventKind,
 }
 
 /// As many events are kept.
@@ -89,12 +89,12 @@ impl Watcher {
         let delay_ns = scheduled.zip(self.scheduled).map(|(now, before)| now.delay_ns.saturating_sub(before.delay_ns));
         self.scheduled = scheduled;
         if signs.throttled_us > 0 {
-            self.extend(Happening::Throttled, since_ns, now_ns, now_ns - since_ns);
+            self.extend(EventKind::Throttled, since_ns, now_ns, now_ns - since_ns);
         } else if late_ns.min(now_ns - since_ns) > LATE_NS && !is_busy(late_ns, delay_ns, signs, now_ns - since_ns) {
             // The stop began somewhere between the last look and the time for which this one was meant.
             let due_ns = now_ns - late_ns.min(now_ns - since_ns);
             let from_ns = since_ns + (due_ns - since_ns) / 2;
-            self.note(Happening::AgentStopped, from_ns, Some(now_ns), due_ns - since_ns);
+            self.note(EventKind::AgentStopped, from_ns, Some(now_ns), due_ns - since_ns);
         }
         self.looked_ns = now_ns;
     }
@@ -104,7 +104,7 @@ impl Watcher {
         let left_out = self.left_out;
         if left_out > 0 {
             let at_ns = self.looked_ns;
-            let what = Happening::More { events: left_out };
+            let what = EventKind::More { events: left_out };
             self.noted.push(Noted { at_ns, until_ns: None, within_ns: 0, what });
         }
         self.noted.sort_by_key(|noted| noted.at_ns);
@@ -129,10 +129,10 @@ impl Watcher {
             return;
         };
         let (lost, back) = (
-            Happening::CarrierLost { interface: interface.clone() },
-            Happening::CarrierBack { interface: interface.clone() },
+            EventKind::CarrierLost { interface: interface.clone() },
+            EventKind::CarrierBack { interface: interface.clone() },
         );
-        let set = |up| Happening::InterfaceSet { interface: interface.clone(), up };
+        let set = |up| EventKind::InterfaceSet { interface: interface.clone(), up };
         if before.is_up && !now.is_up {
             self.note(set(false), at_ns, None, within_ns);
         } else if !before.is_up && now.is_up {
@@ -163,12 +163,12 @@ impl Watcher {
         self.clocks = Some(now);
         if moved.abs() > STEP_NS {
             let by_s = (moved as f64 / 1e6).round() / 1e3;
-            self.note_point(Happening::ClockStepped { by_s }, at_ns, within_ns);
+            self.note_point(EventKind::ClockStepped { by_s }, at_ns, within_ns);
         }
     }
 
     /// What has no length, and is one event when it happens again in the next slice.
-    fn note_point(&mut self, what: Happening, at_ns: u64, within_ns: u64) {
+    fn note_point(&mut self, what: EventKind, at_ns: u64, within_ns: u64) {
         let is_again = |noted: &&mut Noted| {
             noted.what == what && noted.until_ns.unwrap_or(noted.at_ns) + 2 * within_ns.max(noted.within_ns) >= at_ns
         };
@@ -179,7 +179,7 @@ impl Watcher {
     }
 
     /// What lasts, and is seen in each slice anew.
-    fn extend(&mut self, what: Happening, from_ns: u64, until_ns: u64, within_ns: u64) {
+    fn extend(&mut self, what: EventKind, from_ns: u64, until_ns: u64, within_ns: u64) {
         let gap_ns = 2 * within_ns + QUOTA_PERIOD_NS;
         let is_same =
             |noted: &&mut Noted| noted.what == what && noted.until_ns.is_some_and(|until| until + gap_ns >= from_ns);
@@ -190,12 +190,12 @@ impl Watcher {
     }
 
     /// What was noted without an end has ended.
-    fn end_of(&mut self, what: &Happening, at_ns: u64) {
+    fn end_of(&mut self, what: &EventKind, at_ns: u64) {
         let open = self.noted.iter_mut().rev().find(|noted| noted.what == *what && noted.until_ns.is_none());
         open.into_iter().for_each(|noted| noted.until_ns = Some(at_ns));
     }
 
-    fn note(&mut self, what: Happening, at_ns: u64, until_ns: Option<u64>, within_ns: u64) {
+    fn note(&mut self, what: EventKind, at_ns: u64, until_ns: Option<u64>, within_ns: u64) {
         match self.noted.len() < MOST {
             true => self.noted.push(Noted { at_ns, until_ns, within_ns, what }),
             false => self.left_out += 1,

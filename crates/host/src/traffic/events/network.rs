@@ -4,10 +4,10 @@
 
 use std::net::IpAddr;
 
-use linerate_trial::event::Happening;
+use linerate_trial::event::EventKind;
 
 use crate::interfaces::{ip_of, link, mac_text};
-use crate::netlink::{Heard, Netlink, Subscription, attributes, push_attribute};
+use crate::netlink::{Netlink, Received, Subscription, attributes, push_attribute};
 use crate::sys;
 
 /// What is watched.
@@ -104,7 +104,7 @@ impl Network {
     }
 
     /// Tells what has changed since the last time.
-    pub fn look(&mut self, mut tell: impl FnMut(Happening, EventLength)) {
+    pub fn look(&mut self, mut tell: impl FnMut(EventKind, EventLength)) {
         let Network { subscription, index, mtu, local, peer, neighbours, route_bits, .. } = self;
         let heard = subscription.drain(MOST_READS, |kind, message| match kind {
             libc::RTM_NEWLINK => {
@@ -113,7 +113,7 @@ impl Network {
                     // Told with every change of the link.
                     let from = std::mem::replace(&mut mtu.octets, to);
                     if from != to {
-                        tell(Happening::MtuChanged { interface: mtu.interface.clone(), from, to }, EventLength::No);
+                        tell(EventKind::MtuChanged { interface: mtu.interface.clone(), from, to }, EventLength::No);
                     }
                 }
             }
@@ -130,7 +130,7 @@ impl Network {
                     if one.address == address && one.is_here != is_here {
                         one.is_here = is_here;
                         let address = address.to_string();
-                        tell(Happening::AddressChanged { address, removed: !is_here }, EventLength::No);
+                        tell(EventKind::AddressChanged { address, removed: !is_here }, EventLength::No);
                     }
                 }
             }
@@ -141,19 +141,19 @@ impl Network {
                 let is_elsewhere = is_link_local(peer.address) && index.is_some() && route.out != *index;
                 if route.bits >= at_least && route.leads_to(peer.address) && !is_elsewhere {
                     let removed = kind == libc::RTM_DELROUTE;
-                    tell(Happening::RouteChanged { destination: route.text(), removed }, EventLength::No);
+                    tell(EventKind::RouteChanged { destination: route.text(), removed }, EventLength::No);
                 }
             }
             _ => {}
         });
-        if heard == Heard::Missed {
+        if heard == Received::Missed {
             self.ask_neighbours(&mut tell);
             let now = self.ask_route();
             if now != (self.route_bits, self.router) {
                 (self.route_bits, self.router) = now;
                 let peer = self.peer.address;
                 let destination = format!("{peer}/{}", bits_of(peer));
-                tell(Happening::RouteChanged { destination, removed: false }, EventLength::No);
+                tell(EventKind::RouteChanged { destination, removed: false }, EventLength::No);
             }
         }
     }
@@ -181,7 +181,7 @@ impl Network {
         (bits, router)
     }
 
-    fn ask_neighbours(&mut self, tell: &mut dyn FnMut(Happening, EventLength)) {
+    fn ask_neighbours(&mut self, tell: &mut dyn FnMut(EventKind, EventLength)) {
         let (Some(index), Ok(mut netlink)) = (self.index, Netlink::route()) else { return };
         for neighbour in &mut self.neighbours {
             // struct ndmsg: family, padding; index; state, flags, type.
@@ -216,26 +216,26 @@ impl Neighbour {
         Neighbour { address, hardware: None, is_lost: false }
     }
 
-    fn handle_entry(&mut self, entry: &Entry, tell: &mut dyn FnMut(Happening, EventLength)) {
+    fn handle_entry(&mut self, entry: &Entry, tell: &mut dyn FnMut(EventKind, EventLength)) {
         if entry.address != self.address || entry.state & NUD_NOARP != 0 {
             return;
         }
         let address = self.address.to_string();
         if entry.state & NUD_FAILED != 0 {
             if !self.is_lost {
-                tell(Happening::NeighbourLost { address }, EventLength::Begins);
+                tell(EventKind::NeighbourLost { address }, EventLength::Begins);
             }
             self.is_lost = true;
             return;
         }
         // While it is asked for, nothing is known.
         if self.is_lost && entry.state & (NUD_REACHABLE | NUD_STALE | NUD_PERMANENT) != 0 {
-            tell(Happening::NeighbourLost { address: address.clone() }, EventLength::Ends);
+            tell(EventKind::NeighbourLost { address: address.clone() }, EventLength::Ends);
             self.is_lost = false;
         }
         let Some(to) = &entry.hardware else { return };
         if let Some(from) = self.hardware.replace(to.clone()).filter(|from| from != to) {
-            tell(Happening::NeighbourChanged { address, from, to: to.clone() }, EventLength::No);
+            tell(EventKind::NeighbourChanged { address, from, to: to.clone() }, EventLength::No);
         }
     }
 }

@@ -72,7 +72,7 @@ fn who_is_late_was_stopped_or_the_machine_was_busy() {
     watcher.look(2 * SLICE + 300 * MS, 300 * MS, look(None));
     let events = watcher.finish(0);
     assert_eq!((events[0].at_s, events[0].for_s, events[0].within_s), (0.075, Some(0.325), 0.05));
-    assert_eq!(events[0].what, Happening::AgentStopped);
+    assert_eq!(events[0].what, EventKind::AgentStopped);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_step_of_the_wall_clock_is_told_and_slewing_is_not() {
         watcher.look(SLICE, 0, look(None));
         watcher.look(2 * SLICE, 0, look(None));
         let steps = watcher.finish(0).into_iter().map(|event| match event.what {
-            Happening::ClockStepped { by_s } => by_s,
+            EventKind::ClockStepped { by_s } => by_s,
             other => panic!("{other:?}"),
         });
         assert_eq!(steps.map(|by_s| (by_s * 100.0).round() / 100.0).collect::<Vec<_>>(), want);

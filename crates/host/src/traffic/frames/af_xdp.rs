@@ -15,10 +15,10 @@ use linerate_wire::template::Template;
 
 use super::outward::{XdpSender, lengths};
 use crate::interfaces;
-use crate::sys::ethtool::{Ethtool, Words};
-use crate::sys::xdp_socket::{self, Incoming, MAX_FRAME, Outgoing, Wanted};
+use crate::sys::ethtool::{Ethtool, IoctlWords};
+use crate::sys::xdp_socket::{self, Incoming, MAX_FRAME, Outgoing, XdpSocketOptions};
 use crate::traffic::TrafficError;
-use crate::xdp::attach::{Pass, Place, has_zero_copy, is_older_than};
+use crate::xdp::attach::{AttachPoint, PassProgram, has_zero_copy, is_older_than};
 use crate::xdp::redirect::Redirect;
 
 /// Memory that frames are received into where nothing was asked for, over all queues, octets: 4 ms of two million a second.
@@ -35,14 +35,14 @@ const LINK_TIME: Duration = Duration::from_secs(8);
 
 /// An interface of this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
+pub struct XdpInterface<'a> {
     /// Its name.
     pub interface: &'a str,
     /// Its number.
     pub index: u32,
 }
 
-impl At<'_> {
+impl XdpInterface<'_> {
     /// Whether the link is up.
     pub fn has_carrier(&self) -> bool {
         interfaces::carrier(self.interface) == Some(true)
@@ -73,13 +73,19 @@ impl fmt::Debug for XdpPort {
 
 impl XdpPort {
     /// Whether `auto` is to receive so: where this process is to note the times, and a thread can wait for the only queue's socket.
-    pub fn is_best(at: At<'_>, spec: &Spec) -> bool {
+    pub fn is_best(at: XdpInterface<'_>, spec: &Spec) -> bool {
         let is_free = spec.batch.is_none() && spec.socket_buffer.is_none();
         spec.timestamps == Some(Timestamps::Application) && is_free && queues(at.interface, INWARD) == 1
     }
 
     /// The only stream's frames that arrive at the port go to sockets from now on.
-    pub fn open(at: At<'_>, spec: &Spec, end: End, template: &Template, secret: u32) -> Result<XdpPort, TrafficError> {
+    pub fn open(
+        at: XdpInterface<'_>,
+        spec: &Spec,
+        end: End,
+        template: &Template,
+        secret: u32,
+    ) -> Result<XdpPort, TrafficError> {
         let refuse = |why: String| refuse_receiver(&why);
         if !matches!(spec.timestamps, None | Some(Timestamps::Application)) {
             return Err(refuse(
@@ -103,11 +109,11 @@ impl XdpPort {
         let lens = lengths(template, spec);
         // What nobody asked for by name leaves the driver's rings, and what is attached elsewhere, alone.
         let by_name = spec.receiver_api.is_some();
-        let (copy, place) = (!by_name || !has_zero_copy(at.index), (!by_name).then_some(Place::Driver));
+        let (copy, place) = (!by_name || !has_zero_copy(at.index), (!by_name).then_some(AttachPoint::Driver));
         let had_carrier = at.has_carrier();
         let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
         for queue in 0..queues {
-            let wanted = Wanted {
+            let wanted = XdpSocketOptions {
                 interface: at.index,
                 queue: queue as u32,
                 outgoing: if queue < leaving { &lens } else { &[] },
@@ -138,7 +144,7 @@ impl XdpPort {
 
 /// Whether a sender that copies can be at each stream's queue without anybody else noticing, and what it was given is what
 /// leaves. Binding such a socket asks nothing of the driver: no ring is reset, and no program is touched.
-pub fn is_sound_sender(at: At<'_>, at_port: Option<&XdpPort>, streams: usize) -> bool {
+pub fn is_sound_sender(at: XdpInterface<'_>, at_port: Option<&XdpPort>, streams: usize) -> bool {
     // One that receives has the queue, and may be bound without a copy. Older kernels drop what the driver's ring has no room
     // for, and count it nowhere.
     at_port.is_none() && streams <= queues(at.interface, OUTWARD) && !is_older_than((5, 10))
@@ -147,7 +153,7 @@ pub fn is_sound_sender(at: At<'_>, at_port: Option<&XdpPort>, streams: usize) ->
 /// What sends the `nth` stream that leaves at the port: by the socket that is at its queue already, or by one of its own,
 /// which copies where that is wanted, or where the driver does not say that it can do without.
 pub fn sender(
-    at: At<'_>,
+    at: XdpInterface<'_>,
     at_port: Option<&XdpPort>,
     spec: &Spec,
     template: &Template,
@@ -171,13 +177,13 @@ pub fn sender(
     Ok(sender)
 }
 
-fn own_sender(at: At<'_>, lens: &[usize], nth: usize, copy: bool) -> Result<XdpSender, TrafficError> {
+fn own_sender(at: XdpInterface<'_>, lens: &[usize], nth: usize, copy: bool) -> Result<XdpSender, TrafficError> {
     let name = SenderApi::AfXdp.name();
     let (interface, queue) = (at.index, nth as u32);
-    let wanted = Wanted { interface, queue, outgoing: lens, incoming: 0, longest: 0, copy };
+    let wanted = XdpSocketOptions { interface, queue, outgoing: lens, incoming: 0, longest: 0, copy };
     let had_carrier = at.has_carrier();
     // Where one is attached already, that will do.
-    let pass = if copy { None } else { Pass::attach(at.interface).ok() };
+    let pass = if copy { None } else { PassProgram::attach(at.interface).ok() };
     let (outgoing, _) = xdp_socket::open(&wanted).map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) if nth > 0 => refuse_streams(at, "sender_api", name, nth),
         _ => TrafficError::Api { option: "sender_api", name, why: why_not(at, &wanted, &error) },
@@ -199,7 +205,7 @@ const COMBINED: usize = 7;
 
 /// The interface's queues of a direction: combined ones, and those for it alone.
 fn queues(interface: &str, direction: usize) -> usize {
-    let words = Ethtool::new(interface).and_then(|ethtool| ethtool.words(Words::Channels)).unwrap_or_default();
+    let words = Ethtool::new(interface).and_then(|ethtool| ethtool.words(IoctlWords::Channels)).unwrap_or_default();
     let now = |at: usize| words.get(at).copied().unwrap_or(0) as usize;
     (now(direction) + now(COMBINED)).clamp(1, MOST_QUEUES)
 }
@@ -208,14 +214,14 @@ fn refuse_receiver(why: &str) -> TrafficError {
     TrafficError::Api { option: "receiver_api", name: ReceiverApi::AfXdp.name(), why: why.to_owned() }
 }
 
-fn refuse_streams(at: At<'_>, option: &'static str, name: &'static str, queues: usize) -> TrafficError {
+fn refuse_streams(at: XdpInterface<'_>, option: &'static str, name: &'static str, queues: usize) -> TrafficError {
     let interface = at.interface;
     let why = format!("each stream takes a queue, and {interface} has {queues}; choose fewer streams, or auto");
     TrafficError::Api { option, name, why }
 }
 
 /// What the kernel's refusal means, and what to do.
-fn why_not(at: At<'_>, wanted: &Wanted<'_>, error: &io::Error) -> String {
+fn why_not(at: XdpInterface<'_>, wanted: &XdpSocketOptions<'_>, error: &io::Error) -> String {
     let (interface, queue) = (at.interface, wanted.queue);
     let octets = wanted.outgoing.iter().copied().max().unwrap_or(0).max(wanted.longest);
     let what = match error.raw_os_error() {

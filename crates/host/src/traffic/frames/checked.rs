@@ -19,7 +19,7 @@ use crate::sys::datagrams::DatagramBatch;
 use crate::sys::poll::wait_readable;
 use crate::sys::thread::{monotonic_ns, thread_use};
 use crate::traffic::TrafficError;
-use crate::traffic::clock::{Leaving, Window};
+use crate::traffic::clock::{FinalDrain, Window};
 use crate::traffic::task::Task;
 use crate::xdp::checker::{Checker, Others, StreamCounts, TimeBucket};
 
@@ -33,7 +33,7 @@ pub fn receive(task: Task) -> Result<FlowOutcome, TrafficError> {
     let what =
         |error: io::Error| TrafficError::Moving { what: "reading the counts of frames failed".to_owned(), error };
     let mut stream = Stream::begin(&task, link, checker).map_err(what)?;
-    let mut leaving = Leaving::default();
+    let mut leaving = FinalDrain::default();
     let mut learning = Learning::new(&task.spec, task.clock.now_ns());
     while !task.clock.aborted() {
         let brought = stream.look().map_err(what)?;

@@ -6,7 +6,7 @@ use socket2::SockFilter;
 
 /// Which frames are the trial's.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct FrameMatch {
     /// What they carry.
     pub kind: FrameKind,
     /// Their tags, of which the kernel has taken the outer one out.
@@ -21,7 +21,7 @@ pub const FOREIGN_OCTETS: u32 = 64;
 const ALL: u32 = 0x0004_0000;
 
 /// Frames of this stream, those of its handshake too. Not what this machine sends, nor what an echo sent back.
-pub fn of_stream(wanted: Wanted, stream: u16) -> Vec<SockFilter> {
+pub fn of_stream(wanted: FrameMatch, stream: u16) -> Vec<SockFilter> {
     let mut program = Program::default();
     program.not_outgoing();
     for tags in wanted.possible_tags() {
@@ -31,7 +31,7 @@ pub fn of_stream(wanted: Wanted, stream: u16) -> Vec<SockFilter> {
 }
 
 /// Frames that come and have not the trial's secret, of which the first octets will do.
-pub fn foreign(wanted: Wanted) -> Vec<SockFilter> {
+pub fn foreign(wanted: FrameMatch) -> Vec<SockFilter> {
     let mut program = Program::default();
     program.not_outgoing();
     for tags in wanted.possible_tags() {
@@ -40,7 +40,7 @@ pub fn foreign(wanted: Wanted) -> Vec<SockFilter> {
     program.end(Otherwise::Take)
 }
 
-impl Wanted {
+impl FrameMatch {
     /// How many tags may be left in the octets: a driver may leave all of them in, too.
     fn possible_tags(self) -> impl Iterator<Item = usize> {
         self.tags.saturating_sub(1)..=self.tags
@@ -105,7 +105,7 @@ impl Program {
     }
 
     /// The frame is the trial's if it has so many tags in its octets, the type, the secret, and the stream.
-    fn match_one(&mut self, wanted: Wanted, tags: usize, stream: Option<u16>) {
+    fn match_one(&mut self, wanted: FrameMatch, tags: usize, stream: Option<u16>) {
         let type_at = ETHERNET_LEN - 2 + tags * TAG_LEN;
         let header_at = wanted.kind.header_at(tags);
         let other = To::Label(Label::Alternative(self.alternatives));

@@ -10,7 +10,7 @@ use super::send::{add_sizes, say_end, wait_for_start};
 use crate::sys::thread::thread_use;
 use crate::traffic::TrafficError;
 use crate::traffic::task::Task;
-use crate::xdp::generator::{self, GeneratorCounts, Moment, Phase, Then};
+use crate::xdp::generator::{self, GeneratorCounts, Moment, Phase, RunControl};
 
 /// Sends until the time is over, or the octets are sent.
 pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
@@ -33,7 +33,7 @@ pub fn send(task: Task) -> Result<FlowOutcome, TrafficError> {
                 port.handle_measured();
             }
         }
-        if clock.stopped() || clock.is_curtailed() { Then::Stop } else { Then::GoOn }
+        if clock.stopped() || clock.is_curtailed() { RunControl::Stop } else { RunControl::GoOn }
     });
     let what = || format!("sending frames of a BPF program on {} failed", port.interface());
     ran.map_err(|error| TrafficError::Moving { what: what(), error })?;

@@ -170,7 +170,7 @@ fn make(
 ) -> Result<(FrameLink, Socket), TrafficError> {
     let template = template(spec, to, port.mac(), flow.source);
     let secret = secret(tokens);
-    let wanted = filter::Wanted { kind: template.kind, tags: template.vlans.count(), secret };
+    let wanted = filter::FrameMatch { kind: template.kind, tags: template.vlans.count(), secret };
     let refused = |error: io::Error| match error.raw_os_error() {
         Some(libc::EPERM) => TrafficError::NoRawSockets,
         _ => TrafficError::System(error),

@@ -11,7 +11,7 @@ use socket2::Socket;
 use super::FrameLink;
 use crate::sys::frames::FrameRing;
 use crate::sys::xdp_socket::Outgoing;
-use crate::xdp::attach::Pass;
+use crate::xdp::attach::PassProgram;
 
 /// Frames to a system call, unless the user says otherwise.
 pub const BATCH: usize = 32;
@@ -21,7 +21,7 @@ pub struct XdpSender {
     /// Its frames.
     pub outgoing: Outgoing,
     /// Drivers that send frames where they stand do so only while a program is there.
-    pub pass: Option<Pass>,
+    pub pass: Option<PassProgram>,
 }
 
 /// Each size of each flow, in the order in which they are sent, over and over.

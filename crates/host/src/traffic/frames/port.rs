@@ -13,12 +13,12 @@ use linerate_trial::spec::Spec;
 
 use super::super::TrafficError;
 use super::super::sockets::Tokens;
-use super::af_xdp::{At, XdpPort};
+use super::af_xdp::{XdpInterface, XdpPort};
 use super::{secret, template};
 use crate::interfaces;
 use crate::qdiscs::{self, TC_H_ROOT};
 use crate::sys::ethtool::Ethtool;
-use crate::xdp::attach::{Pass, Place};
+use crate::xdp::attach::{AttachPoint, PassProgram};
 use crate::xdp::checker::{Checker, CheckerOptions, Expected, Times};
 use crate::xdp::error::XdpError;
 
@@ -38,7 +38,7 @@ pub struct Port {
     /// What the trial's frames go to before the stack, where this process is to have them.
     xdp: Option<Arc<XdpPort>>,
     /// What a veth needs to take frames of programs, where nothing else is attached.
-    _pass: Option<Arc<Pass>>,
+    _pass: Option<Arc<PassProgram>>,
     dropped: Arc<Mutex<Dropped>>,
 }
 
@@ -83,8 +83,8 @@ impl Port {
     }
 
     /// Its name and its number.
-    pub fn at(&self) -> At<'_> {
-        At { interface: &self.interface, index: self.index }
+    pub fn at(&self) -> XdpInterface<'_> {
+        XdpInterface { interface: &self.interface, index: self.index }
     }
 
     /// Its name.
@@ -141,7 +141,7 @@ impl Port {
             return Err(refuse(why.to_owned()));
         }
         if by_name || (is_auto && is_stamped_so && keeps_link) {
-            let place = (!by_name).then_some(Place::Driver);
+            let place = (!by_name).then_some(AttachPoint::Driver);
             match self.attach(spec, source, tokens, place) {
                 Ok(checker) => return Ok(Port { checker: Some(Arc::new(checker)), ..self }),
                 Err(error) if by_name => return Err(refuse(format!("{error}; or choose packet-ring or auto"))),
@@ -150,11 +150,17 @@ impl Port {
         }
         // Without it a veth takes no frames of programs. Where it cannot be, the sender says so.
         let wants_pass = spec.sender_api == Some(SenderApi::LiveFrames) && self.is_veth();
-        let pass = wants_pass.then(|| Pass::attach(&self.interface).ok()).flatten();
+        let pass = wants_pass.then(|| PassProgram::attach(&self.interface).ok()).flatten();
         Ok(Port { _pass: pass.map(Arc::new), ..self })
     }
 
-    fn attach(&self, spec: &Spec, source: End, tokens: &Tokens, place: Option<Place>) -> Result<Checker, XdpError> {
+    fn attach(
+        &self,
+        spec: &Spec,
+        source: End,
+        tokens: &Tokens,
+        place: Option<AttachPoint>,
+    ) -> Result<Checker, XdpError> {
         let nobody = MacAddress([0; 6]);
         let options = CheckerOptions {
             secret: secret(tokens),

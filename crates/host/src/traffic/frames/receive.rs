@@ -27,7 +27,7 @@ use crate::sys::xdp_socket::Incoming;
 use crate::sys::{frame_batch, frames};
 use crate::traffic::TrafficError;
 use crate::traffic::api::datagrams_in::DatagramsIn;
-use crate::traffic::clock::{Leaving, Window};
+use crate::traffic::clock::{FinalDrain, Window};
 use crate::traffic::sockets::is_passing;
 use crate::traffic::task::Task;
 
@@ -48,7 +48,7 @@ pub fn receive(task: Task, api: ReceiverApi, timestamps: Timestamps) -> Result<F
     let first = Flow::of(&task.spec).into_iter().find(|flow| flow.source != task.end);
     let mut foreign = (first == Some(task.open.flow)).then(|| Foreign::open(link)).flatten();
     let mut account = Account::new(&task, link, inward.timestamps());
-    let mut leaving = Leaving::default();
+    let mut leaving = FinalDrain::default();
     let mut learning = Learning::new(&task.spec, task.clock.now_ns());
     while !task.clock.aborted() {
         let (count, is_all) = match inward.receive(socket, &mut account) {
@@ -350,7 +350,7 @@ impl Foreign {
     /// `None` where the system gives no socket for it; then nothing is known of them.
     fn open(link: &FrameLink) -> Option<Foreign> {
         let Template { kind, vlans, .. } = link.template;
-        let wanted = filter::Wanted { kind, tags: vlans.count(), secret: link.secret };
+        let wanted = filter::FrameMatch { kind, tags: vlans.count(), secret: link.secret };
         let socket = frames::open_receiver(link.port.index(), &filter::foreign(wanted)).ok()?;
         let batch = DatagramBatch::incoming(Foreign::BATCH, filter::FOREIGN_OCTETS as usize, 1);
         let counts = FrameCounts { foreign: Some(Vec::new()), ..FrameCounts::default() };

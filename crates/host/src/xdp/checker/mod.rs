@@ -17,8 +17,8 @@ use std::sync::{Mutex, PoisonError};
 use linerate_wire::frame::FCS_LEN;
 use linerate_wire::template::Template;
 
-use self::program::{Stream, Told, Totals, program};
-use super::attach::{Place, attach};
+use self::program::{ControlWords, Stream, Totals, program};
+use super::attach::{AttachPoint, attach};
 use super::error::XdpError;
 use crate::sys::bpf::{Array, Attached, Counts, PerCpuArray, Program, ProgramKind};
 
@@ -91,7 +91,7 @@ pub struct PartCounts {
 
 /// What came at a time when it counts apart, of the measured part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Behind {
+pub struct LateCounts {
     /// Different frames after [`Checker::end_stream`].
     pub late: u64,
     /// Different frames after that, or after the window ([`Checker::end_window`]).
@@ -108,7 +108,7 @@ pub struct StreamCounts {
     /// The warm-up.
     pub warmup: PartCounts,
     /// Frames of the measured part that came behind its time; they are part of `measured`.
-    pub behind: Behind,
+    pub behind: LateCounts,
     /// Frames of another length than they were sent with, where that is known.
     pub malformed: u64,
     /// Frames of the measured part by their place in the mix of sizes, where there is one.
@@ -175,7 +175,7 @@ pub struct Others {
 #[derive(Debug)]
 pub struct Checker {
     maps: Maps,
-    place: Place,
+    place: AttachPoint,
     window: u32,
     is_atomic: bool,
     sizes: usize,
@@ -188,7 +188,7 @@ pub struct Checker {
 /// What the program writes to, and reads.
 #[derive(Debug)]
 struct Maps {
-    /// What this process tells: one value of [`Told`].
+    /// What this process tells: one value of [`ControlWords`].
     told: Array,
     /// The lengths that are expected, as [`program`] counts them: one value.
     sizes: Array,
@@ -222,7 +222,7 @@ const LEAPS: u32 = 1024;
 impl Checker {
     /// Begins to count at an interface of the thread's network namespace: where it is `wanted`, or in the driver, and where
     /// that takes no program, in the stack.
-    pub fn attach(interface: &str, options: &CheckerOptions, wanted: Option<Place>) -> Result<Checker, XdpError> {
+    pub fn attach(interface: &str, options: &CheckerOptions, wanted: Option<AttachPoint>) -> Result<Checker, XdpError> {
         let streams = options.streams.clamp(1, MAX_STREAMS);
         let all_flows = u32::from(streams) * u32::from(options.flows);
         let flows = if all_flows <= MAX_FLOWS { options.flows.max(1) } else { 1 };
@@ -230,7 +230,7 @@ impl Checker {
         let window = (SEEN / u32::from(streams).next_power_of_two()).min(MAX_WINDOW);
         let make = |streams: u32| -> io::Result<Maps> {
             Ok(Maps {
-                told: Array::new(1, Told::WORDS)?,
+                told: Array::new(1, ControlWords::WORDS)?,
                 sizes: Array::new(1, MAX_SIZES)?,
                 streams: PerCpuArray::new(streams, Stream::WORDS)?,
                 times: PerCpuArray::new(streams, Stream::BUCKETS)?,
@@ -247,8 +247,8 @@ impl Checker {
         let mut words = vec![0; MAX_SIZES];
         words.iter_mut().zip(&lengths).for_each(|(word, length)| *word = *length);
         maps.sizes.write(0, &words).map_err(XdpError::map)?;
-        let mut told = vec![0; Told::WORDS];
-        told[Told::WINDOW_END..].fill(u64::MAX);
+        let mut told = vec![0; ControlWords::WORDS];
+        told[ControlWords::WINDOW_END..].fill(u64::MAX);
         maps.told.write(0, &told).map_err(XdpError::map)?;
         let load = |is_atomic| {
             let code = program(&options, &lengths, &maps, window, is_atomic);
@@ -274,12 +274,12 @@ impl Checker {
 
     /// Frames of this stream's measured part that come at this time of CLOCK_MONOTONIC or later are outside.
     pub fn end_window(&self, stream: u16, ns: u64) -> io::Result<()> {
-        self.tell(Told::WINDOW_END + usize::from(stream.min(MAX_STREAMS - 1)), ns)
+        self.tell(ControlWords::WINDOW_END + usize::from(stream.min(MAX_STREAMS - 1)), ns)
     }
 
     /// Frames of this stream that come from now on are late.
     pub fn end_stream(&self, stream: u16) -> io::Result<()> {
-        self.tell(Told::ENDED + usize::from(stream.min(MAX_STREAMS - 1)), 1)
+        self.tell(ControlWords::ENDED + usize::from(stream.min(MAX_STREAMS - 1)), 1)
     }
 
     fn tell(&self, word: usize, value: u64) -> io::Result<()> {
@@ -290,7 +290,7 @@ impl Checker {
     }
 
     /// Where the program runs.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> AttachPoint {
         self.place
     }
 
@@ -319,7 +319,7 @@ impl Checker {
         Ok(StreamCounts {
             measured: part(Stream::MEASURED),
             warmup: part(Stream::WARMUP),
-            behind: Behind {
+            behind: LateCounts {
                 late: sum(Stream::LATE),
                 outside: sum(Stream::OUTSIDE),
                 outside_octets: sum(Stream::OUTSIDE_OCTETS),

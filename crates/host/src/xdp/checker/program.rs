@@ -7,7 +7,7 @@ use super::{CheckerOptions, LINE_WORDS, MAX_SIZES, MAX_STREAMS, Maps, Times};
 use crate::sys::bpf::Instruction;
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{W16, W32, W64};
-use crate::xdp::assembler::{Alu, Assembler, Helper, If, Label, Reg};
+use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Label, Reg};
 use crate::xdp::program::{Kinds, XDP_DROP, XDP_PASS, count_one, network, network_32};
 
 /// Words of a stream's value, on each CPU.
@@ -43,9 +43,9 @@ impl Stream {
 }
 
 /// Words that this process writes: one of each for each stream.
-pub(super) struct Told;
+pub(super) struct ControlWords;
 
-impl Told {
+impl ControlWords {
     /// Not 0 once its end was heard.
     pub(super) const ENDED: usize = 0;
     /// When the measured part's window ends.
@@ -115,7 +115,7 @@ pub(super) fn program(
     }
     a.place(header);
     a.load(W32, R1, R7, TestHeader::SECRET_AT as i16);
-    a.jump_if_number_32(If::NotEqual, R1, network_32(options.secret), kinds.other);
+    a.jump_if_number_32(JumpCondition::NotEqual, R1, network_32(options.secret), kinds.other);
 
     // What the frame says, taken out of it.
     let (handshake, stray, pass) = (a.label(), a.label(), a.label());
@@ -135,8 +135,8 @@ pub(super) fn program(
     a.store(W64, R10, SENT_AT, R1);
     a.load(W16, R1, R7, TestHeader::STREAM_AT as i16);
     a.network_order(R1, W16);
-    a.jump_if_number(If::AnyBitOf, R1, i32::from(StreamField::HANDSHAKE), handshake);
-    let (straight, way) = (a.label(), if options.echoed { If::NotEqual } else { If::Equal });
+    a.jump_if_number(JumpCondition::AnyBitOf, R1, i32::from(StreamField::HANDSHAKE), handshake);
+    let (straight, way) = (a.label(), if options.echoed { JumpCondition::NotEqual } else { JumpCondition::Equal });
     a.copy(R2, R1);
     a.alu_number(Alu::And, R2, i32::from(StreamField::ECHOED));
     a.jump_if_number(way, R2, 0, straight);
@@ -149,7 +149,7 @@ pub(super) fn program(
     a.alu_number(Alu::And, R2, PART_OCTETS);
     a.store(W64, R10, PART, R2);
     a.alu_number(Alu::And, R1, i32::from(StreamField(u16::MAX).stream()));
-    a.jump_if_number(If::AtLeast, R1, i32::from(options.streams), stray);
+    a.jump_if_number(JumpCondition::AtLeast, R1, i32::from(options.streams), stray);
     a.store(W32, R10, KEY, R1);
 
     look_up(a, maps.streams.number(), KEY, pass);
@@ -164,7 +164,7 @@ pub(super) fn program(
     advance(a, is_atomic, late);
     // Leapt over some.
     let in_order = a.label();
-    a.jump_if_number(If::Equal, R1, 0, in_order);
+    a.jump_if_number(JumpCondition::Equal, R1, 0, in_order);
     count_one(a, R6, at(Stream::GAPS), R2);
     a.load(W32, R2, R10, KEY);
     a.store(W32, R10, LEAP, R2);
@@ -232,7 +232,7 @@ fn look_up(a: &mut Assembler, map: i32, key: i16, missing: Label) {
     a.copy(R2, R10);
     a.alu_number(Alu::Add, R2, i32::from(key));
     a.call(Helper::MapLookup);
-    a.jump_if_number(If::Equal, R0, 0, missing);
+    a.jump_if_number(JumpCondition::Equal, R0, 0, missing);
 }
 
 /// Whether the frame, of octets in r8 and the number in r9, is as long as it was sent; on to `malformed` where not. Its place
@@ -240,18 +240,18 @@ fn look_up(a: &mut Assembler, map: i32, key: i16, missing: Label) {
 fn check_length(a: &mut Assembler, lengths: &[u64], map: i32, malformed: Label, never: Label) {
     match lengths {
         [] => {}
-        [length] => a.jump_if_number(If::NotEqual, R8, *length as i32, malformed),
+        [length] => a.jump_if_number(JumpCondition::NotEqual, R8, *length as i32, malformed),
         _ => {
             nearest(a, R1, R2);
             a.alu(Alu::Add, R1, R2);
             a.alu_number(Alu::Remainder, R1, lengths.len() as i32);
-            a.jump_if_number(If::AtLeast, R1, lengths.len() as i32, never);
+            a.jump_if_number(JumpCondition::AtLeast, R1, lengths.len() as i32, never);
             a.alu_number(Alu::ShiftLeft, R1, 3);
             a.store(W64, R10, PLACE, R1);
             a.map_value(R2, map);
             a.alu(Alu::Add, R2, R1);
             a.load(W64, R2, R2, 0);
-            a.jump_if(If::NotEqual, R2, R8, malformed);
+            a.jump_if(JumpCondition::NotEqual, R2, R8, malformed);
         }
     }
 }
@@ -282,7 +282,7 @@ fn tell_copies(a: &mut Assembler, window: u32, is_atomic: bool, duplicate: Label
         a.load(W32, R2, R0, 0);
         a.store(W32, R0, 0, R3);
     }
-    a.jump_if(If::Equal, R2, R3, duplicate);
+    a.jump_if(JumpCondition::Equal, R2, R3, duplicate);
 }
 
 /// Moves the next number, at r7, behind the frame's; on to `late` where that was lower. r1 becomes how many numbers were
@@ -291,14 +291,14 @@ fn advance(a: &mut Assembler, is_atomic: bool, late: Label) {
     let done = a.label();
     for _ in 0..if is_atomic { TRIES } else { 1 } {
         nearest(a, R1, R0);
-        a.jump_if_number(If::SignedBelow, R1, 0, late);
+        a.jump_if_number(JumpCondition::SignedBelow, R1, 0, late);
         a.copy(R4, R0);
         a.copy(R2, R0);
         a.alu(Alu::Add, R2, R1);
         a.alu_number(Alu::Add, R2, 1);
         if is_atomic {
             a.compare_and_exchange(W64, R7, 0, R2);
-            a.jump_if(If::Equal, R0, R4, done);
+            a.jump_if(JumpCondition::Equal, R0, R4, done);
         } else {
             a.store(W64, R7, 0, R2);
             a.jump(done);
@@ -351,11 +351,11 @@ fn count_time(a: &mut Assembler, times: Times, sizes: usize, maps: &Maps, end: L
     a.copy(R9, R0);
     a.store(W64, R6, at(Stream::LAST), R9);
     a.load(W64, R1, R6, at(Stream::FIRST));
-    a.jump_if_number(If::NotEqual, R1, 0, known);
+    a.jump_if_number(JumpCondition::NotEqual, R1, 0, known);
     a.store(W64, R6, at(Stream::FIRST), R9);
     a.place(known);
     a.load(W64, R1, R10, PART);
-    a.jump_if_number(If::NotEqual, R1, 0, end);
+    a.jump_if_number(JumpCondition::NotEqual, R1, 0, end);
 
     if sizes > 1 {
         a.load(W64, R1, R10, PLACE);
@@ -369,14 +369,14 @@ fn count_time(a: &mut Assembler, times: Times, sizes: usize, maps: &Maps, end: L
     a.alu_number(Alu::And, R1, i32::from(MAX_STREAMS) - 1);
     a.alu_number(Alu::ShiftLeft, R1, 3);
     a.alu(Alu::Add, R2, R1);
-    a.load(W64, R1, R2, at(Told::ENDED));
+    a.load(W64, R1, R2, at(ControlWords::ENDED));
     let is_open = a.label();
-    a.jump_if_number(If::Equal, R1, 0, is_open);
+    a.jump_if_number(JumpCondition::Equal, R1, 0, is_open);
     count_one(a, R6, at(Stream::LATE), R1);
     a.jump(outside);
     a.place(is_open);
-    a.load(W64, R1, R2, at(Told::WINDOW_END));
-    a.jump_if(If::Below, R9, R1, inside);
+    a.load(W64, R1, R2, at(ControlWords::WINDOW_END));
+    a.jump_if(JumpCondition::Below, R9, R1, inside);
     a.place(outside);
     count_one(a, R6, at(Stream::OUTSIDE), R1);
     a.load(W64, R1, R6, at(Stream::OUTSIDE_OCTETS));
@@ -388,21 +388,21 @@ fn count_time(a: &mut Assembler, times: Times, sizes: usize, maps: &Maps, end: L
     // All CPUs share it, as they share the number beside it.
     a.load(W64, R1, R7, at(LAST_MEASURED));
     a.store(W64, R7, at(LAST_MEASURED), R9);
-    a.jump_if_number(If::NotEqual, R1, 0, again);
+    a.jump_if_number(JumpCondition::NotEqual, R1, 0, again);
     a.store(W64, R6, at(Stream::FIRST_MEASURED), R9);
     a.place(again);
     match times {
         Times::Delays => {
             a.load(W64, R1, R10, SENT_AT);
             a.alu(Alu::Subtract, R9, R1);
-            a.jump_if_number(If::SignedBelow, R9, 0, future);
+            a.jump_if_number(JumpCondition::SignedBelow, R9, 0, future);
         }
         Times::Gaps | Times::GapErrors(_) => {
-            a.jump_if_number(If::Equal, R1, 0, end);
+            a.jump_if_number(JumpCondition::Equal, R1, 0, end);
             a.alu(Alu::Subtract, R9, R1);
             // Two CPUs may have two frames at once.
             let later = a.label();
-            a.jump_if_number(If::SignedAtLeast, R9, 0, later);
+            a.jump_if_number(JumpCondition::SignedAtLeast, R9, 0, later);
             a.set(R9, 0);
             a.place(later);
         }
@@ -411,14 +411,14 @@ fn count_time(a: &mut Assembler, times: Times, sizes: usize, maps: &Maps, end: L
         let longer = a.label();
         a.set_64(R1, gap.into());
         a.alu(Alu::Subtract, R9, R1);
-        a.jump_if_number(If::SignedAtLeast, R9, 0, longer);
+        a.jump_if_number(JumpCondition::SignedAtLeast, R9, 0, longer);
         a.alu_number(Alu::Multiply, R9, -1);
         a.place(longer);
     }
     look_up(a, maps.times.number(), KEY, end);
     bucket(a);
     // Never; but the verifier does not know that.
-    a.jump_if_number(If::AtLeast, R1, Stream::BUCKETS as i32, end);
+    a.jump_if_number(JumpCondition::AtLeast, R1, Stream::BUCKETS as i32, end);
     a.alu_number(Alu::ShiftLeft, R1, 3);
     a.alu(Alu::Add, R1, R0);
     count_one(a, R1, 0, R2);
@@ -433,11 +433,11 @@ fn count_time(a: &mut Assembler, times: Times, sizes: usize, maps: &Maps, end: L
 fn bucket(a: &mut Assembler) {
     let (done, small) = (a.label(), a.label());
     a.set_64(R4, (1 << Stream::MOST_BITS) - 1);
-    a.jump_if(If::AtMost, R9, R4, small);
+    a.jump_if(JumpCondition::AtMost, R9, R4, small);
     a.copy(R9, R4);
     a.place(small);
     a.copy(R1, R9);
-    a.jump_if_number(If::Below, R9, 1 << Stream::BUCKET_BITS, done);
+    a.jump_if_number(JumpCondition::Below, R9, 1 << Stream::BUCKET_BITS, done);
     // The place of the highest bit, in r1, by halves.
     a.set(R1, 0);
     a.copy(R2, R9);
@@ -445,7 +445,7 @@ fn bucket(a: &mut Assembler) {
         let below = a.label();
         a.copy(R3, R2);
         a.alu_number(Alu::ShiftRight, R3, bits);
-        a.jump_if_number(If::Equal, R3, 0, below);
+        a.jump_if_number(JumpCondition::Equal, R3, 0, below);
         a.copy(R2, R3);
         a.alu_number(Alu::Add, R1, bits);
         a.place(below);

@@ -109,7 +109,7 @@ pub enum Moment {
 
 /// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum RunControl {
     /// It does.
     GoOn,
     /// It ends now.
@@ -127,12 +127,12 @@ pub struct GeneratorCounts {
     /// When the last frame was made.
     pub last_ns: Option<u64>,
     /// How the last phase came to its end by itself; `None` where it goes on, or was stopped.
-    pub ended: Option<Ended>,
+    pub ended: Option<RunEnd>,
 }
 
 /// How a run came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// All frames that were asked for were sent, or all that were due in its time.
     Complete,
     /// Its time was over, and frames that were due before were not sent: the pace is more than this machine can keep.
@@ -209,14 +209,14 @@ impl Generator {
     /// Sends until the run is over, or [`Generator::stop`]ped; some 25 ms pass before the first frame and after the last.
     /// A further run goes on with the numbers. One run at a time: a second fails.
     pub fn run(&self, extent: Extent) -> io::Result<()> {
-        self.run_phases(&[Phase { is_warmup: false, extent }], |_, _| Then::GoOn)
+        self.run_phases(&[Phase { is_warmup: false, extent }], |_, _| RunControl::GoOn)
     }
 
     /// The same in phases that follow each other within some milliseconds. `watch` is called every 2 ms, on another thread.
     pub fn run_phases(
         &self,
         phases: &[Phase],
-        mut watch: impl FnMut(Moment, &GeneratorCounts) -> Then + Send,
+        mut watch: impl FnMut(Moment, &GeneratorCounts) -> RunControl + Send,
     ) -> io::Result<()> {
         let _running = match self.running.try_lock() {
             Ok(running) => running,
@@ -271,7 +271,7 @@ impl Generator {
         &self,
         rest: &[Phase],
         sent: &AtomicBool,
-        watch: &mut impl FnMut(Moment, &GeneratorCounts) -> Then,
+        watch: &mut impl FnMut(Moment, &GeneratorCounts) -> RunControl,
     ) -> io::Result<()> {
         let mut rest = rest.iter();
         loop {
@@ -283,7 +283,7 @@ impl Generator {
             }
             let then = watch(moment, &self.counts()?);
             // The program is not told, for it counts where that would be written; the signal ends it.
-            if then == Then::Stop || self.stopped.load(Ordering::Relaxed) {
+            if then == RunControl::Stop || self.stopped.load(Ordering::Relaxed) {
                 return Ok(());
             }
             match (moment, has_sent) {
@@ -339,9 +339,9 @@ impl Generator {
             first_ns: time(State::STARTED),
             last_ns: time(State::LAST),
             ended: match state[State::ENDED] {
-                State::COMPLETE => Some(Ended::Complete),
-                State::BEHIND => Some(Ended::Behind),
-                _ if state[State::FRAMES] >= state[State::MOST] => Some(Ended::Complete),
+                State::COMPLETE => Some(RunEnd::Complete),
+                State::BEHIND => Some(RunEnd::Behind),
+                _ if state[State::FRAMES] >= state[State::MOST] => Some(RunEnd::Complete),
                 _ => None,
             },
         })

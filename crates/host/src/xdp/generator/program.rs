@@ -7,7 +7,7 @@ use super::{GeneratorOptions, Pace};
 use crate::sys::bpf::Instruction;
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 use crate::xdp::assembler::Width::{W16, W32, W64};
-use crate::xdp::assembler::{Alu, Assembler, Helper, If, Label};
+use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Label};
 use crate::xdp::program::{DATA, DATA_END, XDP_DROP, count_one, fold};
 
 /// What the program keeps between frames: words of the map's one value.
@@ -59,23 +59,23 @@ pub(super) fn program(interface: u32, options: &GeneratorOptions, batch: u32, st
     a.copy(R6, R1);
     a.map_value(R9, state);
     a.load(W64, R1, R9, at(State::ENDED));
-    a.jump_if_number(If::NotEqual, R1, 0, over);
+    a.jump_if_number(JumpCondition::NotEqual, R1, 0, over);
     a.load(W64, R7, R9, at(State::FRAMES));
     a.load(W64, R1, R9, at(State::MOST));
-    a.jump_if(If::AtLeast, R7, R1, complete);
+    a.jump_if(JumpCondition::AtLeast, R7, R1, complete);
     if options.pace.is_none() {
         // All but the first of a group bear the group's time.
         let read = a.label();
         a.load(W64, R1, R9, at(State::STARTED));
-        a.jump_if_number(If::Equal, R1, 0, read);
+        a.jump_if_number(JumpCondition::Equal, R1, 0, read);
         a.load(W64, R8, R9, at(State::LAST));
-        a.jump_if_number(If::AnyBitOf, R7, GROUP - 1, started);
+        a.jump_if_number(JumpCondition::AnyBitOf, R7, GROUP - 1, started);
         a.place(read);
     }
     a.call(Helper::MonotonicNs);
     a.copy(R8, R0);
     a.load(W64, R1, R9, at(State::STARTED));
-    a.jump_if_number(If::NotEqual, R1, 0, started);
+    a.jump_if_number(JumpCondition::NotEqual, R1, 0, started);
     a.store(W64, R9, at(State::STARTED), R8);
     a.store(W64, R9, at(State::DUE), R8);
     a.copy(R1, R8);
@@ -83,18 +83,18 @@ pub(super) fn program(interface: u32, options: &GeneratorOptions, batch: u32, st
     a.load(W64, R2, R9, at(State::DURATION));
     a.alu(Alu::Add, R2, R1);
     match options.pace {
-        None => a.jump_if(If::AtLeast, R8, R2, complete),
+        None => a.jump_if(JumpCondition::AtLeast, R8, R2, complete),
         Some(pace) => {
             a.load(W64, R3, R9, at(State::DUE));
-            a.jump_if(If::AtLeast, R3, R2, complete);
+            a.jump_if(JumpCondition::AtLeast, R3, R2, complete);
             a.alu_number(Alu::Add, R2, GRACE_NS);
-            a.jump_if(If::AtLeast, R8, R2, behind);
-            a.jump_if(If::AtLeast, R8, R3, due);
+            a.jump_if(JumpCondition::AtLeast, R8, R2, behind);
+            a.jump_if(JumpCondition::AtLeast, R8, R3, due);
             for _ in 0..if batch == 1 { LOOKS } else { 0 } {
                 a.call(Helper::MonotonicNs);
                 a.copy(R8, R0);
                 a.load(W64, R3, R9, at(State::DUE));
-                a.jump_if(If::AtLeast, R8, R3, due);
+                a.jump_if(JumpCondition::AtLeast, R8, R3, due);
             }
             a.jump(drop);
             a.place(due);
@@ -148,7 +148,7 @@ fn sizes(a: &mut Assembler, options: &GeneratorOptions) -> Vec<(usize, Label)> {
         for (place, size) in (0..).zip(&options.sizes) {
             // What is left over is of the longest, which stands first.
             if let Some((_, label)) = labelled.iter().skip(1).find(|(octets, _)| *octets == of(size)) {
-                a.jump_if_number(If::Equal, R1, place, *label);
+                a.jump_if_number(JumpCondition::Equal, R1, place, *label);
             }
         }
         a.jump(first.1);
@@ -167,13 +167,13 @@ fn write_frame(a: &mut Assembler, options: &GeneratorOptions, octets: usize, dro
         a.copy(R1, R6);
         a.set(R2, -(shorter as i32));
         a.call(Helper::AdjustTail);
-        a.jump_if_number(If::NotEqual, R0, 0, drop);
+        a.jump_if_number(JumpCondition::NotEqual, R0, 0, drop);
     }
     a.load(W32, R2, R6, DATA);
     a.load(W32, R4, R6, DATA_END);
     a.copy(R1, R2);
     a.alu_number(Alu::Add, R1, (header_at + TEST_HEADER_LEN) as i32);
-    a.jump_if(If::Above, R1, R4, drop);
+    a.jump_if(JumpCondition::Above, R1, R4, drop);
     a.load(W64, R6, R9, at(State::STREAM));
     write_headers(a, &frame[..headers]);
     write_test_header(a, header_at as i16);
@@ -210,7 +210,7 @@ fn advance(a: &mut Assembler, Pace { frames, in_ns }: Pace) {
     a.set_64(R1, in_ns % frames);
     a.alu(Alu::Add, R4, R1);
     a.set_64(R1, frames);
-    a.jump_if(If::Below, R4, R1, whole);
+    a.jump_if(JumpCondition::Below, R4, R1, whole);
     a.alu(Alu::Subtract, R4, R1);
     a.alu_number(Alu::Add, R3, 1);
     a.place(whole);
@@ -330,7 +330,7 @@ fn write_flow_and_checksums(a: &mut Assembler, frame: &[u8], header_at: usize, p
     a.alu_number(Alu::Xor, R5, 0xFFFF);
     // Zero would mean that there is no checksum (RFC 768).
     let is_number = a.label();
-    a.jump_if_number(If::NotEqual, R5, 0, is_number);
+    a.jump_if_number(JumpCondition::NotEqual, R5, 0, is_number);
     a.set(R5, 0xFFFF);
     a.place(is_number);
     a.network_order(R5, W16);

@@ -1,5 +1,5 @@
 //! The console as numbered lines: for a serial line, a script, a screen reader.
-//! Knows the order of menus, questions and deeds; a command writes to the same terminal itself.
+//! Knows the order of menus, questions and tasks; a command writes to the same terminal itself.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use linerate_control::Endpoint;
 use linerate_host::sys::signals;
 use linerate_machine::end::End;
 use linerate_machine::screen::{self, Screen, View};
-use linerate_menu::dialogue::{Dialogue, Gone};
+use linerate_menu::dialogue::{Dialogue, Disconnected};
 use linerate_menu::groups::GROUPS;
 use linerate_menu::table;
 
-use super::deeds::{self, Deed};
 use super::machines::Machines;
-use super::menus::{self, Action, Place};
+use super::menus::{self, Action, MenuId};
 use super::programs;
 use super::queue::List;
 use super::services::Services;
 use super::state::State;
+use super::tasks::{self, Task};
 use crate::cli::SharedArgs;
 
 /// Between two looks at a screen, and two lines of statistics.
@@ -45,10 +45,10 @@ struct LineConsole<'a> {
 }
 
 impl LineConsole<'_> {
-    fn run(&mut self) -> Result<(), Gone> {
-        let mut way = vec![Place::Main];
+    fn run(&mut self) -> Result<(), Disconnected> {
+        let mut way = vec![MenuId::Main];
         while let Some(&place) = way.last() {
-            if let Place::Settings(at) = place {
+            if let MenuId::Settings(at) = place {
                 self.read_settings(at);
             }
             let menu = menus::menu(place, &self.state, &self.services.states());
@@ -58,7 +58,7 @@ impl LineConsole<'_> {
             };
             match action {
                 // The other machine's screens stand in the place of this one's.
-                Action::Go(to @ Place::Screens(_)) if matches!(place, Place::Screens(_)) => {
+                Action::Go(to @ MenuId::Screens(_)) if matches!(place, MenuId::Screens(_)) => {
                     way.pop();
                     way.push(to);
                 }
@@ -70,33 +70,33 @@ impl LineConsole<'_> {
     }
 
     /// Asks what has to be asked, and does it.
-    fn act(&mut self, action: Action) -> Result<(), Gone> {
-        for field in deeds::fields(action, &self.state, self.services.states().remote_is_on) {
+    fn act(&mut self, action: Action) -> Result<(), Disconnected> {
+        for field in tasks::fields(action, &self.state, self.services.states().remote_is_on) {
             match self.dialogue.ask(field.question(), &|answer| field.check(answer))? {
                 Some(answer) => self.state.keep(&field, &answer),
                 None => return Ok(()),
             }
         }
-        match deeds::deed(action, &self.state) {
-            Deed::Go(_) | Deed::Nothing => Ok(()),
-            Deed::Refused(sentence) => {
+        match tasks::task(action, &self.state) {
+            Task::Go(_) | Task::Nothing => Ok(()),
+            Task::Refused(sentence) => {
                 self.dialogue.sentence(&sentence);
                 Ok(())
             }
-            Deed::Command(words) => self.command(&words),
-            Deed::Screen(end, screen) => self.screen(end, screen),
-            Deed::Statistics(end) => self.statistics(end),
-            Deed::List(list) => self.list(list),
-            Deed::Serve(tool) => {
+            Task::Command(words) => self.command(&words),
+            Task::Screen(end, screen) => self.screen(end, screen),
+            Task::Statistics(end) => self.statistics(end),
+            Task::List(list) => self.list(list),
+            Task::Serve(tool) => {
                 let sentence = self.services.serve(tool, self.shared);
                 self.soon(&sentence)
             }
-            Deed::Remote => {
+            Task::Remote => {
                 let (address, key) = (self.state.value("listen").to_owned(), self.state.value("key").to_owned());
                 let sentence = self.services.toggle_remote(&address, &key, self.shared);
                 self.soon(&sentence)
             }
-            Deed::Said => {
+            Task::Said => {
                 self.tell(&self.services.said());
                 Ok(())
             }
@@ -104,7 +104,7 @@ impl LineConsole<'_> {
     }
 
     /// A child that cannot do its work has ended by then, and the menu shows why.
-    fn soon(&self, sentence: &str) -> Result<(), Gone> {
+    fn soon(&self, sentence: &str) -> Result<(), Disconnected> {
         self.dialogue.sentence(sentence);
         self.dialogue.rest(Duration::from_millis(300))
     }
@@ -113,14 +113,14 @@ impl LineConsole<'_> {
         self.dialogue.tell(&(lines.join("\n") + "\n"));
     }
 
-    fn command(&mut self, words: &[String]) -> Result<(), Gone> {
+    fn command(&mut self, words: &[String]) -> Result<(), Disconnected> {
         self.machines.close();
         self.tell(&[programs::typed(words, self.shared)]);
         let ended = programs::command(words, self.shared).spawn().and_then(|mut child| programs::wait(&mut child));
         if let Err(error) = ended {
             self.dialogue.sentence(&format!("It could not be started: {error}; try again."));
         }
-        if signals::came().is_some() { Err(Gone) } else { Ok(()) }
+        if signals::came().is_some() { Err(Disconnected) } else { Ok(()) }
     }
 
     fn read_settings(&mut self, at: usize) {
@@ -136,7 +136,7 @@ impl LineConsole<'_> {
     }
 
     /// Lists until Enter.
-    fn list(&mut self, list: List) -> Result<(), Gone> {
+    fn list(&mut self, list: List) -> Result<(), Disconnected> {
         let Some(queue) = self.state.queue.clone() else { return Ok(()) };
         let mut is_first = true;
         loop {
@@ -150,13 +150,13 @@ impl LineConsole<'_> {
         }
     }
 
-    fn screen(&mut self, end: End, screen: Screen) -> Result<(), Gone> {
+    fn screen(&mut self, end: End, screen: Screen) -> Result<(), Disconnected> {
         self.again(end, screen, |dialogue, now, before| {
             dialogue.tell(&table::page(now, before, dialogue.width()));
         })
     }
 
-    fn statistics(&mut self, end: End) -> Result<(), Gone> {
+    fn statistics(&mut self, end: End) -> Result<(), Disconnected> {
         self.again(end, Screen::Statistics, |dialogue, now, before| match before {
             Some((before, seconds)) => dialogue.sentence(&screen::statistics(now, before, seconds)),
             None => now.missing.iter().for_each(|sentence| dialogue.sentence(sentence)),
@@ -169,7 +169,7 @@ impl LineConsole<'_> {
         end: End,
         screen: Screen,
         show: impl Fn(&Dialogue<'_>, &View, Option<(&View, f64)>),
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let Some(endpoint) = self.state.endpoint(end) else { return Ok(()) };
         let mut before: Option<(View, Instant)> = None;
         loop {
@@ -184,7 +184,7 @@ impl LineConsole<'_> {
                 }
                 Err(error) => {
                     self.dialogue.sentence(&format!("{error:#}."));
-                    return if signals::came().is_some() { Err(Gone) } else { Ok(()) };
+                    return if signals::came().is_some() { Err(Disconnected) } else { Ok(()) };
                 }
             }
             if self.dialogue.pause(EVERY_S)? {

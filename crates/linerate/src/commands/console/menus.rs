@@ -1,5 +1,5 @@
 //! The console's menus, item by item: what report 003's people had on a serial line, and what came since.
-//! Knows what there is to choose and its present value; what follows from a choice is in `deeds.rs`.
+//! Knows what there is to choose and its present value; what follows from a choice is in `tasks.rs`.
 
 use linerate_machine::end::{Direction, End};
 use linerate_machine::screen::Screen;
@@ -15,7 +15,7 @@ use super::state::{AS_IT_IS, State, option_key, setting_key};
 
 /// Where one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MenuId {
     Main,
     /// One of the groups of settings.
     Settings(usize),
@@ -30,7 +30,7 @@ pub(super) enum Place {
 /// What an item does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    Go(Place),
+    Go(MenuId),
     Machine(End),
     Interface(End),
     Check,
@@ -85,16 +85,16 @@ const APIS: [(&str, Workload, &str); 4] = [
 ];
 
 /// The menu of a place.
-pub(super) fn menu(place: Place, state: &State, services: &States) -> Menu<Action> {
+pub(super) fn menu(place: MenuId, state: &State, services: &States) -> Menu<Action> {
     match place {
-        Place::Main => main(state, services),
-        Place::Settings(at) => settings(at, state),
-        Place::Servers => servers(services),
-        Place::Screens(end) => screens(end, state),
-        Place::Watch => watch(state),
-        Place::Plans => plans(state),
-        Place::Records => records(state),
-        Place::Team => team(state),
+        MenuId::Main => main(state, services),
+        MenuId::Settings(at) => settings(at, state),
+        MenuId::Servers => servers(services),
+        MenuId::Screens(end) => screens(end, state),
+        MenuId::Watch => watch(state),
+        MenuId::Plans => plans(state),
+        MenuId::Records => records(state),
+        MenuId::Team => team(state),
     }
 }
 
@@ -110,7 +110,7 @@ fn main(state: &State, services: &States) -> Menu<Action> {
     for (at, group) in GROUPS.iter().enumerate() {
         let set = group.rows.iter().filter(|(name, _)| state.changes().any(|(other, _)| other == *name)).count();
         let value = (set > 0).then(|| format!("{set} set for tests"));
-        menu.item(group.title, value, group.help, Action::Go(Place::Settings(at)));
+        menu.item(group.title, value, group.help, Action::Go(MenuId::Settings(at)));
     }
     for (label, workload, direction) in TESTS {
         let last: Vec<String> = ASKED
@@ -137,17 +137,17 @@ fn main(state: &State, services: &States) -> Menu<Action> {
         "Servers for other tools",
         Some(services.running.clone()),
         "iperf3, netperf and others measure against this machine",
-        Action::Go(Place::Servers),
+        Action::Go(MenuId::Servers),
     );
     menu.item(
         "Utility screens",
         None,
         "tasks, sockets, buffers, statistics, addresses, of either machine",
-        Action::Go(Place::Screens(End::Target)),
+        Action::Go(MenuId::Screens(End::Target)),
     );
-    menu.item("Watch", None, "a line of statistics every 5 s; counters by stage", Action::Go(Place::Watch));
-    menu.item("Plans", None, "list, read, try out, start", Action::Go(Place::Plans));
-    menu.item("Records", None, "what was measured: list, show, compare, explain", Action::Go(Place::Records));
+    menu.item("Watch", None, "a line of statistics every 5 s; counters by stage", Action::Go(MenuId::Watch));
+    menu.item("Plans", None, "list, read, try out, start", Action::Go(MenuId::Plans));
+    menu.item("Records", None, "what was measured: list, show, compare, explain", Action::Go(MenuId::Records));
     menu.item(
         "Remote control of this machine",
         Some(services.remote.clone()),
@@ -156,7 +156,7 @@ fn main(state: &State, services: &States) -> Menu<Action> {
     );
     if let Some(queue) = &state.queue {
         let help = "benches, jobs and workers of the queue";
-        menu.item("Team", Some(queue.shown().to_owned()), help, Action::Go(Place::Team));
+        menu.item("Team", Some(queue.shown().to_owned()), help, Action::Go(MenuId::Team));
     }
     menu
 }
@@ -223,7 +223,7 @@ fn screens(end: End, state: &State) -> Menu<Action> {
         "Machine",
         Some(format!("{}, {}", end.name(), machine(end, state))),
         "changes to the other machine",
-        Action::Go(Place::Screens(end.other())),
+        Action::Go(MenuId::Screens(end.other())),
     );
     for &screen in Screen::listed() {
         menu.item(screen.title(), None, "again every 5 s, with rates", Action::Screen(end, screen));

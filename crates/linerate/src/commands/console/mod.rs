@@ -1,7 +1,6 @@
 //! `linerate console`: the lab from menus, in a terminal or line by line.
 //! Knows which of the two a terminal can have.
 
-mod deeds;
 #[cfg(feature = "console")]
 mod full;
 mod line;
@@ -11,6 +10,7 @@ mod programs;
 mod queue;
 mod services;
 mod state;
+mod tasks;
 
 use std::process::ExitCode;
 

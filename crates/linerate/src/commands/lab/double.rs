@@ -4,10 +4,10 @@
 use std::io;
 
 use anyhow::{Context, Result, bail};
-use linerate_host::xdp::attach::Pass;
+use linerate_host::xdp::attach::PassProgram;
 use linerate_host::xdp::double::{Double, DoubleCounts, DoubleOptions, MOST_HELD_NS};
 use linerate_host::xdp::generator::Pace;
-use linerate_lab::{Between, Forwards, PORTS};
+use linerate_lab::{Forwards, MiddleLab, PORTS};
 use linerate_machine::units::{OfferedLoad, format_duration};
 
 use super::stay;
@@ -29,9 +29,9 @@ pub(super) fn up(asked: DoubleArgs) -> Result<()> {
     if hold_ns > MOST_HELD_NS {
         bail!("a double holds a frame for {} µs at most; write --delay 20us", MOST_HELD_NS / 1000);
     }
-    let lab = Between::up(Forwards::Bridge)?;
+    let lab = MiddleLab::up(Forwards::Bridge)?;
     let options = DoubleOptions { capacity: Pace::per_second(frames), depth: depth.into(), hold_ns };
-    let pass = || Pass::attach("eth0").map_err(io::Error::other);
+    let pass = || PassProgram::attach("eth0").map_err(io::Error::other);
     let forward = |from: &str, to: &str| Double::attach(from, to, options).map_err(io::Error::other);
     let lacking = "this kernel makes no double";
     // On a veth, frames that XDP sends arrive only where there is a program, too.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
-use linerate_work::{Came, Nats, Worker};
+use linerate_work::{CampaignEnd, Nats, Worker};
 
 use crate::cli::WorkerArgs;
 use crate::output::say;
 use crate::render::metrics::{OfWorker, families_of_worker};
-use crate::web::{Counters, Door, ScraperToken, Served};
+use crate::web::{Counters, ScraperToken, Served, WebListener};
 
 /// What is counted, and who serves it where that was asked for.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Metrics {
         let told = Arc::<Mutex<OfWorker>>::default();
         let of = Arc::clone(&told);
         let tell = move || families_of_worker(&lock(&of), env!("CARGO_PKG_VERSION"));
-        let door = Door::tcp(address, None)?;
+        let door = WebListener::tcp(address, None)?;
         let port = door.address().map_or(0, |address| address.port());
         let served = Some(Served::begin(Counters::new(scraper, tell), door)?);
         if !quiet {
@@ -52,17 +52,17 @@ impl Metrics {
     }
 
     /// What became of a job, and how many settings its campaign could not put back.
-    pub(super) fn came(&self, came: &Came, not_put_back: u64) {
+    pub(super) fn came(&self, came: &CampaignEnd, not_put_back: u64) {
         let mut told = lock(&self.told);
         let outcome = match came {
-            Came::Done { failed_trials } => {
+            CampaignEnd::Done { failed_trials } => {
                 told.failed_trials += *failed_trials as u64;
                 "done"
             }
-            Came::Failed(_) => "failed",
-            Came::Refused(_) => "refused",
-            Came::Stopped => "stopped",
-            Came::HandedBack(_) => "handed_back",
+            CampaignEnd::Failed(_) => "failed",
+            CampaignEnd::Refused(_) => "refused",
+            CampaignEnd::Stopped => "stopped",
+            CampaignEnd::HandedBack(_) => "handed_back",
         };
         *told.jobs.entry(outcome).or_default() += 1;
         told.not_put_back += not_put_back;
@@ -94,10 +94,10 @@ mod tests {
     fn what_a_worker_tells() {
         let metrics = Metrics::default();
         for came in [
-            Came::Done { failed_trials: 2 },
-            Came::Done { failed_trials: 0 },
-            Came::Failed("x".to_owned()),
-            Came::Refused("x".to_owned()),
+            CampaignEnd::Done { failed_trials: 2 },
+            CampaignEnd::Done { failed_trials: 0 },
+            CampaignEnd::Failed("x".to_owned()),
+            CampaignEnd::Refused("x".to_owned()),
         ] {
             metrics.begun();
             metrics.came(&came, 1);

@@ -19,17 +19,17 @@ use anyhow::{Context, Result, bail};
 use linerate_control::Endpoint;
 use linerate_plan::{Changes, Plan, needs};
 use linerate_results::store::Store;
-use linerate_work::{Bench, Came, Deed, Nats, Now, Start, Timing, Worker};
+use linerate_work::{Action, Bench, CampaignEnd, Nats, Start, Times, Timing, Worker};
 
 use super::{queue, store_to_keep};
 use crate::cli::{SharedArgs, WorkerArgs};
-use crate::given;
+use crate::input_file;
 use crate::interrupt;
 use crate::measure::ids::now;
 use crate::measure::route::GivenAddress;
 use crate::output::say;
 use metrics::Metrics;
-use process::{Campaign, Folder, Surroundings};
+use process::{Campaign, Folder, WorkerContext};
 
 /// A campaign's end is seen after so long, and Ctrl-C.
 const SLICE: Duration = Duration::from_millis(100);
@@ -58,7 +58,7 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
     let metrics = Metrics::begin(arguments, shared.quiet)?;
     let mut words = super::reach(shared);
     words.push(format!("--store={}", path.display()));
-    let around = Surroundings {
+    let around = WorkerContext {
         words,
         folder: Folder::make()?,
         alone_s: timing.stop_ms() as f64 / 1000.0,
@@ -78,7 +78,7 @@ pub(crate) fn worker(arguments: &WorkerArgs, shared: &SharedArgs) -> Result<Exit
 fn work(
     mut core: Worker,
     queue: &mut Nats,
-    around: &Surroundings,
+    around: &WorkerContext,
     store: &Path,
     metrics: &Metrics,
     quiet: bool,
@@ -99,7 +99,7 @@ fn work(
         if interrupt::requested() {
             core.close();
         }
-        let over: Vec<(String, Came)> =
+        let over: Vec<(String, CampaignEnd)> =
             running.iter_mut().filter_map(|(id, one)| Some((id.clone(), one.ended(&is_store_there)?))).collect();
         for (id, came) in over {
             let not_put_back = running.remove(&id).map_or(0, |one| one.not_put_back());
@@ -107,10 +107,10 @@ fn work(
             tell(&format!("job {id} {}", words_of(&came)));
             core.ended(&id, came);
         }
-        let present = Now { mono_ms: mono_ms(), unix_ms: now().as_millisecond() };
-        for deed in core.step(queue, present) {
-            match deed {
-                Deed::Start(start) => match begin(&start, around) {
+        let present = Times { mono_ms: mono_ms(), unix_ms: now().as_millisecond() };
+        for action in core.step(queue, present) {
+            match action {
+                Action::Start(start) => match begin(&start, around) {
                     Ok(campaign) => {
                         metrics.begun();
                         let Start { job, bench, attempt, .. } = &*start;
@@ -123,10 +123,10 @@ fn work(
                         core.ended(&start.job.id, came);
                     }
                 },
-                Deed::Renewed(id) => running.get_mut(&id).into_iter().for_each(Campaign::renewed),
-                Deed::Stop(id) => running.get_mut(&id).into_iter().for_each(Campaign::stop),
-                Deed::Kill(id) => running.get_mut(&id).into_iter().for_each(Campaign::kill),
-                Deed::Refused(name) => tell(&format!(
+                Action::Renewed(id) => running.get_mut(&id).into_iter().for_each(Campaign::renewed),
+                Action::Stop(id) => running.get_mut(&id).into_iter().for_each(Campaign::stop),
+                Action::Kill(id) => running.get_mut(&id).into_iter().for_each(Campaign::kill),
+                Action::Refused(name) => tell(&format!(
                     "what was queued as {name} is no job that this version knows, and was taken away; submit it anew with \
                      linerate submit"
                 )),
@@ -152,9 +152,9 @@ fn work(
 }
 
 /// Starts a campaign, if the bench's file allows what it would do.
-fn begin(start: &Start, around: &Surroundings) -> Result<Campaign, Came> {
+fn begin(start: &Start, around: &WorkerContext) -> Result<Campaign, CampaignEnd> {
     let Start { job, bench, .. } = start;
-    let refused = |why: String| Came::Refused(why);
+    let refused = |why: String| CampaignEnd::Refused(why);
     let plan = Plan::parse(&job.source, &job.plan, &job.plan).map_err(|error| refused(error.to_string()))?;
     if plan.search.is_some() {
         return Err(refused("workers carry out plans of trials, and this one searches".to_owned()));
@@ -165,18 +165,18 @@ fn begin(start: &Start, around: &Surroundings) -> Result<Campaign, Came> {
     if let Some(why) = limits::refused(bench, &needs(&plan, &trials)) {
         return Err(refused(why));
     }
-    Campaign::start(start, around).map_err(|error| Came::Failed(format!("{error:#}")))
+    Campaign::start(start, around).map_err(|error| CampaignEnd::Failed(format!("{error:#}")))
 }
 
-fn words_of(came: &Came) -> String {
+fn words_of(came: &CampaignEnd) -> String {
     match came {
-        Came::Done { failed_trials: 0 } => "is done".to_owned(),
-        Came::Done { failed_trials: 1 } => "is done; one trial has no figures".to_owned(),
-        Came::Done { failed_trials } => format!("is done; {failed_trials} trials have no figures"),
-        Came::Failed(why) => format!("broke off: {why}"),
-        Came::Refused(why) => format!("is refused: {why}"),
-        Came::HandedBack(why) => format!("is handed back: {why}"),
-        Came::Stopped => "was ended".to_owned(),
+        CampaignEnd::Done { failed_trials: 0 } => "is done".to_owned(),
+        CampaignEnd::Done { failed_trials: 1 } => "is done; one trial has no figures".to_owned(),
+        CampaignEnd::Done { failed_trials } => format!("is done; {failed_trials} trials have no figures"),
+        CampaignEnd::Failed(why) => format!("broke off: {why}"),
+        CampaignEnd::Refused(why) => format!("is refused: {why}"),
+        CampaignEnd::HandedBack(why) => format!("is handed back: {why}"),
+        CampaignEnd::Stopped => "was ended".to_owned(),
     }
 }
 
@@ -202,7 +202,7 @@ fn files(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// A bench, as a file describes it.
 fn read(path: &Path) -> Result<Bench> {
-    let bench = Bench::parse(&given::text(path)?).map_err(|bad| anyhow::anyhow!("{}:{bad}", path.display()))?;
+    let bench = Bench::parse(&input_file::text(path)?).map_err(|bad| anyhow::anyhow!("{}:{bad}", path.display()))?;
     for (what, text) in
         [("target", Some(&bench.target)), ("host", Some(&bench.host)), ("middle", bench.middle.as_ref())]
     {

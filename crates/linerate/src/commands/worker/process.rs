@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use linerate_host::sys::signals::ask_to_end;
 use linerate_machine::printable::in_line;
-use linerate_work::{Came, Start, Teller};
+use linerate_work::{CampaignEnd, EventPublisher, Start};
 
 use crate::BUSY_STATUS;
 use crate::commands::leased;
+use crate::default_store::session_folder;
 use crate::measure::events::CampaignEvent;
-use crate::usual_store::session_folder;
 
 /// The longest line of events: a record of ten thousand time slices has a megabyte.
 const LINE: u64 = 64 << 20;
@@ -43,14 +43,14 @@ const NOT_INHERITED: [&str; 7] = [
 ];
 
 /// What every campaign of a worker is started with.
-pub(super) struct Surroundings {
+pub(super) struct WorkerContext {
     /// How machines are reached, and where records go.
     pub(super) words: Vec<String>,
     /// Where plans are written.
     pub(super) folder: Folder,
     /// For how long a campaign may hear nothing.
     pub(super) alone_s: f64,
-    pub(super) teller: Teller,
+    pub(super) teller: EventPublisher,
 }
 
 /// One that runs.
@@ -75,7 +75,7 @@ struct Heard {
 
 impl Campaign {
     /// Starts it.
-    pub(super) fn start(start: &Start, around: &Surroundings) -> Result<Campaign> {
+    pub(super) fn start(start: &Start, around: &WorkerContext) -> Result<Campaign> {
         let Start { job, bench, fence, .. } = start;
         let folder = around.folder.path.join(&job.id);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -146,11 +146,11 @@ impl Campaign {
     }
 
     /// How it ended, if it has. `is_store_there` is asked where it broke off.
-    pub(super) fn ended(&mut self, is_store_there: &dyn Fn() -> Result<(), String>) -> Option<Came> {
+    pub(super) fn ended(&mut self, is_store_there: &dyn Fn() -> Result<(), String>) -> Option<CampaignEnd> {
         let status = match self.child.try_wait() {
             Ok(None) => return None,
             Ok(Some(status)) => status,
-            Err(error) => return Some(Came::Failed(error.to_string())),
+            Err(error) => return Some(CampaignEnd::Failed(error.to_string())),
         };
         // What stands in the pipes is read to its end, unless somebody else holds them open.
         let deadline = Instant::now() + READ_TIME;
@@ -160,11 +160,11 @@ impl Campaign {
         let _ = fs::remove_dir_all(&self.folder);
         let heard = lock(&self.heard);
         Some(match (&heard.ended, status.code()) {
-            (Some(Ok(failed_trials)), _) => Came::Done { failed_trials: *failed_trials },
-            _ if self.was_asked => Came::Stopped,
+            (Some(Ok(failed_trials)), _) => CampaignEnd::Done { failed_trials: *failed_trials },
+            _ if self.was_asked => CampaignEnd::Stopped,
             // By itself.
             (_, Some(leased::STATUS)) => {
-                Came::HandedBack("its campaign heard nothing of its lease, and ended".to_owned())
+                CampaignEnd::HandedBack("its campaign heard nothing of its lease, and ended".to_owned())
             }
             (ended, code) => {
                 let why = match (ended, &heard.last, code) {
@@ -173,9 +173,9 @@ impl Campaign {
                     (_, None, None) => "the campaign was killed".to_owned(),
                 };
                 match is_store_there() {
-                    Ok(()) if code == Some(BUSY_STATUS.into()) => Came::HandedBack(why),
-                    Ok(()) => Came::Failed(why),
-                    Err(store) => Came::HandedBack(format!("the store cannot be reached: {store}")),
+                    Ok(()) if code == Some(BUSY_STATUS.into()) => CampaignEnd::HandedBack(why),
+                    Ok(()) => CampaignEnd::Failed(why),
+                    Err(store) => CampaignEnd::HandedBack(format!("the store cannot be reached: {store}")),
                 }
             }
         })
@@ -196,7 +196,7 @@ fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn hear(line: &[u8], heard: &Mutex<Heard>, teller: &Teller, id: &str) {
+fn hear(line: &[u8], heard: &Mutex<Heard>, teller: &EventPublisher, id: &str) {
     let Ok(event) = serde_json::from_slice::<CampaignEvent>(line) else { return };
     if line.len() <= LONGEST_EVENT {
         teller.tell(id, line);

@@ -9,8 +9,8 @@ use linerate_control::message::Secret;
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::{BridgePort, Nic};
 use linerate_machine::probe::{
-    ENOUGH, FLOWS, IcmpError, IcmpReport, Packet, ProbeReport, Protocol, Refusal, Route as KernelRoute, RouteKind,
-    SYN_AGAIN, Seen, TcpReached, TcpTried, Tried, Way, WitnessReport,
+    ENOUGH, FLOWS, IcmpError, IcmpReport, Packet, ProbeReport, ProbeResult, Protocol, Refusal, Route as KernelRoute,
+    RouteInfo, RouteKind, SYN_AGAIN, SeenPackets, TcpReached, TcpTried, WitnessReport,
 };
 use linerate_path::budget::LossLine;
 use linerate_path::stage::{Counters, Stage};
@@ -30,7 +30,7 @@ const SPARE_DESCRIPTORS: u64 = 12;
 /// Everything that both ends know and saw.
 pub(super) struct Evidence {
     pub(super) route: Route,
-    pub(super) ways: PerEnd<Option<Way>>,
+    pub(super) ways: PerEnd<Option<RouteInfo>>,
     pub(super) reports: PerEnd<ProbeReport>,
     pub(super) heard: PerEnd<WitnessReport>,
     pub(super) ports: PerEnd<(u16, u16)>,
@@ -41,7 +41,7 @@ pub(super) struct Evidence {
     /// What both heard before the flows, and after them.
     pub(super) around_flows: [PerEnd<WitnessReport>; 2],
     /// Where TCP agrees on ECN: requests that say that they are ECN-capable.
-    pub(super) capable: Option<Capable>,
+    pub(super) capable: Option<EcnProbes>,
     /// Known to both witnesses.
     pub(super) secret: Secret,
     /// Ends that have no socket for the other's probes, and why.
@@ -82,8 +82,8 @@ impl WrongChecksums {
 }
 
 /// What came of ECN-capable datagrams, and what both heard before them and after them.
-pub(super) struct Capable {
-    pub(super) tried: PerEnd<Option<Tried>>,
+pub(super) struct EcnProbes {
+    pub(super) tried: PerEnd<Option<ProbeResult>>,
     pub(super) around: [PerEnd<WitnessReport>; 2],
 }
 
@@ -117,7 +117,7 @@ fn of_flows(answered: &[u32]) -> Option<(u16, StepResult)> {
 const APART_NS: u64 = 50_000_000;
 
 /// Of requests some of which were answered, how many were lost, as far as that can be told.
-fn lost_of(tried: &Tried) -> Option<u64> {
+fn lost_of(tried: &ProbeResult) -> Option<u64> {
     let is_soon = tried.median_ns.is_some_and(|ns| ns < APART_NS);
     (tried.answered > 0 && is_soon).then(|| tried.sent.saturating_sub(tried.answered).into())
 }
@@ -158,7 +158,7 @@ impl Evidence {
     pub(super) fn arrives(&self, end: End) -> bool {
         let heard = &self.heard[end];
         let report = &self.reports[end];
-        let answered = |tried: &Option<_>| tried.as_ref().is_some_and(|tried: &Tried| tried.answered > 0);
+        let answered = |tried: &Option<_>| tried.as_ref().is_some_and(|tried: &ProbeResult| tried.answered > 0);
         !heard.datagrams.is_empty()
             || heard.connections > 0
             || answered(&report.udp)
@@ -167,7 +167,7 @@ impl Evidence {
     }
 
     /// How many packets of a kind an end saw; `None`: it sees none.
-    fn seen(&self, end: End, left: bool, is: impl Fn(Packet) -> bool) -> Option<Vec<&Seen>> {
+    fn seen(&self, end: End, left: bool, is: impl Fn(Packet) -> bool) -> Option<Vec<&SeenPackets>> {
         let packets = self.heard[end].packets.as_ref()?;
         Some(packets.iter().filter(|seen| seen.left == left && !seen.back && is(seen.what)).collect())
     }
@@ -491,7 +491,7 @@ impl Evidence {
     fn lossy(&self, asker: End) -> Option<Place> {
         let udp = self.reports[asker].udp.as_ref()?;
         let all = End::BOTH.map(|end| &self.reports[end]).into_iter();
-        let all: Vec<&Tried> = all.flat_map(|report| report.udp.iter().chain(&report.echo)).collect();
+        let all: Vec<&ProbeResult> = all.flat_map(|report| report.udp.iter().chain(&report.echo)).collect();
         let lost: u64 = all.iter().filter_map(|tried| lost_of(tried)).sum();
         let sent = all.iter().map(|tried| u64::from(tried.sent)).sum();
         (udp.answered > 0 && lost > 0).then_some(Place::Lossy { lost, sent })
@@ -600,7 +600,7 @@ impl Evidence {
         })
     }
 
-    fn icmp_said(&self, tried: &Tried) -> Option<Place> {
+    fn icmp_said(&self, tried: &ProbeResult) -> Option<Place> {
         let said = tried.icmp.first()?.clone();
         Some(Place::Icmp { end: self.sayer(said.by), said })
     }
@@ -651,7 +651,7 @@ impl Evidence {
         }
     }
 
-    fn lost_udp(&self, asker: End, udp: &Tried) -> (End, bool, Place) {
+    fn lost_udp(&self, asker: End, udp: &ProbeResult) -> (End, bool, Place) {
         let answerer = asker.other();
         if !self.heard[answerer].datagrams.is_empty() {
             if let Some(refusal) = self.heard[answerer].answer_refusal.clone() {
@@ -720,7 +720,7 @@ impl Evidence {
         (asker, false, self.place(asker, move |what| what == Packet::Syn { port }))
     }
 
-    fn lost_echo(&self, asker: End, echo: &Tried) -> (End, bool, Place) {
+    fn lost_echo(&self, asker: End, echo: &ProbeResult) -> (End, bool, Place) {
         let answerer = asker.other();
         let replies = self.seen(answerer, true, |what| what == Packet::EchoReply);
         if replies.is_some_and(|replies| !replies.is_empty()) {

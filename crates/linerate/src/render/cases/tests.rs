@@ -11,7 +11,7 @@ use linerate_results::sample;
 use linerate_trial::pace::SplitMix64;
 
 use super::*;
-use crate::render::forged::hostile;
+use crate::render::hostile_text::hostile;
 
 #[path = "../../../tests/machines/case_forms.rs"]
 #[allow(dead_code, reason = "the end-to-end tests use other parts of it")]

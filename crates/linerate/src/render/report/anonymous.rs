@@ -8,8 +8,8 @@ use linerate_machine::text::shell_word;
 use linerate_results::record::Record;
 use serde_json::{Map, Value};
 
-use super::identities::{Found, Kind, machine_name};
-use super::{Carried, Material, Origin};
+use super::identities::{Identities, Kind, machine_name};
+use super::{Material, Origin, ReportedCampaign};
 
 /// What of a kernel's command line says how fast it is, and nothing of whose it is (kernel-parameters.txt).
 const WORDS_KEPT: [&str; 16] = [
@@ -42,10 +42,10 @@ const UNREAD: &str = "a report without names could not be made of a record";
 
 impl Pseudonyms {
     /// Of all whom these tell of.
-    pub(crate) fn of(campaigns: &[Carried], material: &Material) -> Pseudonyms {
+    pub(crate) fn of(campaigns: &[ReportedCampaign], material: &Material) -> Pseudonyms {
         let mut pairs: Vec<(String, String)> = Vec::new();
         let mut counts = BTreeMap::<Kind, usize>::new();
-        for (kind, text) in Found::of(campaigns, &material.identities).iter() {
+        for (kind, text) in Identities::of(campaigns, &material.identities).iter() {
             let name = machine_name(text);
             let known =
                 pairs.iter().find(|(other, _)| *kind == Kind::Machine && other == name).map(|(_, known)| known.clone());
@@ -125,8 +125,8 @@ fn in_text(mut text: String, pairs: &[(String, String)]) -> String {
 }
 
 /// What a published report tells of whom; absent where it tells of nobody.
-pub(super) fn sentence(material: &Material, campaigns: &[Carried]) -> Option<String> {
-    let all = Found::of(campaigns, &material.identities);
+pub(super) fn sentence(material: &Material, campaigns: &[ReportedCampaign]) -> Option<String> {
+    let all = Identities::of(campaigns, &material.identities);
     let count = |kind: Kind| all.iter().filter(|(one, _)| *one == kind).count();
     let kinds = [Kind::Machine, Kind::Address, Kind::Mac, Kind::Boot].into_iter().filter(|kind| count(*kind) > 0);
     let mut told: Vec<String> = kinds.map(|kind| format!("{} ({})", kind.names()[1], count(kind))).collect();
@@ -152,7 +152,7 @@ mod tests {
         let mut campaign = linerate_results::sample::campaign_of(&linerate_results::sample::full(), 1);
         campaign.target = target.to_owned();
         let command = format!("linerate run tcp --target {} --set rate=1M", shell_word(target));
-        let campaigns = [Carried { campaign, command: command.clone(), expected: Vec::new() }];
+        let campaigns = [ReportedCampaign { campaign, command: command.clone(), expected: Vec::new() }];
         let pseudonyms = Pseudonyms::of(&campaigns, &Material::new(false));
         assert_eq!(in_text(command, &pseudonyms.pairs), "linerate run tcp --target machine-1 --set rate=1M");
         assert_eq!(in_text(format!("{target} is busy"), &pseudonyms.pairs), "machine-1 is busy");

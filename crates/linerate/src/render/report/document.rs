@@ -16,10 +16,10 @@ use linerate_results::record::Record;
 use linerate_results::search;
 use linerate_trial::doubt::DoubtKind;
 
-use super::groups::Apart;
+use super::groups::Distinction;
 use super::matrices::{self, kinds, leading, middle, unit};
 use super::notes::{self, Remarks};
-use super::{Carried, LeftOut, Material, Report, Side, anonymous};
+use super::{ExcludedRecord, Material, Report, ReportedCampaign, Side, anonymous};
 use super::{expectations, figures, gaps, inside};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
@@ -159,9 +159,9 @@ fn comparison(report: &Report<'_>) -> Option<Comparison> {
     Some(compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish))
 }
 
-fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::compare::Shown<'a> {
+fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::compare::ComparisonView<'a> {
     let names = [0, 1].map(|at| report.origin.sides.get(at).map(|side| side.words.clone()).unwrap_or_default());
-    crate::render::compare::Shown { comparison, names, gates: &[] }
+    crate::render::compare::ComparisonView { comparison, names, gates: &[] }
 }
 
 /// The question, the answer, and what is doubted.
@@ -427,7 +427,7 @@ fn results(report: &Report<'_>) -> Vec<Piece> {
 /// The best configuration of each kind of traffic, where there is more than one.
 fn best(records: &[Record]) -> Vec<Piece> {
     let mut rows = Vec::new();
-    let apart = Apart::of(records);
+    let apart = Distinction::of(records);
     for (kind, group) in kinds(records) {
         let Some(figure) = leading(group[0]) else { continue };
         let mut configurations = records::grouped(&group);
@@ -474,7 +474,7 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
         return Vec::new();
     }
     let mut rows = Vec::new();
-    let apart = Apart::of(&report.material.records);
+    let apart = Distinction::of(&report.material.records);
     for (side, name) in report.origin.sides.iter().zip(["baseline", "candidate"]) {
         for record in of_side(report, side).iter().filter(|record| record.trial.is_repeat()).take(LISTED) {
             let observed = report.material.observed(record);
@@ -523,7 +523,7 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
         _ => "candidate: ",
     };
     let all: Vec<&Record> = material.records.iter().collect();
-    let apart = Apart::of(&material.records);
+    let apart = Distinction::of(&material.records);
     // The same of other figures is the same.
     let kind = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
     let mut told: Vec<Limited> = Vec::new();
@@ -608,7 +608,7 @@ fn in_section(title: &str, piece: Piece) -> Vec<Piece> {
 
 fn failed(records: &[Record]) -> Vec<Piece> {
     let failed = records.iter().zip(1_u64..).filter(|(record, _)| record.result.is_none());
-    let apart = Apart::of(records);
+    let apart = Distinction::of(records);
     let rows = failed.map(|(record, number)| {
         let why = record.error.as_deref().unwrap_or("it has no figures");
         vec![Cell::count(number), Cell::long(apart.configuration(record, &[])), Cell::long(why)]
@@ -616,8 +616,8 @@ fn failed(records: &[Record]) -> Vec<Piece> {
     in_section("Trials that failed", Piece::Table(Table::new(["record", "configuration", "why"], rows)))
 }
 
-fn left_out(records: &[LeftOut]) -> Vec<Piece> {
-    let why = |one: &LeftOut| one.why.clone().unwrap_or("it cannot be read".to_owned());
+fn left_out(records: &[ExcludedRecord]) -> Vec<Piece> {
+    let why = |one: &ExcludedRecord| one.why.clone().unwrap_or("it cannot be read".to_owned());
     let rows = records.iter().map(|one| vec![Cell::text(one.record.as_str()), Cell::long(why(one))]);
     in_section("Records that are left out", Piece::Table(Table::new(["identifier", "why"], rows)))
 }
@@ -655,7 +655,7 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
         false => anonymous::sentence(&report.material, &origin.campaigns),
     });
     pieces.push(Piece::Lines(lines));
-    let rows = origin.campaigns.iter().map(|Carried { campaign, .. }| {
+    let rows = origin.campaigns.iter().map(|ReportedCampaign { campaign, .. }| {
         let end = campaign.finished_at.as_deref().map_or_else(|| "not finished".to_owned(), second);
         let begun = second(&campaign.started_at);
         vec![
@@ -688,7 +688,7 @@ fn second(moment: &str) -> String {
 }
 
 fn listed(report: &Report<'_>) -> Vec<Piece> {
-    let apart = Apart::of(&report.material.records);
+    let apart = Distinction::of(&report.material.records);
     let records = report.material.records.iter().zip(&report.material.digests);
     let rows = records.zip(1_u64..).take(LISTED).map(|((record, digest), number)| {
         vec![

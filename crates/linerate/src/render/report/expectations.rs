@@ -8,7 +8,7 @@ use linerate_results::record::Record;
 use linerate_stats::median;
 
 use super::groups::levels;
-use super::{Carried, Report};
+use super::{Report, ReportedCampaign};
 use crate::render::forms::Piece;
 use crate::render::number::{count, figure};
 use crate::render::table_model::{Cell, Table, Trace};
@@ -71,7 +71,7 @@ pub(super) fn judged<'a>(report: &'a Report<'a>) -> Vec<Judged<'a>> {
             by_configuration.entry((&record.campaign, configuration)).or_default().push(record);
         }
     }
-    for Carried { campaign, expected, .. } in &report.origin.campaigns {
+    for ReportedCampaign { campaign, expected, .. } in &report.origin.campaigns {
         for one in expected {
             let read: Option<Expectation> = one.text.parse().ok();
             let judge = |configuration: Option<u32>| {

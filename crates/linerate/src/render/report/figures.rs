@@ -15,7 +15,7 @@ use linerate_stats::median;
 use linerate_trial::spec::Workload;
 
 use super::Material;
-use super::groups::{Apart, as_planned, by};
+use super::groups::{Distinction, as_planned, by};
 use crate::render::number::{count, figure, first_of_most};
 
 /// A picture has at most so many series of results, and so many bars.
@@ -58,7 +58,7 @@ pub(super) fn sweeps(records: &[Record]) -> Vec<Chart> {
     let streams = records.iter().filter(|record| {
         record.workload == Workload::UdpStream && record.result.is_some() && offered(record).is_some()
     });
-    let apart = Apart::of(records);
+    let apart = Distinction::of(records);
     let groups = by(streams, |record| (record.direction, apart.levels(record, &["rate", "workload", "direction"])));
     let mut charts = Vec::new();
     for ((direction, others), runs) in groups {
@@ -137,7 +137,7 @@ pub(super) fn latencies(material: &Material) -> Vec<Chart> {
     let timed = material.records.iter().filter(|record| material.is_timed(record));
     let mut charts = Vec::new();
     for (what, runs) in by(as_planned(timed), |record| (record.workload, record.direction)) {
-        let apart = Apart::of(runs.iter().copied());
+        let apart = Distinction::of(runs.iter().copied());
         let configurations = by(runs.iter().copied(), |record| apart.levels(record, &["workload", "direction"]));
         let told = configurations.len().min(SERIES);
         let mut head = vec!["percentile".to_owned()];
@@ -215,7 +215,7 @@ pub(super) fn cpu(records: &[Record]) -> Option<Chart> {
         (whole > 0.0).then(|| [user, system, irq, softirq, other].map(|part| part / whole))
     };
     let has = |record: &&Record| BOTH.iter().any(|end| demand(record, *end).is_some());
-    let apart = Apart::of(records.iter().filter(has));
+    let apart = Distinction::of(records.iter().filter(has));
     let groups = by(as_planned(records.iter().filter(has)), |record| apart.configuration(record, &[]));
     if groups.is_empty() || groups.len() > BARS {
         return None;
@@ -398,7 +398,7 @@ pub(super) fn path(record: &Record) -> Vec<Chart> {
 /// Every run of both sides beside the medians, for what was judged.
 pub(super) fn sides(material: &Material, sides: [&[Record]; 2], comparison: &Comparison) -> Vec<Chart> {
     let mut charts = Vec::new();
-    let apart = Apart::of(sides.into_iter().flatten());
+    let apart = Distinction::of(sides.into_iter().flatten());
     let configuration = |record: &Record| configuration(record, &apart, comparison);
     let configurations = sides.map(|side| by(side, configuration));
     let both = sides.iter().flat_map(|side| as_planned(side.iter()));
@@ -489,7 +489,7 @@ fn verdicts(comparison: &Comparison, metric: &Metric) -> String {
 }
 
 /// A configuration without what the sides differ in on purpose.
-fn configuration(record: &Record, apart: &Apart, comparison: &Comparison) -> String {
+fn configuration(record: &Record, apart: &Distinction, comparison: &Comparison) -> String {
     let on_purpose: Vec<&str> =
         comparison.differs.iter().filter(|one| one.on_purpose).map(|one| one.name.as_str()).collect();
     apart.configuration(record, &on_purpose)

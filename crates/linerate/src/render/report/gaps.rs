@@ -9,7 +9,7 @@ use linerate_results::record::{FlowFigures, Record};
 use linerate_trial::histogram::Histogram;
 
 use super::figures::{SERIES, cell, trace, whole};
-use super::groups::{Apart, as_planned};
+use super::groups::{Distinction, as_planned};
 use super::material::{Material, flows};
 use crate::render::number::{count, figure};
 
@@ -35,7 +35,7 @@ impl Flows<'_> {
 
 /// UDP streams by the directions of their trial and of their own, then by configuration, in the plan's order.
 fn streams(records: &[Record]) -> Vec<(Direction, Direction, Vec<Flows<'_>>)> {
-    let apart = Apart::of(records);
+    let apart = Distinction::of(records);
     let mut kinds: Vec<(Direction, Direction, Vec<Flows<'_>>)> = Vec::new();
     for record in as_planned(records) {
         for (which, (direction, flow)) in flows(record).into_iter().enumerate() {

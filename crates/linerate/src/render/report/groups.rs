@@ -33,20 +33,20 @@ pub(super) fn as_planned<'a>(records: impl IntoIterator<Item = &'a Record>) -> V
 }
 
 /// What tells the configurations of these records apart: what all of them have alike is not worth a word.
-pub(super) struct Apart {
+pub(super) struct Distinction {
     alike: BTreeSet<String>,
     workloads: bool,
     directions: bool,
 }
 
-impl Apart {
-    pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Apart {
+impl Distinction {
+    pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Distinction {
         let mut records = records.into_iter();
         let Some(first) = records.next() else {
-            return Apart { alike: BTreeSet::new(), workloads: false, directions: false };
+            return Distinction { alike: BTreeSet::new(), workloads: false, directions: false };
         };
         let mut apart =
-            Apart { alike: first.trial.factors.keys().cloned().collect(), workloads: false, directions: false };
+            Distinction { alike: first.trial.factors.keys().cloned().collect(), workloads: false, directions: false };
         for record in records {
             apart.workloads |= record.workload != first.workload;
             apart.directions |= record.direction != first.direction;

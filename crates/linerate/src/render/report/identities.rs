@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use linerate_results::record::Record;
 use serde_json::Value;
 
-use super::Carried;
+use super::ReportedCampaign;
 
 /// What an identity is; the pseudonyms are named for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,16 +35,16 @@ const LOCAL: &str = "local";
 
 /// Identities, each once, in the order in which they were found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Identities {
     all: Vec<(Kind, String)>,
     seen: BTreeSet<String>,
 }
 
-impl Found {
+impl Identities {
     /// Those of campaigns, and then those of their records.
-    pub(super) fn of(campaigns: &[Carried], records: &Found) -> Found {
-        let mut found = Found::default();
-        for Carried { campaign, .. } in campaigns {
+    pub(super) fn of(campaigns: &[ReportedCampaign], records: &Identities) -> Identities {
+        let mut found = Identities::default();
+        for ReportedCampaign { campaign, .. } in campaigns {
             found.endpoint(&campaign.target);
             found.endpoint(&campaign.host);
             found.addresses(&campaign.plan_text);
@@ -182,7 +182,7 @@ mod tests {
         records[0].error = Some("\u{11}92.0.2.1 and \"192.0.2.2\" at\n192.0.2.3\tfe80::1\\2001:db8::1".to_owned());
         records[1].error = Some("192.0.2.4:5201 (00:11:22:33:44:55), v1.2.3.4 µ192.0.2.5".to_owned());
         for record in &records {
-            let [mut by_line, mut by_strings] = [Found::default(), Found::default()];
+            let [mut by_line, mut by_strings] = [Identities::default(), Identities::default()];
             let line = attachment::line(record);
             by_line.record(record, &line);
             by_strings.record(record, "");
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn addresses_are_found_within_sentences() {
-        let mut found = Found::default();
+        let mut found = Identities::default();
         found.addresses("from 192.0.2.7:5201 to [2001:db8::7], 52:54:00:12:34:56. Not 127.0.0.1, 6.12.48 or 12:30:00");
         let texts: Vec<(Kind, &str)> = found.all.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
         assert_eq!(

@@ -1,7 +1,7 @@
 //! What happened inside the machines, where a record has it: registers before and after by bit field, and where CPU
 //! time went.
 
-use linerate_registers::changes::{RegisterChanges, What};
+use linerate_registers::changes::{ChangeKind, RegisterChanges};
 use linerate_results::profile::difference::by_sample;
 use linerate_results::profile::functions::functions;
 use linerate_results::record::Record;
@@ -22,12 +22,12 @@ const FUNCTIONS: usize = 10;
 const PICTURED: usize = 2;
 
 /// What a record tells of its machines.
-type Told = fn(&Record) -> Vec<Piece>;
+type Section = fn(&Record) -> Vec<Piece>;
 
 /// The first record with something of each of the first configurations.
 pub(super) fn pieces(material: &Material) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let kinds: [(&str, Told, Told); 2] =
+    let kinds: [(&str, Section, Section); 2] =
         [("registers before and after", registers, |_| Vec::new()), ("CPU time by function", profile, flames)];
     for ((what, inner, pictures), (has, configurations)) in
         kinds.into_iter().zip(INSIDE.iter().zip(&material.inside_of))
@@ -84,7 +84,7 @@ fn registers(record: &Record) -> Vec<Piece> {
                 |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok().map(|value| value as f64);
             let whole = |text: &str, when: &str| cell(text, hexadecimal(text), format!("{}.{when}", one.name));
             let name = [Cell::text(&end), Cell::long(format!("{}:{}", one.name, one.address))];
-            let words = |what: Option<&What>, meaning: &str| {
+            let words = |what: Option<&ChangeKind>, meaning: &str| {
                 Cell::long(
                     [did(what), meaning.to_owned()]
                         .into_iter()
@@ -128,13 +128,13 @@ fn registers(record: &Record) -> Vec<Piece> {
     }
 }
 
-fn did(what: Option<&What>) -> String {
+fn did(what: Option<&ChangeKind>) -> String {
     match what {
         None => String::new(),
-        Some(What::Changed) => "changed".to_owned(),
-        Some(What::Counted { count, at_least, cleared }) => counted(*count, *at_least, *cleared),
-        Some(What::WentBack) => "a counter that somebody cleared".to_owned(),
-        Some(What::Latched) => "latched since the reading before cleared it".to_owned(),
+        Some(ChangeKind::Changed) => "changed".to_owned(),
+        Some(ChangeKind::Counted { count, at_least, cleared }) => counted(*count, *at_least, *cleared),
+        Some(ChangeKind::WentBack) => "a counter that somebody cleared".to_owned(),
+        Some(ChangeKind::Latched) => "latched since the reading before cleared it".to_owned(),
     }
 }
 

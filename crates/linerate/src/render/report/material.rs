@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use linerate_machine::end::{Direction, Party};
 use linerate_results::figure::Source;
-use linerate_results::findings::{findings, limit, trouble};
-use linerate_results::observation::{Asked, Facts, Observation};
+use linerate_results::findings::{findings, limit, symptom};
+use linerate_results::observation::{Facts, Observation, TrialRequest};
 use linerate_results::record::{FlowFigures, Record, digest};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
 use super::attachment::Attachment;
-use super::identities::Found;
+use super::identities::Identities;
 
 /// Records, each reduced to what a document says of it.
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Material {
     /// Of each what is compared.
     pub(super) observed: Vec<Observation>,
     /// Of each what it shows first.
-    pub(super) firsts: Vec<First>,
+    pub(super) firsts: Vec<Headline>,
     /// Of each the SHA-256 of its line.
     pub(super) digests: Vec<String>,
     /// Of each how often which time was counted: of its buckets few are filled, and a histogram has room for all.
@@ -42,10 +42,10 @@ pub(crate) struct Material {
     /// A kernel's command line is among them.
     pub(super) has_command_line: bool,
     /// Who and where their machines are.
-    pub(super) identities: Found,
+    pub(super) identities: Identities,
     /// Their lines, where they are to be attached.
     pub(super) attachment: Option<Attachment>,
-    asked: HashSet<Arc<Asked>>,
+    asked: HashSet<Arc<TrialRequest>>,
     machines: HashSet<Arc<Facts>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Material {
 type Times = Vec<(u64, u64)>;
 
 /// What a record shows first.
-pub(super) struct First {
+pub(super) struct Headline {
     pub(super) sentence: String,
     /// The name and the direction of its first finding.
     pub(super) finding: Option<(&'static str, Direction)>,
@@ -96,7 +96,7 @@ impl Material {
         // What was asked is kept once, so its place is the configuration's.
         let configuration = Arc::as_ptr(&observed.around.asked) as usize;
         self.observed.push(observed);
-        self.firsts.push(First::of(&record));
+        self.firsts.push(Headline::of(&record));
         let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
         self.latencies.push(latency.map(|latency| latency.histogram.buckets().collect()).unwrap_or_default());
         self.gaps.push(flows(&record).into_iter().map(|(_, flow)| gaps(flow)).collect());
@@ -141,18 +141,18 @@ impl Material {
     }
 }
 
-impl First {
-    fn of(record: &Record) -> First {
+impl Headline {
+    fn of(record: &Record) -> Headline {
         let found = findings(record);
         let sentence = match found.first() {
             Some(finding) => format!("{} ({}: {})", finding.sentence, finding.sure.name(), finding.name),
             None => {
-                let trouble = trouble(record);
-                let limit = if trouble.is_there { None } else { limit(record) };
-                limit.unwrap_or(trouble.sentence)
+                let symptom = symptom(record);
+                let limit = if symptom.is_there { None } else { limit(record) };
+                limit.unwrap_or(symptom.sentence)
             }
         };
-        First { sentence, finding: found.first().map(|finding| (finding.name, finding.direction)) }
+        Headline { sentence, finding: found.first().map(|finding| (finding.name, finding.direction)) }
     }
 }
 

@@ -14,14 +14,14 @@ use crate::render::forms::Piece;
 use crate::render::sample;
 use crate::render::table_model::{Heading, Table};
 
-fn carried(records: &[Record]) -> Vec<Carried> {
+fn carried(records: &[Record]) -> Vec<ReportedCampaign> {
     let first = &records[0];
     let command = format!("linerate run {} --target {}", first.plan, first.target.endpoint);
     let campaign = Campaign {
         plan_text: "workload = \"udp-stream\" # on 192.0.2.9 </textarea>\n".to_owned(),
         ..linerate_results::sample::campaign_of(first, records.len() as u32)
     };
-    vec![Carried { campaign, command, expected: Vec::new() }]
+    vec![ReportedCampaign { campaign, command, expected: Vec::new() }]
 }
 
 /// The records with identifiers of their own, as a store has them and as they are read back.
@@ -398,7 +398,7 @@ fn no_name_is_left() {
     let html = report.html();
     let all = [html.clone(), report.markdown(), report.text(false), lines(&hidden)].concat();
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    for (kind, name) in identities::Found::of(&two_sides(&records).campaigns, &known.identities).iter() {
+    for (kind, name) in identities::Identities::of(&two_sides(&records).campaigns, &known.identities).iter() {
         for (at, _) in all.match_indices(name) {
             let before = all[..at].chars().next_back().is_some_and(is_word);
             let after = all[at + name.len()..].chars().next().is_some_and(is_word);

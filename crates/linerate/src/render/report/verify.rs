@@ -28,14 +28,14 @@ pub(crate) enum Difference {
     /// A record, by its number, is not the one that the report was made from.
     Record { number: usize, id: String },
     /// A figure, by its number: as the report has it, and as its records give it.
-    Figure { number: usize, figures: [Option<Shown>; 2] },
+    Figure { number: usize, figures: [Option<HtmlFigure>; 2] },
     /// A line: as the report has it, and as its records give it.
     Line { number: usize, lines: [String; 2] },
 }
 
 /// A figure as HTML has it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct HtmlFigure {
     pub(crate) figure: String,
     pub(crate) records: String,
     pub(crate) value: String,
@@ -98,7 +98,7 @@ fn of_text(html: &str, again: &str, origin: &Origin) -> Verified {
 }
 
 /// Every figure of a report, in order.
-fn figures(html: &str) -> Vec<Shown> {
+fn figures(html: &str) -> Vec<HtmlFigure> {
     let mut found = Vec::new();
     for part in html.split("<data ").skip(1) {
         let (inner, _) = part.split_once("</data>").unwrap_or((part, ""));
@@ -108,7 +108,7 @@ fn figures(html: &str) -> Vec<Shown> {
             value.split_once('"').map_or(value, |(value, _)| value).to_owned()
         };
         let (figure, records) = (attribute("data-figure"), attribute("data-records"));
-        found.push(Shown { figure, records, value: attribute("value"), text: text.to_owned() });
+        found.push(HtmlFigure { figure, records, value: attribute("value"), text: text.to_owned() });
     }
     found
 }

@@ -12,12 +12,12 @@ use linerate_results::store::Campaign;
 use maud::html;
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::Reply;
-use super::{Shown, View, need, plans, refused};
+use super::super::request::WebRequest;
+use super::{View, ViewReply, need, plans, refused};
 use crate::commands::boards;
 use crate::commands::compare::percentage;
-use crate::commands::order::check_idle;
+use crate::commands::plan_request::check_idle;
 use crate::commands::report::measured_by;
 use crate::measure::middle::AskedMiddle;
 use crate::render::answer::Answer;
@@ -42,7 +42,7 @@ pub(super) fn machine<'a>(lab: &'a Lab, name: &str) -> Result<&'a Endpoint> {
 }
 
 /// Puts a campaign into the queue.
-pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn start(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     need(lab.allowed.run, "--allow-run", "here one only looks")?;
     if asked.field("text").is_some() {
         plans::need_to_post(lab)?;
@@ -71,7 +71,7 @@ pub(super) fn start(lab: &Lab, asked: &Asked) -> Result<Shown> {
         words.push(format!("--precision={precision}"));
     }
     let number = lab.runs.add(&plan.name, words, input, &asked.who).map_err(|why| refused(503, why))?;
-    Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
+    Ok(ViewReply::Raw(Reply::see(&format!("/run/{number}"))))
 }
 
 /// The machines of a campaign: each is one that the server was told of, or the machine on which it runs.
@@ -128,12 +128,12 @@ fn allowed(lab: &Lab, plan: &Plan, trials: &[PlannedTrial]) -> Result<()> {
 }
 
 /// Asks a campaign to end, or takes it out of the queue.
-pub(super) fn stop(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn stop(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     need(lab.allowed.run, "--allow-run", "here one only looks")?;
     let text = asked.path()[1].to_owned();
     let told = text.parse().ok().and_then(|number| lab.runs.stop(number));
     told.ok_or_else(|| refused(404, format!("there is no campaign '{text}' among those that were started here")))?;
-    Ok(Shown::Raw(Reply::see(&format!("/run/{text}"))))
+    Ok(ViewReply::Raw(Reply::see(&format!("/run/{text}"))))
 }
 
 /// Why nobody may carry this campaign on, here and now.
@@ -146,15 +146,15 @@ pub(super) fn why_not_resumed(lab: &Lab, campaign: &Campaign) -> Option<&'static
 }
 
 /// Carries an unfinished campaign on.
-pub(super) fn resume(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn resume(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     need(lab.allowed.run, "--allow-run", "here one only looks")?;
     let id = asked.path()[1].to_ascii_uppercase();
     let campaign = lab.store()?.campaign(&id)?.ok_or_else(|| refused(404, format!("there is no campaign {id}")))?;
     if let Some(why) = why_not_resumed(lab, &campaign) {
         return Err(refused(409, why));
     }
-    let wanted =
-        crate::commands::order::Wanted::read(&campaign.plan_text).context("the campaign's plan cannot be read")?;
+    let wanted = crate::commands::plan_request::PlanRequest::read(&campaign.plan_text)
+        .context("the campaign's plan cannot be read")?;
     if wanted.is_search() {
         return Err(refused(
             409,
@@ -179,11 +179,11 @@ pub(super) fn resume(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let (command, _) = measured_by(campaign);
     let number =
         lab.runs.add(&plan, words, input, &asked.who).map_err(|why| refused(503, format!("{why} ({command})")))?;
-    Ok(Shown::Raw(Reply::see(&format!("/run/{number}"))))
+    Ok(ViewReply::Raw(Reply::see(&format!("/run/{number}"))))
 }
 
 /// Changes settings of a machine, to stay until they are put back.
-pub(super) fn set(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn set(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     need(lab.allowed.settings, "--allow-settings", "settings are left alone here")?;
     let changes = plans::changes(asked)?.overrides;
     if changes.is_empty() {
@@ -194,12 +194,12 @@ pub(super) fn set(lab: &Lab, asked: &Asked) -> Result<Shown> {
 }
 
 /// Puts back what was changed to stay.
-pub(super) fn restore(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn restore(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     need(lab.allowed.settings, "--allow-settings", "settings are left alone here")?;
     changed(lab, asked, vec!["restore".to_owned()])
 }
 
-fn changed(lab: &Lab, asked: &Asked, words: Vec<String>) -> Result<Shown> {
+fn changed(lab: &Lab, asked: &WebRequest, words: Vec<String>) -> Result<ViewReply> {
     let name = asked.path()[1].to_owned();
     let endpoint = machine(lab, &name)?;
     let told = target(lab, endpoint, words)?;

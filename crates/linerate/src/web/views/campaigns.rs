@@ -7,11 +7,11 @@ use linerate_results::store::Summary;
 use maud::html;
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::kind;
+use super::super::request::WebRequest;
 use super::actions::why_not_resumed;
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, left_out, plain, raw, refused, without};
+use super::{View, ViewReply, choice, field, is_form, left_out, plain, raw, refused, without};
 use crate::commands::report::measured_by;
 use crate::render;
 use crate::render::answer::Answer;
@@ -22,7 +22,7 @@ const LIMITS: [(&str, &str); 4] = [("", "50"), ("10", "10"), ("200", "200"), ("1
 const RECORDS: usize = 2000;
 
 /// The campaigns, newest first.
-pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let store = lab.store()?;
     let limit = match asked.value("limit").map(str::parse::<u32>) {
         None => 50,
@@ -57,7 +57,7 @@ pub(super) fn latest(campaigns: &[Summary], digits: usize) -> Answer {
 }
 
 /// One, whose records stand in tables as `linerate run` prints them.
-pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let store = lab.store()?;
     let id = asked.path()[1].to_ascii_uppercase();
     let Some(campaign) = store.campaign(&id)? else {

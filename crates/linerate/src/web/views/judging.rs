@@ -8,17 +8,17 @@ use linerate_results::store::Store;
 use maud::{Markup, html};
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::{Reply, kind};
+use super::super::request::WebRequest;
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, raw, refusal, refused, status_of};
+use super::{View, ViewReply, choice, field, is_form, raw, refusal, refused, status_of};
 use crate::commands::compare::{metric, percentage, sides};
 use crate::commands::history::series;
 use crate::commands::report::html_of;
 use crate::commands::selection;
 use crate::render;
 use crate::render::answer::Answer;
-use crate::render::compare::{Shown as Compared, csv, json};
+use crate::render::compare::{ComparisonView as Compared, csv, json};
 
 /// So many records of a side have a point each; of more, their medians say enough.
 const POINTS: usize = 500;
@@ -26,7 +26,7 @@ const POINTS: usize = 500;
 const LAST: usize = 1000;
 
 /// Two sides held against each other.
-pub(super) fn compare(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn compare(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let (baseline, candidate) = (asked.value("baseline"), asked.value("candidate"));
     let above = |words: [Option<&str>; 2]| {
         html! {
@@ -79,7 +79,7 @@ pub(super) fn compare(lab: &Lab, asked: &Asked) -> Result<Shown> {
     View::new("Compare", answer).above(above).forms(&[("json", "JSON"), ("csv", "CSV")]).shown()
 }
 
-fn compared(store: &Store, asked: &Asked, names: [&str; 2]) -> Result<Comparison> {
+fn compared(store: &Store, asked: &WebRequest, names: [&str; 2]) -> Result<Comparison> {
     let purposes = asked.value("on").into_iter().flat_map(|names| names.split([',', ' ']));
     let wish = CompareOptions {
         compared: purposes.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
@@ -103,7 +103,7 @@ fn metrics(now: Option<&str>, none: &'static str) -> Markup {
 }
 
 /// A figure over campaigns.
-pub(super) fn history(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn history(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let store = lab.store()?;
     let metric = metric(asked.value("metric").unwrap_or("throughput"))?;
     let words = asked.value("records");
@@ -135,7 +135,7 @@ pub(super) fn history(lab: &Lab, asked: &Asked) -> Result<Shown> {
 }
 
 /// A report as a file. What it says does not rest on scripts, and it gets none.
-pub(super) fn report(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn report(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let words: Vec<String> =
         [asked.value("records"), asked.value("candidate")].into_iter().flatten().map(str::to_owned).collect();
     if words.is_empty() {
@@ -145,5 +145,5 @@ pub(super) fn report(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let reply = Reply::new(200, kind::HTML, html)
         .with("content-security-policy", render::report::policy())
         .with("content-disposition", "attachment; filename=\"linerate-report.html\"");
-    Ok(Shown::Raw(reply))
+    Ok(ViewReply::Raw(reply))
 }

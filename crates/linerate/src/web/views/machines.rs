@@ -6,18 +6,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use linerate_control::message::{HOLDER, Reply as Told, Request};
+use linerate_control::message::{HOLDER, Reply as AgentReply, Request};
 use linerate_control::{Client, Endpoint};
 use linerate_machine::environment::Environment;
 use maud::{Markup, html};
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::{Reply, kind};
+use super::super::request::WebRequest;
 use super::actions::{self, machine};
 use super::plans::segment;
-use super::{Shown, View, refused};
-use crate::cli::LookArgs;
+use super::{View, ViewReply, refused};
+use crate::cli::InspectArgs;
 use crate::commands::target::{addresses, counters, driver, interface};
 use crate::measure::pair::ANSWER_TIME;
 use crate::measure::settings;
@@ -38,7 +38,7 @@ struct Seen {
 }
 
 /// All of them; with `reach`, as they are.
-pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let is_reached = asked.value("reach").is_some();
     let seen: Vec<Option<Result<Seen>>> = thread::scope(|scope| {
         let look = |(name, _): &(String, Endpoint)| {
@@ -84,7 +84,7 @@ fn holder(client: &Client) -> Result<Option<String>> {
         return Ok(None);
     }
     match client.request(Request::Holder, ANSWER_TIME)? {
-        Told::Holder { holder, since_s } => {
+        AgentReply::Holder { holder, since_s } => {
             Ok(holder.map(|holder| format!("{}, for {} s,", holder.name, since_s.unwrap_or(0))))
         }
         _ => Ok(None),
@@ -101,10 +101,10 @@ fn free(client: &Client) -> Result<()> {
 
 fn described(client: &Client) -> Result<(Environment, String)> {
     let known = addresses(client)?;
-    let interface = interface(client, &LookArgs::default(), &known)?;
+    let interface = interface(client, &InspectArgs::default(), &known)?;
     let request = Request::Describe { interface: Some(interface.clone()), modules: Vec::new() };
     match client.request(request, ANSWER_TIME)? {
-        Told::Environment(environment) => Ok((*environment, interface)),
+        AgentReply::Environment(environment) => Ok((*environment, interface)),
         _ => bail!("{} did not describe itself; install the same version of linerate there", client.machine()),
     }
 }
@@ -142,7 +142,7 @@ fn around(lab: &Lab, name: &str) -> Markup {
 }
 
 /// What it is.
-pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let name = asked.path()[1].to_owned();
     let client = reached(lab, &name)?;
     let holder = holder(&client)?;
@@ -164,7 +164,7 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
 }
 
 /// Its counters, settings or registers.
-pub(super) fn part(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn part(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let [_, name, part] = asked.path()[..] else { bail!("three parts") };
     match part {
         "counters" => counted(lab, asked, name),
@@ -186,7 +186,7 @@ fn grown(client: &Client) -> Result<(Answer, Answer)> {
     Ok((rates, render::machine::answer_of_counters(&now, None)))
 }
 
-fn counted(lab: &Lab, asked: &Asked, name: &str) -> Result<Shown> {
+fn counted(lab: &Lab, asked: &WebRequest, name: &str) -> Result<ViewReply> {
     let client = reached(lab, name)?;
     free(&client)?;
     let (rates, all) = grown(&client)?;
@@ -216,16 +216,16 @@ fn counted(lab: &Lab, asked: &Asked, name: &str) -> Result<Shown> {
 }
 
 /// What moved in the last second.
-pub(super) fn live(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn live(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let client = reached(lab, asked.path()[1])?;
     free(&client)?;
     let (rates, _) = grown(&client)?;
     let mark = format!("{:?}", Instant::now());
     let markup = html! { section data-part="rates" data-mark=(mark) { (rates.inner()) } };
-    Ok(Shown::Raw(Reply::new(200, kind::HTML, markup.into_string()).with("x-version", "1").with("x-over", "yes")))
+    Ok(ViewReply::Raw(Reply::new(200, kind::HTML, markup.into_string()).with("x-version", "1").with("x-over", "yes")))
 }
 
-fn set(lab: &Lab, name: &str) -> Result<Shown> {
+fn set(lab: &Lab, name: &str) -> Result<ViewReply> {
     let client = reached(lab, name)?;
     free(&client)?;
     let (_, interface) = described(&client)?;
@@ -246,7 +246,7 @@ fn set(lab: &Lab, name: &str) -> Result<Shown> {
     View::new(format!("Settings of {name}"), render::settings::answer(&readings, &kept)).above(above).shown()
 }
 
-fn registers(lab: &Lab, name: &str) -> Result<Shown> {
+fn registers(lab: &Lab, name: &str) -> Result<ViewReply> {
     let client = reached(lab, name)?;
     free(&client)?;
     drop(client);

@@ -6,20 +6,20 @@ use anyhow::Result;
 use linerate_results::store::StoreError;
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::Reply;
-use super::{Shown, plain, refused, status_of};
-use crate::render::metrics::{Scraped, families};
+use super::super::request::WebRequest;
+use super::{ViewReply, plain, refused, status_of};
+use crate::render::metrics::{Exposition, families};
 
 /// Whoever scrapes reads no page, not even of an error; and it is the store's or ours, for nothing was asked but this.
-pub(super) fn metrics(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn metrics(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     scraped(lab, asked).or_else(|error| {
         let status = status_of(&error).max(500);
-        Ok(Shown::Raw(Reply::said(status, &plain(&format!("{error:#}")))))
+        Ok(ViewReply::Raw(Reply::said(status, &plain(&format!("{error:#}")))))
     })
 }
 
-fn scraped(lab: &Lab, asked: &Asked) -> Result<Shown> {
+fn scraped(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let mut tally = match lab.tally.try_lock() {
         Ok(tally) => tally,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -40,6 +40,6 @@ fn scraped(lab: &Lab, asked: &Asked) -> Result<Shown> {
         Err(error) => return Err(error),
     };
     let version = env!("CARGO_PKG_VERSION");
-    let scraped = Scraped { tally: &tally, campaigns, not_put_back: lab.runs.not_put_back(), version };
-    Ok(Shown::Raw(Reply::scraped(families(&scraped), asked.reads_openmetrics)))
+    let scraped = Exposition { tally: &tally, campaigns, not_put_back: lab.runs.not_put_back(), version };
+    Ok(ViewReply::Raw(Reply::scraped(families(&scraped), asked.reads_openmetrics)))
 }

@@ -5,15 +5,15 @@ use linerate_results::store::StoreError;
 use maud::html;
 
 use super::super::Lab;
-use super::super::asked::Asked;
+use super::super::request::WebRequest;
 use super::campaigns::latest;
-use super::{Shown, View, running};
+use super::{View, ViewReply, running};
 use crate::render::answer::Answer;
 
 /// So many campaigns.
 const LATEST: u32 = 8;
 
-pub(super) fn overview(lab: &Lab, _: &Asked) -> Result<Shown> {
+pub(super) fn overview(lab: &Lab, _: &WebRequest) -> Result<ViewReply> {
     let answer = match lab.store() {
         Ok(store) => {
             let (mut campaigns, _) = store.campaigns(None, Some(LATEST))?;

@@ -9,11 +9,11 @@ use linerate_results::record::digest;
 use maud::{Markup, html};
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::kind;
+use super::super::request::WebRequest;
 use super::records::query;
-use super::{Shown, View, choice, field, is_form, need, plain, raw, refused};
-use crate::commands::order::check_idle;
+use super::{View, ViewReply, choice, field, is_form, need, plain, raw, refused};
+use crate::commands::plan_request::check_idle;
 use crate::commands::{dry_run, plans};
 use crate::defaults;
 use crate::render;
@@ -62,7 +62,7 @@ pub(super) fn of_source(lab: &Lab, name: &str, source: &str) -> Option<String> {
 }
 
 /// All that can be measured.
-pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let answer = render::plans::answer(&linerate_plan::builtins())?;
     let files = files(lab);
     let above = html! {
@@ -99,7 +99,7 @@ direction = ["tx", "rx"]
 "#;
 
 /// Where a plan is written, tried out and started.
-fn editor(lab: &Lab, asked: &Asked) -> Markup {
+fn editor(lab: &Lab, asked: &WebRequest) -> Markup {
     let machines = || lab.machines.iter().map(|(name, _)| (name.as_str(), name.as_str()));
     let now = |name: &str| asked.field(name);
     html! {
@@ -122,7 +122,7 @@ fn editor(lab: &Lab, asked: &Asked) -> Markup {
 }
 
 /// The plan that was posted.
-pub(super) fn posted(asked: &Asked) -> Result<Option<Plan>> {
+pub(super) fn posted(asked: &WebRequest) -> Result<Option<Plan>> {
     let Some(text) = asked.field("text") else { return Ok(None) };
     // A form's lines end as those of mail do.
     let text = format!("{}\n", text.replace("\r\n", "\n"));
@@ -130,7 +130,7 @@ pub(super) fn posted(asked: &Asked) -> Result<Option<Plan>> {
 }
 
 /// The trials of a plan that was posted; nothing is kept of it, and no machine is asked.
-pub(super) fn tried(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn tried(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     need_to_post(lab)?;
     let told = || -> Result<(Answer, usize)> {
         let plan = posted(asked)?.ok_or_else(|| refused(400, "which plan? Write its text"))?;
@@ -169,7 +169,7 @@ pub(super) fn segment(text: &str) -> String {
 }
 
 /// One as its file has it, and the form that shows or starts it.
-pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let name = asked.path()[1].to_owned();
     let plan = find(lab, &name)?;
     let machines = || lab.machines.iter().map(|(name, _)| (name.as_str(), name.as_str()));
@@ -205,7 +205,7 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
 }
 
 /// What a form changes in a plan.
-pub(super) fn changes(asked: &Asked) -> Result<Changes> {
+pub(super) fn changes(asked: &WebRequest) -> Result<Changes> {
     let pair = |line: &&str| match line.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() && !name.starts_with('-') => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
@@ -233,7 +233,7 @@ fn shown(matrix: &Matrix<'_>) -> (Answer, usize) {
 }
 
 /// Its trials in their order. No machine is asked.
-pub(super) fn matrix(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn matrix(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let name = asked.path()[1].to_owned();
     let plan = find(lab, &name)?;
     let changes = changes(asked)?;

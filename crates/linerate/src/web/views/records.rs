@@ -8,9 +8,9 @@ use linerate_trial::spec::Workload;
 use maud::html;
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::kind;
-use super::{Shown, View, choice, field, is_form, left_out, plain, raw, refused, without};
+use super::super::request::WebRequest;
+use super::{View, ViewReply, choice, field, is_form, left_out, plain, raw, refused, without};
 use crate::commands::report::measured_by;
 use crate::commands::selection;
 use crate::render;
@@ -28,7 +28,7 @@ const SORTS: [(&str, Sort); 4] = [
 ];
 
 /// The records that a filter wants, in any order, page by page.
-pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let store = lab.store()?;
     let (filter, page) = filter(&store, asked)?;
     if is_form(asked, "json") {
@@ -93,7 +93,7 @@ pub(super) fn query(values: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(values).finish()
 }
 
-fn filter(store: &Store, asked: &Asked) -> Result<(Filter, u32)> {
+fn filter(store: &Store, asked: &WebRequest) -> Result<(Filter, u32)> {
     let workload = match asked.value("workload") {
         None => None,
         Some(text) => Some(Workload::parse(text).ok_or_else(|| {
@@ -141,7 +141,7 @@ fn filter(store: &Store, asked: &Asked) -> Result<(Filter, u32)> {
 }
 
 /// The record of the identifier in the path.
-fn record(store: &Store, asked: &Asked) -> Result<Record> {
+fn record(store: &Store, asked: &WebRequest) -> Result<Record> {
     let id = asked.path()[1].to_ascii_uppercase();
     match store.record(&id) {
         Ok(record) => Ok(record),
@@ -151,7 +151,7 @@ fn record(store: &Store, asked: &Asked) -> Result<Record> {
 }
 
 /// All that a record says.
-pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let store = lab.store()?;
     let record = record(&store, asked)?;
     if is_form(asked, "json") {
@@ -186,7 +186,7 @@ pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
 }
 
 /// Where its packets went, and what limits it.
-pub(super) fn explained(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn explained(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let record = record(&lab.store()?, asked)?;
     let explained = Explained::of(&record, None);
     if is_form(asked, "json") {

@@ -6,15 +6,15 @@ use anyhow::Result;
 use maud::{Markup, html};
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::{Reply, kind};
+use super::super::request::WebRequest;
 use super::super::runs::{Run, State};
-use super::{Shown, View, refused};
+use super::{View, ViewReply, refused};
 use crate::render::answer::Answer;
 use crate::render::watched;
 
 /// The campaigns that were started here.
-pub(super) fn list(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     if asked.value("form").is_some() {
         let row = |run: &Run| [run.plan.clone(), words(run), run.by.clone(), run.command.clone()];
         let answer = lab.runs.look(|runs| watched::answer_of_runs(runs.iter().rev().map(row)));
@@ -78,7 +78,7 @@ fn stop(run: &Run) -> Markup {
     }
 }
 
-fn number(asked: &Asked) -> Result<u64> {
+fn number(asked: &WebRequest) -> Result<u64> {
     let text = asked.path()[1];
     text.parse().map_err(|_| refused(404, format!("there is no campaign '{text}' among those that were started here")))
 }
@@ -91,7 +91,7 @@ fn gone(number: u64) -> anyhow::Error {
 }
 
 /// One of them, live while it runs.
-pub(super) fn one(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let number = number(asked)?;
     let now = Instant::now();
     let is_form = asked.value("form").is_some();
@@ -123,7 +123,7 @@ fn version(run: &Run, now: Instant) -> String {
 }
 
 /// What changed since the version that the page has.
-pub(super) fn live(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn live(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let number = number(asked)?;
     let now = Instant::now();
     let has = asked.value("v");
@@ -144,7 +144,7 @@ pub(super) fn live(lab: &Lab, asked: &Asked) -> Result<Shown> {
         }
         if run.is_alive() { reply } else { reply.with("x-over", "yes") }
     });
-    reply.map(Shown::Raw).ok_or_else(|| gone(number))
+    reply.map(ViewReply::Raw).ok_or_else(|| gone(number))
 }
 
 fn parts(lab: &Lab, run: &Run, now: Instant) -> Markup {

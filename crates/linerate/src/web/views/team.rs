@@ -8,15 +8,15 @@ use linerate_work::{Cancelled, JobRecord, JobState};
 use maud::{Markup, html};
 
 use super::super::Lab;
-use super::super::asked::Asked;
 use super::super::reply::{Reply, kind};
+use super::super::request::WebRequest;
 use super::running::part;
-use super::{Shown, View, choice, field, need, plain, raw, refused};
+use super::{View, ViewReply, choice, field, need, plain, raw, refused};
 use crate::commands::queue::user;
 use crate::measure::ids::now;
 use crate::render::answer::Answer;
 use crate::render::{jobs as render, json, watched};
-use crate::team::{Known, Team};
+use crate::team::{Team, TeamState};
 
 /// So many jobs on a page.
 const LIMITS: [(&str, &str); 4] = [("", "100"), ("20", "20"), ("1000", "1000"), ("10000", "10000")];
@@ -54,7 +54,7 @@ fn team(lab: &Lab) -> Result<&Team> {
 }
 
 /// Benches, jobs that wait or run, and workers.
-fn parts(known: &Known) -> [(&'static str, &'static str, render::Shown); 3] {
+fn parts(known: &TeamState) -> [(&'static str, &'static str, render::JobListing); 3] {
     let progress = |id: &str| known.progress(id);
     let (queue, now_ms) = (&known.queue, now().as_millisecond());
     [
@@ -65,7 +65,7 @@ fn parts(known: &Known) -> [(&'static str, &'static str, render::Shown); 3] {
 }
 
 /// All that goes on.
-pub(super) fn overview(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn overview(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let team = team(lab)?;
     let (answer, moving, version, records) = team.look(|known| {
         let answer =
@@ -87,7 +87,7 @@ pub(super) fn overview(lab: &Lab, asked: &Asked) -> Result<Shown> {
     View::new("Team", Answer::default()).above(above).forms(&TABLES).shown()
 }
 
-fn moving(known: &Known) -> Markup {
+fn moving(known: &TeamState) -> Markup {
     html! {
         (part("trouble", &trouble(known)))
         @for (name, title, shown) in parts(known) {
@@ -97,7 +97,7 @@ fn moving(known: &Known) -> Markup {
 }
 
 /// Why what stands below may be old.
-fn trouble(known: &Known) -> Markup {
+fn trouble(known: &TeamState) -> Markup {
     html! { @if let Some(error) = &known.error { p class="refused" { (plain(error)) } } }
 }
 
@@ -111,7 +111,7 @@ fn lines<'a>(jobs: impl Iterator<Item = &'a JobRecord>) -> String {
 }
 
 /// What changed since the version that the page has.
-pub(super) fn overview_live(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn overview_live(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let reply = team(lab)?.look(|known| {
         let version = version(known.version);
         if asked.value("v") == Some(version.as_str()) {
@@ -126,11 +126,11 @@ pub(super) fn overview_live(lab: &Lab, asked: &Asked) -> Result<Shown> {
         let markup = html! { (moving(known)) p data-news="" { (news) } };
         Reply::new(200, kind::HTML, markup.into_string()).with("x-version", version)
     });
-    Ok(Shown::Raw(reply))
+    Ok(ViewReply::Raw(reply))
 }
 
 /// Jobs as they are picked: those that have ended, too.
-pub(super) fn jobs(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn jobs(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let limit = match asked.value("limit").map(str::parse::<usize>) {
         None => 100,
         Some(Ok(limit @ 1..=10_000)) => limit,
@@ -181,7 +181,7 @@ fn gone(id: &str) -> anyhow::Error {
 }
 
 /// One, live until it has ended.
-pub(super) fn job(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn job(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let id = asked.path()[1].to_ascii_uppercase();
     let is_form = asked.value("form").is_some();
     let view = team(lab)?.look(|known| {
@@ -228,7 +228,7 @@ fn links(record: &JobRecord) -> Markup {
 }
 
 /// What the queue says of it, and how its campaign goes as far as that was heard.
-fn told(known: &Known, record: &JobRecord) -> Vec<(&'static str, Answer)> {
+fn told(known: &TeamState, record: &JobRecord) -> Vec<(&'static str, Answer)> {
     let mut parts = vec![("job", render::one(record).answer())];
     match known.campaigns.get(&record.job.id) {
         Some(campaign) => parts.extend(watched::parts(&campaign.watched, Instant::now())),
@@ -241,7 +241,7 @@ fn told(known: &Known, record: &JobRecord) -> Vec<(&'static str, Answer)> {
     parts
 }
 
-fn job_parts(known: &Known, record: &JobRecord) -> Markup {
+fn job_parts(known: &TeamState, record: &JobRecord) -> Markup {
     html! {
         (part("trouble", &trouble(known)))
         @let told = told(known, record);
@@ -252,14 +252,14 @@ fn job_parts(known: &Known, record: &JobRecord) -> Markup {
     }
 }
 
-fn job_version(known: &Known, record: &JobRecord) -> String {
+fn job_version(known: &TeamState, record: &JobRecord) -> String {
     let campaign = known.campaigns.get(&record.job.id);
     let begun = campaign.and_then(|one| one.watched.trial.as_ref()).map_or(0, |trial| trial.began.elapsed().as_secs());
     format!("{}.{}.{begun}", campaign.map_or(0, |one| one.version), known.version)
 }
 
 /// What changed since the version that the page has.
-pub(super) fn job_live(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn job_live(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let id = asked.path()[1].to_ascii_uppercase();
     let reply = team(lab)?.look(|known| {
         let record = known.job(&id)?;
@@ -284,11 +284,11 @@ pub(super) fn job_live(lab: &Lab, asked: &Asked) -> Result<Shown> {
         }
         Some(if record.state.has_ended() { reply.with("x-over", "yes") } else { reply })
     });
-    reply.map(Shown::Raw).ok_or_else(|| gone(&id))
+    reply.map(ViewReply::Raw).ok_or_else(|| gone(&id))
 }
 
 /// Takes a job back.
-pub(super) fn cancel(lab: &Lab, asked: &Asked) -> Result<Shown> {
+pub(super) fn cancel(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let team = team(lab)?;
     need(lab.allowed.run, "--allow-run", "here one only looks")?;
     let id = asked.path()[1].to_ascii_uppercase();
@@ -296,6 +296,6 @@ pub(super) fn cancel(lab: &Lab, asked: &Asked) -> Result<Shown> {
     let by = format!("{} from {} by linerate web", user(None)?, asked.who);
     match team.cancel(&id, &by).map_err(|error| refused(502, error.to_string()))? {
         Cancelled::TooLate(state) => Err(refused(409, format!("the job has ended already: it is {}", state.name()))),
-        Cancelled::BeforeItBegan | Cancelled::WhileItRuns => Ok(Shown::Raw(Reply::see(&format!("/job/{id}")))),
+        Cancelled::BeforeItBegan | Cancelled::WhileItRuns => Ok(ViewReply::Raw(Reply::see(&format!("/job/{id}")))),
     }
 }

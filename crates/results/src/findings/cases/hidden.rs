@@ -5,7 +5,7 @@ use linerate_machine::end::Direction::{self, Rx, Tx};
 use linerate_machine::end::End;
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::Doubted;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::{
@@ -241,7 +241,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             |r| {
                 let lost = lose(r, 2_550);
                 between_links(r, 17_010, lost);
-                let what = Happening::NeighbourChanged {
+                let what = EventKind::NeighbourChanged {
                     address: "10.0.0.2".to_owned(),
                     from: "00:19:b8:00:12:34".to_owned(),
                     to: "00:19:b8:00:12:77".to_owned(),

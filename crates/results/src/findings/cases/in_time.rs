@@ -6,7 +6,7 @@ use linerate_machine::end::End;
 use linerate_machine::environment::IdleState;
 use linerate_machine::probe::Protocol;
 use linerate_path::stage::Stage;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::outcome::TcpSample;
 use linerate_trial::spec::Workload;
 
@@ -20,7 +20,7 @@ use crate::time_budget::{Limit, TimeLine};
 
 /// Every one of them.
 pub(super) fn cases() -> Vec<FaultCase> {
-    let event = |at_s: f64, for_s: Option<f64>, end: Option<End>, what: Happening| Event {
+    let event = |at_s: f64, for_s: Option<f64>, end: Option<End>, what: EventKind| Event {
         at_s,
         for_s,
         within_s: 0.05,
@@ -62,14 +62,14 @@ pub(super) fn cases() -> Vec<FaultCase> {
         limited_too(record, Limit::Outage, silent);
     };
     let carrier = |end: End| {
-        let what = Happening::CarrierLost { interface: "eth0".to_owned() };
+        let what = EventKind::CarrierLost { interface: "eth0".to_owned() };
         event(0.68, Some(0.3), Some(end), what)
     };
     vec![
         case("TCP whose link was out for a moment", "link-down", &["lossy-path", "bottleneck"], tcp(Rx, 28.2), |r| {
             interrupted(r, &[32.8, 14.1, 47.6], 0.34);
             r.host.counters.add(Stage::Link, "link carrier_changes", 2);
-            let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.9) };
+            let stall = EventKind::Stall { direction: Some(Rx), lost_share: Some(0.9) };
             r.events = vec![carrier(End::Host), event(0.7, Some(0.8), None, stall)];
         }),
         case(
@@ -80,7 +80,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             |r| {
                 interrupted(r, &[33.1, 0.0], 0.6);
                 r.host.counters.add(Stage::Link, "link carrier_changes", 2);
-                let died = Happening::FlowDied { flow: 0, direction: Some(Rx), lost_share: Some(0.9) };
+                let died = EventKind::FlowDied { flow: 0, direction: Some(Rx), lost_share: Some(0.9) };
                 r.events = vec![carrier(End::Host), event(0.7, None, None, died)];
             },
         ),
@@ -93,14 +93,14 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 interrupted(r, &[32.8, 14.1, 47.6], 0.34);
                 let middle = with_middle(r);
                 middle.ports.host.counters.add(Stage::Link, "link carrier_changes", 2);
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.9) };
+                let stall = EventKind::Stall { direction: Some(Rx), lost_share: Some(0.9) };
                 r.events = vec![event(0.7, Some(0.8), None, stall)];
             },
         ),
         case("a link that was out too shortly to matter", "bottleneck", &["lossy-path"], tcp(Rx, 47.0), |r| {
             interrupted(r, &[47.6, 46.2, 47.6], 0.03);
             r.host.counters.add(Stage::Link, "link carrier_changes", 2);
-            let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.1) };
+            let stall = EventKind::Stall { direction: Some(Rx), lost_share: Some(0.1) };
             r.events = vec![carrier(End::Host), event(0.7, Some(0.08), None, stall)];
         }),
         case("a small loss in mid-trial, and the queue before it", "lossy-path", &["bottleneck"], tcp(Rx, 31.7), |r| {
@@ -132,7 +132,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             |r| {
                 (tcp_of(r).rtt_s, tcp_of(r).min_rtt_s) = (Some(0.78), Some(3e-3));
                 limited(r, Limit::Path, None, 0.8);
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.9) };
+                let stall = EventKind::Stall { direction: Some(Rx), lost_share: Some(0.9) };
                 r.events = vec![event(0.7, Some(0.7), None, stall)];
             },
         ),
@@ -158,7 +158,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("a way that got slower in mid-trial", "bottleneck", &[], tcp(Tx, 135.0), |r| {
             tcp_of(r).rtt_s = Some(24e-3);
             limited(r, Limit::Path, None, 0.9);
-            let what = Happening::RateChanged { direction: Some(Tx), from_bps: 190e6, to_bps: 19.1e6 };
+            let what = EventKind::RateChanged { direction: Some(Tx), from_bps: 190e6, to_bps: 19.1e6 };
             r.events = vec![event(1.1, None, None, what)];
         }),
         case("datagrams that wait in a deep queue on the way", "bottleneck", &[], udp(Rx, 20, 9.75), |r| {
@@ -243,31 +243,31 @@ pub(super) fn cases() -> Vec<FaultCase> {
         }),
         case("half a second of nothing", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
             lose(r, 4_200);
-            r.events = vec![event(0.7, Some(0.5), None, Happening::Stall { direction: None, lost_share: Some(0.98) })];
+            r.events = vec![event(0.7, Some(0.5), None, EventKind::Stall { direction: None, lost_share: Some(0.98) })];
         }),
         case("an address that another machine took", "neighbour-changed", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
             lose(r, 4_200);
             nic(&mut r.target).mac = Some("00:19:b8:00:12:34".to_owned());
-            let change = |from: &str, to: &str| Happening::NeighbourChanged {
+            let change = |from: &str, to: &str| EventKind::NeighbourChanged {
                 address: "10.0.0.2".to_owned(),
                 from: format!("00:19:b8:00:12:{from}"),
                 to: format!("00:19:b8:00:12:{to}"),
             };
             r.events = vec![
                 event(0.68, None, Some(End::Host), change("34", "77")),
-                event(0.7, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(0.7, Some(0.5), None, EventKind::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
                 event(1.2, None, Some(End::Host), change("77", "34")),
             ];
         }),
         case("an address that moved without harm", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
             lose(r, 4_200);
-            let change = Happening::NeighbourChanged {
+            let change = EventKind::NeighbourChanged {
                 address: "10.0.0.2".to_owned(),
                 from: "00:19:b8:00:12:34".to_owned(),
                 to: "00:19:b8:00:12:77".to_owned(),
             };
             r.events = vec![
-                event(0.2, Some(0.5), None, Happening::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(0.2, Some(0.5), None, EventKind::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
                 event(1.2, None, Some(End::Host), change),
             ];
         }),
@@ -289,7 +289,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             // From then on 41 of 100 pass, at even distances; of all it is no more than two of five that are lost.
             arrivals(r, &[(235_200, 4_200), (573_000, 900)], &[(1, 1_350), (2, 1_025)]);
             let direction = Some(Rx);
-            let what = Happening::LossBegan { direction, loss_ratio: 0.59, throughput_bps: 20.4e6 };
+            let what = EventKind::LossBegan { direction, loss_ratio: 0.59, throughput_bps: 20.4e6 };
             r.events = vec![event(0.95, None, None, what)];
         }),
         case("a way that stops for a tenth of a second now and then", "lossy-path", &[], udp(Rx, 40, 20.0), |r| {
@@ -305,7 +305,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("answers of which one in four is lost, at random", "lossy-path", &[], rr(300e-6), |r| {
             waited(r, [37, 10], 10.0);
             for for_s in [1.9, 2.8] {
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+                let stall = EventKind::Stall { direction: Some(Rx), lost_share: None };
                 r.events.push(event(1.1 + 2.0 * for_s, Some(for_s), None, stall));
             }
         }),
@@ -320,7 +320,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             rr(300e-6),
             |r| {
                 waited(r, [900, 5], 10.0);
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+                let stall = EventKind::Stall { direction: Some(Rx), lost_share: None };
                 r.events = vec![event(4.1, Some(3.0), None, stall)];
             },
         ),
@@ -343,7 +343,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 lossy(r, 125);
                 r.losses[0] = Losses { sent: 400, arrived: 275, ..r.losses[0] };
                 for (at_s, for_s, share) in [(0.25, 0.35, 0.4), (0.7, 0.7, 0.6)] {
-                    let stall = Happening::Stall { direction: Some(Tx), lost_share: Some(share) };
+                    let stall = EventKind::Stall { direction: Some(Tx), lost_share: Some(share) };
                     r.events.push(event(at_s, Some(for_s), None, stall));
                 }
             },
@@ -353,7 +353,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             (tcp.rtt_s, tcp.retransmissions, tcp.segments_sent) = (Some(10e-3), 70, Some(500));
             lossy(r, 60);
             r.losses[0] = Losses { sent: 500, arrived: 440, ..r.losses[0] };
-            let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
+            let died = EventKind::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
             r.events = vec![event(0.8, None, None, died)];
         }),
         case(
@@ -365,38 +365,38 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 let tcp = tcp_of(r);
                 (tcp.rtt_s, tcp.segments_sent) = (Some(3e-3), Some(5_400));
                 lossy(r, 130);
-                let died = Happening::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
+                let died = EventKind::FlowDied { flow: 0, direction: Some(Tx), lost_share: None };
                 r.events = vec![event(1.4, None, None, died)];
             },
         ),
         case("a way that went in mid-trial", "flow-died", &["unaccounted"], udp(Rx, 100, 50.0), |r| {
             lose(r, 8_500);
-            r.events = vec![event(1.0, None, None, Happening::FlowDied { flow: 0, direction: None, lost_share: None })];
+            r.events = vec![event(1.0, None, None, EventKind::FlowDied { flow: 0, direction: None, lost_share: None })];
         }),
         case("a receiver that was stopped", "agent-stopped", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);
-            r.events = vec![event(0.5, Some(0.4), Some(End::Target), Happening::AgentStopped)];
+            r.events = vec![event(0.5, Some(0.4), Some(End::Target), EventKind::AgentStopped)];
         }),
         case("a receiver with a quota", "cpu-quota", &["receive-buffer"], udp(Rx, 300, 240.0), |r| {
             socket_drops(r, 9_000);
-            r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
+            r.events = vec![event(0.1, Some(1.8), Some(End::Target), EventKind::Throttled)];
         }),
         clean("a receiver that was stopped, and nothing lost", udp(Rx, 300, 300.0), |r| {
-            r.events = vec![event(0.5, Some(0.4), Some(End::Target), Happening::AgentStopped)];
+            r.events = vec![event(0.5, Some(0.4), Some(End::Target), EventKind::AgentStopped)];
         }),
         clean("a receiver with a quota, and nothing lost", udp(Rx, 300, 300.0), |r| {
-            r.events = vec![event(0.1, Some(1.8), Some(End::Target), Happening::Throttled)];
+            r.events = vec![event(0.1, Some(1.8), Some(End::Target), EventKind::Throttled)];
         }),
         case("requests while a link is down", "link-down", &[], rr(300e-6), |r| {
             waited(r, [355, 1], 2.0);
             r.host.counters.add(Stage::Link, "link carrier_changes", 2);
             r.host.counters.add(Stage::DriverTxRing, "link tx_dropped", 1);
-            let lost = Happening::CarrierLost { interface: "eth0".to_owned() };
+            let lost = EventKind::CarrierLost { interface: "eth0".to_owned() };
             r.events = vec![event(1.0, Some(0.3), Some(End::Host), lost)];
         }),
         case("others on the link", "others-traffic", &["bottleneck"], tcp(Tx, 480.0), |r| {
             let octets_per_s = 55e6;
-            r.events = vec![event(0.1, Some(1.9), Some(End::Target), Happening::OthersTraffic { octets_per_s })];
+            r.events = vec![event(0.1, Some(1.9), Some(End::Target), EventKind::OthersTraffic { octets_per_s })];
         }),
         case("two answers of a hundred lost", "unaccounted", &[], rr(300e-6), |r| requests(r, [0, 200])),
         case("four requests of ten thousand lost", "idle-states", &[], rr(190e-6), |r| {
@@ -460,7 +460,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             acknowledged(r, [400, 400]);
             r.host.counters.add(Stage::ReceiverStack, "Ip InReceives", 400);
             r.host.counters.add(Stage::ReceiverStack, "Ip InDelivers", 160);
-            let stall = Happening::Stall { direction: Some(Rx), lost_share: None };
+            let stall = EventKind::Stall { direction: Some(Rx), lost_share: None };
             r.events = vec![event(0.1, Some(1.3), None, stall)];
         }),
         case(
@@ -473,7 +473,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 r.losses = vec![of_segments(Rx, 520, 0)];
                 r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 3_997);
                 r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 3_477);
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.75) };
+                let stall = EventKind::Stall { direction: Some(Rx), lost_share: Some(0.75) };
                 r.events = vec![event(0.8, Some(0.6), None, stall)];
             },
         ),
@@ -501,7 +501,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 (r.losses, r.unaccounted) =
                     (vec![Losses { sent: 110, arrived: 57, ..of_segments(Rx, 53, 53) }], Some(53));
                 r.loss_budget = Some(Vec::new());
-                let stall = Happening::Stall { direction: Some(Rx), lost_share: Some(0.81) };
+                let stall = EventKind::Stall { direction: Some(Rx), lost_share: Some(0.81) };
                 r.events = vec![event(1.0, Some(0.9), None, stall)];
             },
         ),

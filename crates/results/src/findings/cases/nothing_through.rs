@@ -5,7 +5,7 @@ use linerate_machine::end::End;
 use linerate_machine::probe::{Protocol, Refusal};
 use linerate_path::stage::Stage;
 use linerate_trial::api::{ApiUse, SenderApi};
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::{FaultCase, between_links, case, lose, nic, rr, tcp, udp, with_middle};
@@ -45,7 +45,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         }),
         case("a middlebox that forges a RST", "connection-reset", &[], tcp(Rx, 40.0), |r| {
             (r.result, r.error) = (None, Some("the target: the connection was reset".to_owned()));
-            let what = Happening::ConnectionReset;
+            let what = EventKind::ConnectionReset;
             r.events = vec![Event { at_s: 0.4, for_s: None, within_s: 0.1, end: Some(End::Target), what }];
             r.host.counters.add(Stage::SenderStack, "Tcp OutSegs", 2_100);
             // Of what came behind it.

@@ -10,11 +10,11 @@ use linerate_menu::menu::{Answer, Menu};
 use linerate_menu::{table, text};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
-use super::super::deeds::{self, Deed};
-use super::super::menus::{self, Action, Place};
+use super::super::menus::{self, Action, MenuId};
 use super::super::queue::List;
 use super::super::services::States;
 use super::super::state::{Field, State};
+use super::super::tasks::{self, Task};
 use super::status::Status;
 use crate::measure::events::CampaignEvent;
 
@@ -69,7 +69,7 @@ pub(super) enum Effect {
 /// A menu that one is in.
 #[derive(Debug)]
 struct Step {
-    place: Place,
+    place: MenuId,
     selected: usize,
 }
 
@@ -128,7 +128,7 @@ impl App {
         App {
             state,
             services,
-            way: vec![Step { place: Place::Main, selected: 0 }],
+            way: vec![Step { place: MenuId::Main, selected: 0 }],
             page: None,
             asking: None,
             note: None,
@@ -140,7 +140,7 @@ impl App {
 
     /// The menu, and which of its rows is chosen; behind the last item is the way out.
     pub(super) fn menu(&self) -> (Menu<Action>, usize) {
-        let (place, selected) = self.way.last().map_or((Place::Main, 0), |step| (step.place, step.selected));
+        let (place, selected) = self.way.last().map_or((MenuId::Main, 0), |step| (step.place, step.selected));
         let menu = menus::menu(place, &self.state, &self.services);
         let selected = selected.min(menu.actions.len());
         (menu, selected)
@@ -303,7 +303,7 @@ impl App {
         match menu.actions.into_iter().nth(selected) {
             None => self.back(true),
             Some(action) => {
-                let fields = deeds::fields(action, &self.state, self.services.remote_is_on);
+                let fields = tasks::fields(action, &self.state, self.services.remote_is_on);
                 if fields.is_empty() {
                     return self.act(action);
                 }
@@ -368,40 +368,40 @@ impl App {
     }
 
     fn act(&mut self, action: Action) -> Vec<Effect> {
-        match deeds::deed(action, &self.state) {
-            Deed::Nothing => Vec::new(),
-            Deed::Refused(sentence) => {
+        match tasks::task(action, &self.state) {
+            Task::Nothing => Vec::new(),
+            Task::Refused(sentence) => {
                 self.note = Some(sentence);
                 Vec::new()
             }
-            Deed::Go(place) => self.go(place),
-            Deed::Command(words) => {
+            Task::Go(place) => self.go(place),
+            Task::Command(words) => {
                 let kind = Kind::Command { runs: true, status: Box::default() };
                 self.page = Some(Page { title: String::new(), lines: Vec::new(), top: 0, kind });
                 vec![Effect::Command(words)]
             }
-            Deed::Screen(end, screen) => self.look(end, screen, screen.title()),
-            Deed::Statistics(end) => self.look(end, Screen::Statistics, "Statistics"),
-            Deed::List(list) => {
+            Task::Screen(end, screen) => self.look(end, screen, screen.title()),
+            Task::Statistics(end) => self.look(end, Screen::Statistics, "Statistics"),
+            Task::List(list) => {
                 let lines = vec!["Being read.".to_owned()];
                 let kind = Kind::List { list, next: None };
                 self.page = Some(Page { title: list.title().to_owned(), lines, top: 0, kind });
                 vec![Effect::List(list)]
             }
-            Deed::Serve(tool) => vec![Effect::Serve(tool)],
-            Deed::Remote => vec![Effect::Remote],
-            Deed::Said => vec![Effect::Said],
+            Task::Serve(tool) => vec![Effect::Serve(tool)],
+            Task::Remote => vec![Effect::Remote],
+            Task::Said => vec![Effect::Said],
         }
     }
 
-    fn go(&mut self, place: Place) -> Vec<Effect> {
+    fn go(&mut self, place: MenuId) -> Vec<Effect> {
         match (place, self.way.last_mut()) {
             // The other machine's screens stand in the place of this one's.
-            (Place::Screens(_), Some(step)) if matches!(step.place, Place::Screens(_)) => step.place = place,
+            (MenuId::Screens(_), Some(step)) if matches!(step.place, MenuId::Screens(_)) => step.place = place,
             _ => self.way.push(Step { place, selected: 0 }),
         }
         match place {
-            Place::Settings(at) if self.state.endpoint(End::Target).is_some() => {
+            MenuId::Settings(at) if self.state.endpoint(End::Target).is_some() => {
                 self.state.unread = Some("They are being read.".to_owned());
                 vec![Effect::ReadSettings(at)]
             }

@@ -3,7 +3,7 @@
 
 mod app;
 mod draw;
-mod looker;
+mod poller;
 mod running;
 mod status;
 mod terminal;
@@ -23,7 +23,7 @@ use super::services::{Services, States};
 use super::state::State;
 use crate::cli::SharedArgs;
 use app::{App, Effect, Event};
-use looker::Looker;
+use poller::Poller;
 use running::Running;
 use terminal::Screen;
 
@@ -37,7 +37,7 @@ const AT_ONCE: usize = 1000;
 /// Shows it until its way out, or a signal.
 pub(super) fn run(state: State, machines: Machines, shared: &SharedArgs) -> Result<()> {
     let (told, events) = mpsc::channel();
-    let looker = Looker::start(machines, told.clone()).context("a thread could not be started; try again")?;
+    let poller = Poller::start(machines, told.clone()).context("a thread could not be started; try again")?;
     let screen = Screen::take().context("the terminal cannot be taken; --plain works without")?;
     let keys = told.clone();
     // It waits for keys, and ends with the process: nothing else ends a read of a terminal.
@@ -52,7 +52,7 @@ pub(super) fn run(state: State, machines: Machines, shared: &SharedArgs) -> Resu
         app,
         screen,
         services: &mut services,
-        looker,
+        poller,
         running: None,
         shared,
         told,
@@ -92,7 +92,7 @@ struct FullConsole<'a> {
     app: App,
     screen: Screen,
     services: &'a mut Services,
-    looker: Looker,
+    poller: Poller,
     running: Option<Running>,
     shared: &'a SharedArgs,
     told: Sender<Event>,
@@ -164,18 +164,18 @@ impl FullConsole<'_> {
             Effect::DrawAnew => return if self.screen.draw_anew().is_ok() { Next::Goes } else { Next::Ends },
             Effect::Look(end, screen) => {
                 if let Some(endpoint) = self.app.state.endpoint(end) {
-                    self.looker.view(endpoint, screen, self.app.state.interface(end));
+                    self.poller.view(endpoint, screen, self.app.state.interface(end));
                 }
             }
             Effect::List(list) => {
                 if let Some(queue) = self.app.state.queue.clone() {
-                    self.looker.list(queue, list, self.app.columns);
+                    self.poller.list(queue, list, self.app.columns);
                 }
             }
             Effect::ReadSettings(at) => {
                 if let Some(endpoint) = self.app.state.endpoint(End::Target) {
                     let names = GROUPS[at].rows.iter().map(|(name, _)| (*name).to_owned()).collect();
-                    self.looker.settings(endpoint, names, self.app.state.interface(End::Target));
+                    self.poller.settings(endpoint, names, self.app.state.interface(End::Target));
                 }
             }
             Effect::Command(words) => self.start(&words),
@@ -201,7 +201,7 @@ impl FullConsole<'_> {
     }
 
     fn start(&mut self, words: &[String]) {
-        self.looker.close();
+        self.poller.close();
         self.app.begin(words, &programs::typed(words, self.shared));
         match Running::start(programs::command(words, self.shared), self.app.columns, &self.told) {
             Ok(running) => self.running = Some(running),

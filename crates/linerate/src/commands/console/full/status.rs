@@ -89,7 +89,7 @@ mod tests {
     use linerate_results::sample;
 
     use super::*;
-    use crate::measure::events::Narrowed;
+    use crate::measure::events::IntervalUpdate;
     use crate::measure::live::Interval;
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
             .map(|line| (line.packets, line.stage.name()))
             .unwrap_or_default();
         status.hear(&CampaignEvent::TrialEnded { place: 2, planned: Some(8), words: String::new(), record });
-        status.hear(&CampaignEvent::Narrowed(Narrowed {
+        status.hear(&CampaignEvent::Narrowed(IntervalUpdate {
             configuration: 0,
             metric: "throughput_mbit_s".to_owned(),
             repeats: 6,

@@ -4,11 +4,11 @@
 use linerate_results::record::Record;
 use linerate_results::store::{Campaign, Store};
 
-use crate::usual_store;
+use crate::default_store;
 
 /// Keeps the record, with its campaign; the store's file.
 pub(super) fn keep_here(campaign: &Campaign, record: &Record) -> anyhow::Result<String> {
-    let path = usual_store::path()?;
+    let path = default_store::path()?;
     let mut store = Store::open_to_keep(&path, true)?;
     if store.campaign(&campaign.id)?.is_none() {
         store.campaign_begin(campaign)?;

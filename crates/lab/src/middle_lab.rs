@@ -52,19 +52,19 @@ impl Forwards {
 /// ```
 ///
 /// The namespaces have no names: they are open files of this process and end with it, however it ends.
-pub struct Between {
+pub struct MiddleLab {
     host: Namespace,
     middle: Namespace,
     target: Namespace,
     notes: Vec<String>,
 }
 
-impl Between {
+impl MiddleLab {
     /// Makes the three, and returns when packets pass.
-    pub fn up(forwards: Forwards) -> Result<Between, LabError> {
+    pub fn up(forwards: Forwards) -> Result<MiddleLab, LabError> {
         let make = || Namespace::new().map_err(namespace_refused);
         let (host, middle, target) = (make()?, make()?, make()?);
-        let mut lab = Between { host, middle, target, notes: Vec::new() };
+        let mut lab = MiddleLab { host, middle, target, notes: Vec::new() };
         let peer = lab.middle.fd();
         let ends = [(&lab.host, c"p0", 0, 1), (&lab.target, c"p1", u8::from(forwards != Forwards::Bridge), 2)];
         for (end, port, subnet, number) in ends {

@@ -12,7 +12,7 @@ use crate::record::Record;
 
 /// A fact that is not in the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Absent {
+pub struct MissingFact {
     /// What is not known, a clause.
     pub what: String,
     /// How to get it, a clause.
@@ -20,10 +20,10 @@ pub struct Absent {
 }
 
 /// The facts that are missing, the ones that answer most first.
-pub fn absent(record: &Record) -> Vec<Absent> {
-    let mut list: Vec<Absent> = Vec::new();
+pub fn absent(record: &Record) -> Vec<MissingFact> {
+    let mut list: Vec<MissingFact> = Vec::new();
     let mut say = |what: String, how: &str| {
-        let absent = Absent { what, how: how.to_owned() };
+        let absent = MissingFact { what, how: how.to_owned() };
         if !list.contains(&absent) {
             list.push(absent);
         }

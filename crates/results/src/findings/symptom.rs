@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use linerate_machine::end::Direction;
-use linerate_trial::event::{Event, Happening};
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
@@ -12,7 +12,7 @@ use crate::record::Record;
 
 /// What is to be explained, or that there is nothing to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Symptom {
     /// Whether something went wrong for the user.
     pub is_there: bool,
     /// What, or that nothing did, in one sentence.
@@ -20,10 +20,10 @@ pub struct Trouble {
 }
 
 /// What went wrong in a trial.
-pub fn trouble(record: &Record) -> Trouble {
+pub fn symptom(record: &Record) -> Symptom {
     match wrong(record) {
-        Some(sentence) => Trouble { is_there: true, sentence },
-        None => Trouble { is_there: false, sentence: calm(record) },
+        Some(sentence) => Symptom { is_there: true, sentence },
+        None => Symptom { is_there: false, sentence: calm(record) },
     }
 }
 
@@ -32,9 +32,9 @@ fn wrong(record: &Record) -> Option<String> {
         return Some(format!("The trial failed: {error}."));
     }
     let mut clauses: Vec<String> = Vec::new();
-    let died = record.events.iter().find(|event| matches!(event.what, Happening::FlowDied { .. }));
+    let died = record.events.iter().find(|event| matches!(event.what, EventKind::FlowDied { .. }));
     clauses.extend(died.map(|event| format!("{} at {} s", event.what, tidy(event.at_s))));
-    let stalls = record.events.iter().filter(|event| matches!(event.what, Happening::Stall { .. }));
+    let stalls = record.events.iter().filter(|event| matches!(event.what, EventKind::Stall { .. }));
     let stalled_s = stalls.filter_map(|event| event.for_s).sum::<f64>();
     if stalled_s > 0.0 {
         clauses.push(format!("nothing arrived for {} s in mid-trial", tidy(stalled_s)));
@@ -111,7 +111,7 @@ fn calm(record: &Record) -> String {
         }
     };
     let came = format!("{} of {of} came through", tidy(got / 1e6));
-    let harmless = |event: &&Event| matches!(event.what, Happening::ClockStepped { .. } | Happening::More { .. });
+    let harmless = |event: &&Event| matches!(event.what, EventKind::ClockStepped { .. } | EventKind::More { .. });
     match record.events.iter().find(|event| !harmless(event)) {
         Some(event) => format!("{came}. But at {event}."),
         None => format!("Nothing went wrong: {came}."),
@@ -128,7 +128,7 @@ mod tests {
     use linerate_trial::doubt::Doubted;
 
     use super::*;
-    use crate::findings::absent;
+    use crate::findings::missing_facts;
     use crate::sample;
 
     #[test]
@@ -143,8 +143,10 @@ mod tests {
             if emulated {
                 record.doubts.push(Doubted::Emulated.into());
             }
-            assert_eq!(trouble(&record).sentence, wants);
-            absent(&record).into_iter().any(|absent| absent.what.contains("tell 100 Mbit/s, and 166 came through"))
+            assert_eq!(symptom(&record).sentence, wants);
+            missing_facts::absent(&record)
+                .into_iter()
+                .any(|absent| absent.what.contains("tell 100 Mbit/s, and 166 came through"))
         };
         assert!(!check(94.0, false, "Nothing went wrong: 94.0 of the 94.1 Mbit/s that the link carries came through."));
         assert!(check(166.0, false, "166 Mbit/s came through, with no rate limit set."));

@@ -23,7 +23,7 @@ struct Taken {
 }
 
 /// One connection's, free again when the value goes.
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     places: Places,
     holds: Mutex<Holds>,
     closed: Arc<Notify>,
@@ -43,18 +43,18 @@ impl Places {
     }
 
     /// A stranger's place, for which another's connection may be closed. `None`: it comes by a socket, which has no address.
-    pub(super) fn admit(&self, from: Option<IpAddr>) -> Place {
+    pub(super) fn admit(&self, from: Option<IpAddr>) -> ConnectionSlot {
         let closed = Arc::new(Notify::new());
         let from = from.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let (number, gives_way) = lock(&self.0).strangers.admit(from, Arc::clone(&closed));
         if let Some(other) = gives_way {
             other.notify_one();
         }
-        Place { places: self.clone(), holds: Mutex::new(Holds::Stranger(number)), closed }
+        ConnectionSlot { places: self.clone(), holds: Mutex::new(Holds::Stranger(number)), closed }
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// It showed what no stranger has. Where as many have as there are places, it stays where it may give way.
     pub(super) fn set_known(&self) {
         let (mut taken, mut holds) = (lock(&self.places.0), lock(&self.holds));
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let (mut taken, holds) = (lock(&self.places.0), *lock(&self.holds));
         match holds {
@@ -94,14 +94,14 @@ mod tests {
     #[test]
     fn who_showed_something_is_closed_for_nobody() {
         let places = Places::new();
-        let known: Vec<Place> = (0..=PLACES).map(|_| places.admit(None)).collect();
-        known.iter().for_each(Place::set_known);
+        let known: Vec<ConnectionSlot> = (0..=PLACES).map(|_| places.admit(None)).collect();
+        known.iter().for_each(ConnectionSlot::set_known);
         let count = || {
             let taken = lock(&places.0);
             (taken.known, taken.strangers.taken())
         };
         assert_eq!(count(), (PLACES, 1), "one more stays where it may give way");
-        let strangers: Vec<Place> = (0..PLACES).map(|_| places.admit(None)).collect();
+        let strangers: Vec<ConnectionSlot> = (0..PLACES).map(|_| places.admit(None)).collect();
         assert_eq!(count(), (PLACES, PLACES));
         drop(known);
         assert_eq!(count(), (0, PLACES));

@@ -18,15 +18,15 @@ pub(crate) struct TargetArgs {
     #[arg(value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) endpoint: Endpoint,
     #[command(subcommand)]
-    pub(crate) look: Look,
+    pub(crate) look: TargetCommand,
 }
 
 #[derive(Subcommand, Debug)]
-pub(crate) enum Look {
+pub(crate) enum TargetCommand {
     /// What the machine is: kernel, processors, interface, settings
-    Info(LookArgs),
+    Info(InspectArgs),
     /// Its counters since it started, by the stages of a packet's path
-    Counters(LookArgs),
+    Counters(InspectArgs),
     /// Its counters as they move, until Ctrl-C
     Watch {
         /// Time between two looks
@@ -36,7 +36,7 @@ pub(crate) enum Look {
         #[arg(long, value_name = "N", value_parser = one_or_more)]
         count: Option<usize>,
         #[command(flatten)]
-        look: LookArgs,
+        look: InspectArgs,
     },
     /// Registers of its MAC and PHY by their vendors' names, with their bit fields (docs/registers.md)
     ///
@@ -50,7 +50,7 @@ pub(crate) enum Look {
         #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::settings))]
         names: Vec<String>,
         #[command(flatten)]
-        look: LookArgs,
+        look: InspectArgs,
     },
     /// Change its settings; they stay until restore puts them back, or the machine restarts
     ///
@@ -62,7 +62,7 @@ pub(crate) enum Look {
         #[arg(value_name = "NAME=VALUE", required = true, value_parser = setting_and_value, add = ArgValueCompleter::new(complete::changes))]
         settings: Vec<(String, String)>,
         #[command(flatten)]
-        look: LookArgs,
+        look: InspectArgs,
     },
     /// What its CPUs do: by kind of work, by function, and as a picture
     ///
@@ -118,11 +118,11 @@ pub(crate) struct RegistersArgs {
     #[arg(long, value_name = "ADDRESS", value_parser = between::<u8>(0, 31))]
     pub(crate) phy: Option<u8>,
     #[command(flatten)]
-    pub(crate) look: LookArgs,
+    pub(crate) look: InspectArgs,
 }
 
 #[derive(Args, Debug, Default)]
-pub(crate) struct LookArgs {
+pub(crate) struct InspectArgs {
     /// The interface; by default the first that is up and not the loopback
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,

@@ -24,13 +24,13 @@ enum Job {
 }
 
 /// The thread; it ends with this, or at the end of what it is about then.
-pub(super) struct Looker(Sender<Job>);
+pub(super) struct Poller(Sender<Job>);
 
-impl Looker {
-    pub(super) fn start(machines: Machines, events: Sender<Event>) -> io::Result<Looker> {
+impl Poller {
+    pub(super) fn start(machines: Machines, events: Sender<Event>) -> io::Result<Poller> {
         let (asked, jobs) = mpsc::channel();
-        std::thread::Builder::new().name("looker".to_owned()).spawn(move || work(machines, &jobs, &events))?;
-        Ok(Looker(asked))
+        std::thread::Builder::new().name("poller".to_owned()).spawn(move || work(machines, &jobs, &events))?;
+        Ok(Poller(asked))
     }
 
     pub(super) fn view(&self, endpoint: Endpoint, screen: Screen, interface: Option<String>) {

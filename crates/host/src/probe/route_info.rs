@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_machine::probe::{Detection, InterfaceState, Neighbour, Protocol, Route, RouteKind, Usage, Way};
+use linerate_machine::probe::{Detection, InterfaceState, Neighbour, Protocol, Route, RouteInfo, RouteKind, Usage};
 
 use crate::interfaces::{self, Link};
 use crate::netlink::{Netlink, attributes, push_attribute};
@@ -36,7 +36,7 @@ const IFA_F_TENTATIVE: u32 = 0x40;
 
 /// What is known of the way from an address of this machine to another machine's. `interface` is where the address is, or
 /// where packets from there arrive.
-pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
+pub fn route_info(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> RouteInfo {
     let links = interfaces::links().unwrap_or_default();
     let link = links.iter().find(|link| Some(link.name.as_str()) == interface);
     let scoped = link.filter(|_| matches!(peer, IpAddr::V6(six) if six.is_unicast_link_local())).map(|link| link.index);
@@ -61,7 +61,7 @@ pub fn way(local: IpAddr, peer: IpAddr, interface: Option<&str>) -> Way {
     };
     let ignores = if local.is_ipv4() { "ipv4/icmp_echo_ignore_all" } else { "ipv6/icmp/echo_ignore_all" };
     let tracked = sysctl("netfilter/nf_conntrack_count").zip(sysctl("netfilter/nf_conntrack_max"));
-    Way {
+    RouteInfo {
         interface: link.map(state),
         hardware_addresses: links.iter().filter_map(|link| link.mac.clone()).filter(|mac| mac.len() == 17).collect(),
         has_address: flags.map(|flags| flags.is_some()),
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn the_way_to_oneself() {
         let here: IpAddr = "127.0.0.1".parse().unwrap();
-        let way = way(here, here, Some("lo"));
+        let way = route_info(here, here, Some("lo"));
         let lo = way.interface.unwrap();
         if !lo.up {
             return;

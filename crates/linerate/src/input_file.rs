@@ -15,11 +15,11 @@ const MOST: u64 = 1 << 20;
 #[error("{} cannot be read: {why}", path.display())]
 pub(crate) struct NotRead {
     path: PathBuf,
-    pub(crate) why: Why,
+    pub(crate) why: ReadError,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Why {
+pub(crate) enum ReadError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("it is a folder; name a file")]
@@ -37,7 +37,7 @@ impl NotRead {
     /// There is no such file.
     pub(crate) fn is_absent(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound};
-        matches!(&self.why, Why::Io(error) if [NotFound, NotADirectory].contains(&error.kind()))
+        matches!(&self.why, ReadError::Io(error) if [NotFound, NotADirectory].contains(&error.kind()))
     }
 }
 
@@ -51,21 +51,21 @@ pub(crate) fn text_up_to(path: &Path, most: u64) -> Result<String, NotRead> {
     read(path, most).map_err(|why| NotRead { path: path.to_owned(), why })
 }
 
-fn read(path: &Path, most: u64) -> Result<String, Why> {
+fn read(path: &Path, most: u64) -> Result<String, ReadError> {
     // Before it is opened: to open a pipe waits for whoever writes to it.
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
-        return Err(Why::Folder);
+        return Err(ReadError::Folder);
     }
     if !kind.is_file() && !is_handed_over(path) {
-        return Err(Why::Irregular);
+        return Err(ReadError::Irregular);
     }
     let mut octets = Vec::new();
     File::open(path)?.take(most + 1).read_to_end(&mut octets)?;
     if octets.len() as u64 > most {
-        return Err(Why::Large(most));
+        return Err(ReadError::Large(most));
     }
-    String::from_utf8(octets).map_err(|_| Why::NoText)
+    String::from_utf8(octets).map_err(|_| ReadError::NoText)
 }
 
 /// Whether whoever started this program opened it for it: `/dev/stdin`, and what a shell makes of `<(…)`.

@@ -24,32 +24,32 @@ pub(super) const EACH: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The turns that are free.
-pub(super) struct Turns {
+pub(super) struct WorkSlots {
     heavy: Arc<Semaphore>,
     reach: Arc<Semaphore>,
 }
 
 /// Held for as long as the answer is made.
-pub(super) struct Turn(
+pub(super) struct WorkSlot(
     #[expect(dead_code, reason = "it is given back when this is dropped")] Option<OwnedSemaphorePermit>,
 );
 
-impl Turns {
-    pub(super) fn new() -> Turns {
-        Turns { heavy: Arc::new(Semaphore::new(EACH)), reach: Arc::new(Semaphore::new(EACH)) }
+impl WorkSlots {
+    pub(super) fn new() -> WorkSlots {
+        WorkSlots { heavy: Arc::new(Semaphore::new(EACH)), reach: Arc::new(Semaphore::new(EACH)) }
     }
 
     /// Waits for a turn; else a sentence for whoever has to ask again.
-    pub(super) async fn next(&self, cost: Cost) -> Result<Turn, &'static str> {
+    pub(super) async fn next(&self, cost: Cost) -> Result<WorkSlot, &'static str> {
         let (turns, busy) = match cost {
-            Cost::Quick => return Ok(Turn(None)),
+            Cost::Quick => return Ok(WorkSlot(None)),
             Cost::Heavy => (&self.heavy, "Other large answers are being made; ask again in a moment."),
             Cost::Reach => {
                 (&self.reach, "Other machines are being reached, which takes its time; ask again in a moment.")
             }
         };
         match timeout(PATIENCE, Arc::clone(turns).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Turn(Some(permit))),
+            Ok(Ok(permit)) => Ok(WorkSlot(Some(permit))),
             _ => Err(busy),
         }
     }

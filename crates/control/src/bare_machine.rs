@@ -3,7 +3,7 @@
 
 /// What a machine says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bare {
+pub(crate) struct BareMachine {
     /// What `uname -m` says; empty where there is no such program.
     pub(crate) uname: String,
     /// The first octets of one of its programs; as few as there were.
@@ -40,7 +40,7 @@ const EF_MIPS_ARCH: u32 = 0xF000_0000;
 const EF_MIPS_ARCH_32R6: u32 = 0x9000_0000;
 const EF_MIPS_ARCH_64R6: u32 = 0xA000_0000;
 
-impl Bare {
+impl BareMachine {
     /// The name of the agent that runs there, as `linerate-agent-NAME`; `Err` says what the machine is.
     ///
     /// An agent is static, so it needs the kernel and the processor, and no library of the same kind: a 64-bit kernel
@@ -153,7 +153,7 @@ mod tests {
 
     #[track_caller]
     fn check(uname: &str, program: Vec<u8>, abilities: &str, agent: Option<&str>) {
-        let bare = Bare { uname: uname.into(), program, abilities: abilities.into() };
+        let bare = BareMachine { uname: uname.into(), program, abilities: abilities.into() };
         assert_eq!(bare.agent().ok(), agent, "{:?}", bare.agent());
     }
 
@@ -208,7 +208,8 @@ mod tests {
         check("mips", program(32, true, EM_MIPS, 0x5000_1005), "isa\t: mips1 mips32r1 mips32r2", Some("mips"));
         check("mips", Vec::new(), "", None);
         check("s390x", program(64, true, 22, 0), "", None);
-        let bare = Bare { uname: "i686".into(), program: program(32, false, EM_386, 0), abilities: String::new() };
+        let bare =
+            BareMachine { uname: "i686".into(), program: program(32, false, EM_386, 0), abilities: String::new() };
         let sentence = bare.agent().unwrap_err();
         assert!(sentence.contains("i686") && sentence.contains("32-bit, little-endian"), "{sentence}");
     }
@@ -217,7 +218,7 @@ mod tests {
     fn any_octets_are_borne() {
         let whole = program(64, false, EM_X86_64, 0);
         for len in 0..HEADER {
-            let bare = Bare { program: whole[..len].to_vec(), ..Bare::default() };
+            let bare = BareMachine { program: whole[..len].to_vec(), ..BareMachine::default() };
             let _ = bare.agent();
         }
         check("x86_64", vec![0xFF; HEADER], "", Some("x86_64"));

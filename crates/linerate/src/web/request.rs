@@ -12,7 +12,7 @@ const MOST_VALUES: usize = 200;
 
 /// What is wanted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct WebRequest {
     pub(super) is_post: bool,
     path: Vec<String>,
     query: Vec<(String, String)>,
@@ -24,9 +24,9 @@ pub(super) struct Asked {
     pub(super) reads_openmetrics: bool,
 }
 
-impl Asked {
+impl WebRequest {
     /// Of the path and the query as they stand in the request's first line; `None` where they are no text.
-    pub(super) fn new(path: &str, query: &str) -> Option<Asked> {
+    pub(super) fn new(path: &str, query: &str) -> Option<WebRequest> {
         let part = |part: &str| {
             // In a path, unlike in a query, a plus is a plus.
             let whole = format!("x={}", part.replace('+', "%2B"));
@@ -35,20 +35,20 @@ impl Asked {
         let path = path.split('/').filter(|one| !one.is_empty()).map(part).collect::<Option<Vec<_>>>()?;
         let is_text = |text: &String| !text.contains('\u{fffd}') && !text.contains('\0');
         let query = values(query.as_bytes());
-        (path.len() < 8 && path.iter().all(is_text)).then(|| Asked { path, query, ..Asked::default() })
+        (path.len() < 8 && path.iter().all(is_text)).then(|| WebRequest { path, query, ..WebRequest::default() })
     }
 
-    pub(super) fn post(self, body: &[u8]) -> Asked {
-        Asked { is_post: true, form: values(body), ..self }
+    pub(super) fn post(self, body: &[u8]) -> WebRequest {
+        WebRequest { is_post: true, form: values(body), ..self }
     }
 
-    pub(super) fn by(self, who: String) -> Asked {
-        Asked { who, ..self }
+    pub(super) fn by(self, who: String) -> WebRequest {
+        WebRequest { who, ..self }
     }
 
     /// Whose field `Accept` this is.
-    pub(super) fn accepting(self, accept: Option<&str>) -> Asked {
-        Asked { reads_openmetrics: reads_openmetrics(accept), ..self }
+    pub(super) fn accepting(self, accept: Option<&str>) -> WebRequest {
+        WebRequest { reads_openmetrics: reads_openmetrics(accept), ..self }
     }
 
     /// The parts of the path.
@@ -119,28 +119,28 @@ mod tests {
 
     #[test]
     fn addresses_are_stable() {
-        let asked = Asked::new("/record/a%20b+c/", "plan=udp+sweep&limit=&form=csv&x=%3Cb%3E").unwrap();
+        let asked = WebRequest::new("/record/a%20b+c/", "plan=udp+sweep&limit=&form=csv&x=%3Cb%3E").unwrap();
         assert_eq!(asked.path(), ["record", "a b+c"]);
         assert_eq!((asked.value("plan"), asked.value("limit"), asked.value("y")), (Some("udp sweep"), None, None));
         assert_eq!(asked.address(&[("page", "2"), ("x", "")]), "/record/a%20b%2Bc?plan=udp+sweep&form=csv&page=2");
         assert_eq!(asked.address_of("01"), "/record/01?plan=udp+sweep&form=csv&x=%3Cb%3E");
         assert_eq!(asked.open_address(), "/record/a%20b%2Bc?plan=udp+sweep&x=%3Cb%3E&");
-        let again = Asked::new("/record/a%20b%2Bc", "").unwrap();
+        let again = WebRequest::new("/record/a%20b%2Bc", "").unwrap();
         assert_eq!((again.path(), again.open_address()), (asked.path(), "/record/a%20b%2Bc?".to_owned()));
     }
 
     #[test]
     fn what_is_no_text_is_refused() {
         for path in ["/%ff", "/a%00b", "/a/a/a/a/a/a/a/a/a"] {
-            assert!(Asked::new(path, "").is_none(), "{path}");
+            assert!(WebRequest::new(path, "").is_none(), "{path}");
         }
         let many = "a=1&".repeat(10_000);
-        assert_eq!(Asked::new("/", &many).unwrap().query.len(), MOST_VALUES);
+        assert_eq!(WebRequest::new("/", &many).unwrap().query.len(), MOST_VALUES);
     }
 
     #[test]
     fn lines_of_a_form() {
-        let asked = Asked::new("/runs", "set=no").unwrap().post(b"set=rate%3D1M%0D%0A+%0Ambit%3D2&set=c");
+        let asked = WebRequest::new("/runs", "set=no").unwrap().post(b"set=rate%3D1M%0D%0A+%0Ambit%3D2&set=c");
         assert_eq!(
             (asked.lines("set"), asked.field("set")),
             (vec!["rate=1M", "mbit=2", "c"], Some("rate=1M\r\n \nmbit=2"))

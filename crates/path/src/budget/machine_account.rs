@@ -15,7 +15,7 @@ use crate::stage::{Counters, Stage};
 
 /// One machine's account.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct MachineAccount<'a> {
     at: At,
     /// What its counters grew by, each at the stage that its driver's table says.
     pub counters: Counters,
@@ -49,35 +49,40 @@ const FORWARDED: [(Stage, &str); 2] =
 /// Counters of one alternative, those of zero left out.
 pub(super) type Hits<'a> = Vec<(&'a str, u64)>;
 
-impl<'a> Seen<'a> {
+impl<'a> MachineAccount<'a> {
     /// What these counters of this end say, on a machine with this driver.
-    pub fn new(end: End, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
-        Seen::at(At::End(end), counters, driver)
+    pub fn new(end: End, counters: &Counters, driver: Option<&str>) -> MachineAccount<'a> {
+        MachineAccount::at(At::End(end), counters, driver)
     }
 
     /// What the counters of the middle say, its own and those of one of its interfaces, for traffic that goes this way.
-    pub fn of_middle(direction: Direction, interface: &str, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
-        Seen::at(At::Middle { direction, interface: interface.to_owned() }, counters, driver)
+    pub fn of_middle(
+        direction: Direction,
+        interface: &str,
+        counters: &Counters,
+        driver: Option<&str>,
+    ) -> MachineAccount<'a> {
+        MachineAccount::at(At::Middle { direction, interface: interface.to_owned() }, counters, driver)
     }
 
-    fn at(at: At, counters: &Counters, driver: Option<&str>) -> Seen<'a> {
+    fn at(at: At, counters: &Counters, driver: Option<&str>) -> MachineAccount<'a> {
         let table = drivers::table(driver);
-        Seen { at, counters: table.place(counters), nic: None, table, reasons: &[] }
+        MachineAccount { at, counters: table.place(counters), nic: None, table, reasons: &[] }
     }
 
     /// With the drops that the kernel traced.
-    pub fn with_reasons(self, reasons: &'a [DropReason]) -> Seen<'a> {
-        Seen { reasons, ..self }
+    pub fn with_reasons(self, reasons: &'a [DropReason]) -> MachineAccount<'a> {
+        MachineAccount { reasons, ..self }
     }
 
     /// Whose link's counters are of this interface.
-    pub fn with_nic(self, name: Option<&str>) -> Seen<'a> {
-        Seen { nic: name.map(str::to_owned), ..self }
+    pub fn with_nic(self, name: Option<&str>) -> MachineAccount<'a> {
+        MachineAccount { nic: name.map(str::to_owned), ..self }
     }
 
     /// Without what is counted of the other version of IP, which none of the packets has.
     #[must_use]
-    pub fn of_ip(mut self, is_v6: bool) -> Seen<'a> {
+    pub fn of_ip(mut self, is_v6: bool) -> MachineAccount<'a> {
         let others = OF_VERSION[usize::from(!is_v6)];
         let is_others = |name: &str| name.split(' ').next().is_some_and(|of| others.contains(&of));
         self.counters.0.values_mut().for_each(|at_stage| at_stage.retain(|name, _| !is_others(name)));
@@ -197,7 +202,7 @@ impl<'a> Seen<'a> {
     /// What IP received less what it delivered, forwarded, put together and counted as errors (RFC 4293: the case
     /// diagram of its section 3.2.3), and without what may have come to all or to groups, from these machines or others.
     /// `None` where the kernel lacks a counter of that sum.
-    pub(super) fn undelivered(&self, others: &[&Seen<'_>]) -> Option<(u64, Vec<Counted>)> {
+    pub(super) fn undelivered(&self, others: &[&MachineAccount<'_>]) -> Option<(u64, Vec<Counted>)> {
         let of = |protocol: &str| {
             let (rest, counters) = self.given_to_nobody(protocol)?;
             let mut not_of_trials = i128::from(self.to_all_or_groups(protocol, others));
@@ -251,8 +256,8 @@ impl<'a> Seen<'a> {
     /// Packets to groups and broadcasts that this version of IP may have received, at most: no trial's datagram is one. IPv4 counts
     /// those of groups that nobody here joined at nothing but InReceives (net/ipv4/route.c, ip_route_input_rcu), so those count that the
     /// other machines sent, or the interface received.
-    fn to_all_or_groups(&self, protocol: &str, others: &[&Seen<'_>]) -> u64 {
-        let of = |seen: &Seen<'_>, name: &str| {
+    fn to_all_or_groups(&self, protocol: &str, others: &[&MachineAccount<'_>]) -> u64 {
+        let of = |seen: &MachineAccount<'_>, name: &str| {
             let is_it = |(_, other, value): (_, &str, u64)| (other == name).then_some(value);
             seen.counters.iter().find_map(is_it).unwrap_or(0)
         };

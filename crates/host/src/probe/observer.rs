@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use linerate_machine::probe::{Refusal, Seen, WitnessReport};
+use linerate_machine::probe::{Refusal, SeenPackets, WitnessReport};
 use linerate_machine::thread;
 use socket2::{Domain, Socket, Type};
 
 use super::{FILLING, LEN, MOST_CONNECTIONS, Secret, headers, message, packet, read, refusal};
 use crate::sys;
-use crate::{interfaces, sys::packet::Way};
+use crate::{interfaces, sys::packet::PacketType};
 
 /// It looks so often whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 const MOST_KINDS: usize = 200;
 
 /// Sockets, and threads that watch them. Dropping it ends them.
-pub struct Witness {
+pub struct ProbeObserver {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     /// The ports of UDP and TCP.
@@ -54,12 +54,12 @@ struct Heard {
     datagrams: BTreeMap<u32, u32>,
     connections: u32,
     /// `None`: there is no packet socket.
-    packets: Option<BTreeMap<Seen, u32>>,
+    packets: Option<BTreeMap<SeenPackets, u32>>,
     answer_refusal: Option<Refusal>,
     hops: Option<u8>,
 }
 
-impl Witness {
+impl ProbeObserver {
     /// Listens at this address of the machine for probes of the peer, for so long at most.
     pub fn open(
         local: IpAddr,
@@ -67,7 +67,7 @@ impl Witness {
         interface: Option<&str>,
         secret: Secret,
         time: Duration,
-    ) -> io::Result<Witness> {
+    ) -> io::Result<ProbeObserver> {
         let at = interfaces::at(local, 0, interface);
         let udp = UdpSocket::bind(at)?;
         let _ = sys::message::tell_hops(&udp, local.is_ipv4());
@@ -88,7 +88,7 @@ impl Witness {
             stopped: AtomicBool::new(false),
             seen: Mutex::new(seen),
         });
-        let mut witness = Witness { shared, threads: Vec::new(), ports };
+        let mut witness = ProbeObserver { shared, threads: Vec::new(), ports };
         witness.spawn(move |shared| shared.hear_datagrams(&udp))?;
         witness.spawn(move |shared| shared.hear_connections(&tcp))?;
         if let Some(packets) = packets {
@@ -114,7 +114,7 @@ impl Witness {
             answer_refusal: heard.answer_refusal.clone(),
             hops: heard.hops,
             packets: packets
-                .map(|all| all.iter().map(|(seen, count)| Seen { count: *count, ..seen.clone() }).collect()),
+                .map(|all| all.iter().map(|(seen, count)| SeenPackets { count: *count, ..seen.clone() }).collect()),
         }
     }
 }
@@ -130,7 +130,7 @@ fn has_half_open(local: IpAddr, port: u16) -> bool {
     })
 }
 
-impl Drop for Witness {
+impl Drop for ProbeObserver {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -244,7 +244,7 @@ impl Shared {
                 let Some(between) = packet::parse(&octets[..passed.len.min(octets.len())], &self.secret) else {
                     continue;
                 };
-                let left = passed.way == Way::Left;
+                let left = passed.way == PacketType::Left;
                 let back = !left && (between.from, between.to) == (self.local, self.peer);
                 let (from, to) = if left || back { (self.local, self.peer) } else { (self.peer, self.local) };
                 let is_ours = match between.about {
@@ -264,12 +264,12 @@ impl Shared {
                         .map(|link| link.name)
                         .unwrap_or_default()
                 });
-                let seen = Seen {
+                let seen = SeenPackets {
                     interface: name.clone(),
                     left,
                     what: between.packet,
                     hops: between.hops,
-                    for_another: passed.way == Way::CameForAnother,
+                    for_another: passed.way == PacketType::CameForAnother,
                     back,
                     count: 0,
                 };

@@ -32,7 +32,7 @@ pub(super) enum Passed {
 }
 
 /// What is not: a status, and why.
-pub(super) type Refused = (u16, &'static str);
+pub(super) type Refusal = (u16, &'static str);
 
 /// The names under which this server is.
 pub(super) struct Gate {
@@ -48,7 +48,7 @@ impl Gate {
         Gate { names: LOOPBACK.map(str::to_owned).into_iter().chain(names).collect() }
     }
 
-    pub(super) fn passes(&self, head: &Head<'_>) -> Result<Passed, Refused> {
+    pub(super) fn passes(&self, head: &Head<'_>) -> Result<Passed, Refusal> {
         let host = head.host.filter(|host| self.is_named(host)).ok_or((
             421,
             "This server is reached as localhost, 127.0.0.1 or [::1]; another name needs --name NAME where linerate web was started.",

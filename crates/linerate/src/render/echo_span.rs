@@ -9,7 +9,7 @@ use super::json;
 use super::number::{count, figure};
 
 /// What came back in one span of time.
-pub(crate) struct Asked<'a> {
+pub(crate) struct EchoSpan<'a> {
     /// From the beginning to the span's end.
     pub(crate) elapsed: Duration,
     /// Its length.
@@ -22,7 +22,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) is_total: bool,
 }
 
-impl Asked<'_> {
+impl EchoSpan<'_> {
     fn of(&self, count: fn(&AskCounts) -> u64) -> u64 {
         count(self.now).saturating_sub(count(self.before))
     }
@@ -38,7 +38,7 @@ pub(crate) fn heading() -> String {
 }
 
 /// A span for people.
-pub(crate) fn line(span: &Asked<'_>) -> String {
+pub(crate) fn line(span: &EchoSpan<'_>) -> String {
     let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| figure(ns as f64 / 1e3, 3));
     let times = &span.now.times;
     row([
@@ -59,7 +59,7 @@ fn row(cells: [String; 7]) -> String {
 }
 
 /// A span for programs: an object a line; the last has `total`, and all times in buckets of 1 %.
-pub(crate) fn json(span: &Asked<'_>) -> String {
+pub(crate) fn json(span: &EchoSpan<'_>) -> String {
     let times = &span.now.times;
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
     json::line(serde_json::json!({
@@ -92,7 +92,7 @@ mod tests {
         counts.times.record_n(40_000, 10_000);
         let elapsed = Duration::from_secs(5);
         let before = AskCounts::default();
-        let span = Asked { elapsed, length: elapsed, now: &counts, before: &before, is_total: true };
+        let span = EchoSpan { elapsed, length: elapsed, now: &counts, before: &before, is_total: true };
         insta::assert_snapshot!(format!("{}{}", heading(), line(&span)), @r"
             time   came back/s    p50 µs    p99 µs      max µs            sent      lost
            total       200,000      2.61      2.61        40.2       1,000,003         3
@@ -106,7 +106,7 @@ mod tests {
         let counted: u64 =
             object["histogram"]["counts"].as_array().unwrap().iter().map(|one| one[1].as_u64().unwrap()).sum();
         assert_eq!(counted, 1_000_000);
-        let none: serde_json::Value = serde_json::from_str(&json(&Asked { now: &before, ..span })).unwrap();
+        let none: serde_json::Value = serde_json::from_str(&json(&EchoSpan { now: &before, ..span })).unwrap();
         assert_eq!(none.get("p50_s"), None);
     }
 }

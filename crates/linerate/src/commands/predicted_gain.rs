@@ -5,13 +5,13 @@ use linerate_machine::end::Direction;
 use linerate_model::fit::{Effort, fit};
 use linerate_model::predict::predict;
 use linerate_model::setting::Set;
-use linerate_results::findings::Try;
+use linerate_results::findings::Suggestion;
 use linerate_results::record::Record;
 use linerate_results::select::Filter;
 use linerate_results::store::Store;
 
 use super::calibration::Calibration;
-use crate::render::predict::Guess;
+use crate::render::predict::PredictedGain;
 
 /// Less than `predict` takes: whoever asks what limits a record does not wait for a figure beside the answer.
 const EFFORT: Effort = Effort { sets: 120, generations: 150, frames: 400, seed: 1 };
@@ -19,7 +19,7 @@ const EFFORT: Effort = Effort { sets: 120, generations: 150, frames: 400, seed: 
 const MOST_ROWS: usize = 40;
 
 /// Predicts what this suggestion of the record's would come to; `None` where nothing tells.
-pub(super) fn guess(store: &Store, record: &Record, suggestion: &Try) -> Option<Guess> {
+pub(super) fn guess(store: &Store, record: &Record, suggestion: &Suggestion) -> Option<PredictedGain> {
     let set = asked(record, suggestion)?;
     let filter = Filter { campaign: Some(record.campaign.clone()), ..Filter::default() };
     let (all, _) = store.select_in_brief(&filter).ok()?;
@@ -32,11 +32,11 @@ pub(super) fn guess(store: &Store, record: &Record, suggestion: &Try) -> Option<
     let ensemble = fit(&machine, &measured, EFFORT).ok()?;
     let prediction = predict(&machine, &ensemble, &measured, &[row], EFFORT).pop()?;
     let null = prediction.null.filter(|null| prediction.refusal.is_none() && null.measured)?;
-    Some(Guess { prediction, null })
+    Some(PredictedGain { prediction, null })
 }
 
 /// What a suggestion is to a model. Of throughput and loss: of times it says nothing.
-fn asked(record: &Record, suggestion: &Try) -> Option<Set> {
+fn asked(record: &Record, suggestion: &Suggestion) -> Option<Set> {
     if !matches!(suggestion.metric, "throughput" | "loss") {
         return None;
     }
@@ -62,8 +62,8 @@ mod tests {
 
     use super::*;
 
-    fn suggestion(name: &str, value: &str) -> Try {
-        Try { name: name.to_owned(), value: value.to_owned(), metric: "throughput" }
+    fn suggestion(name: &str, value: &str) -> Suggestion {
+        Suggestion { name: name.to_owned(), value: value.to_owned(), metric: "throughput" }
     }
 
     /// A sender of 2 µs a datagram and 1 ns an octet, its sizes in turns.
@@ -106,7 +106,7 @@ mod tests {
             assert!(guess(&store, &record, &suggestion(name, value)).is_none(), "{name}");
         }
         // Nor does it know times.
-        let latency = Try { metric: "latency_p50", ..suggestion("target.coalesce.rx_usecs", "0") };
+        let latency = Suggestion { metric: "latency_p50", ..suggestion("target.coalesce.rx_usecs", "0") };
         assert!(guess(&store, &record, &latency).is_none());
     }
 

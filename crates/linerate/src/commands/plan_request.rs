@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use linerate_control::Endpoint;
 use linerate_machine::end::{Party, PerEnd};
 use linerate_plan::{Changes, Plan, PlannedTrial, expected};
-use linerate_results::store::{Campaign, Picked, Store};
+use linerate_results::store::{Campaign, Named, Store};
 use linerate_trial::options;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::render::report::Expected;
 
 /// A plan and all that was changed in it: what a later process needs to carry on with the same trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct PlanRequest {
     pub(crate) name: String,
     pub(crate) source: String,
     #[serde(flatten)]
@@ -83,15 +83,15 @@ impl OwnedOrder {
     }
 }
 
-impl Wanted {
+impl PlanRequest {
     /// What a plan's campaign carries out.
-    pub(crate) fn of(plan: &Plan, changes: Changes, middle: Option<&AskedMiddle>) -> Wanted {
+    pub(crate) fn of(plan: &Plan, changes: Changes, middle: Option<&AskedMiddle>) -> PlanRequest {
         let middle = middle.map(AskedMiddle::to_string);
-        Wanted { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new(), middle }
+        PlanRequest { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new(), middle }
     }
 
     /// Why a campaign that these words began is not carried on by those that ask for it now.
-    pub(super) fn check_same_middle(&self, begun: &Wanted) -> Result<()> {
+    pub(super) fn check_same_middle(&self, begun: &PlanRequest) -> Result<()> {
         match (&begun.middle, &self.middle) {
             (begun, now) if begun == now => Ok(()),
             (Some(begun), _) => bail!(
@@ -107,7 +107,7 @@ impl Wanted {
 
     /// As a campaign in the store has it.
     #[cfg(feature = "web")]
-    pub(crate) fn read(text: &str) -> Result<Wanted> {
+    pub(crate) fn read(text: &str) -> Result<PlanRequest> {
         Ok(serde_json::from_str(text)?)
     }
 
@@ -177,8 +177,8 @@ fn named_campaign(store: &Store, name: &str) -> Result<Campaign> {
         return Ok(campaign);
     }
     let found = match store.called(name, 0)? {
-        Picked::Campaign(id) => store.campaign(&id)?,
-        Picked::Record(_) => None,
+        Named::Campaign(id) => store.campaign(&id)?,
+        Named::Record(_) => None,
     };
     let Some(campaign) = found else {
         bail!("--resume: {name} is no campaign; 'linerate records campaigns' lists them");

@@ -15,7 +15,7 @@ use linerate_trial::pace::SplitMix64;
 use serde_json::Value;
 
 use super::compare as comparison;
-use super::explain::{Explained, First, in_three_lines};
+use super::explain::{Explained, FirstFinding, in_three_lines};
 use super::report::Origin;
 use super::report::tests::{report, side};
 
@@ -128,7 +128,7 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
     let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
     let judged = compare(&[&observed[0]], &[&observed[1]], &CompareOptions::default());
     let names = [record.plan.clone(), record.id.clone()];
-    let shown = comparison::Shown { comparison: &judged, names, gates: &[] };
+    let shown = comparison::ComparisonView { comparison: &judged, names, gates: &[] };
     let metric = Metric::find("throughput").unwrap();
     let points: Vec<Point> = (0..12)
         .map(|at| {
@@ -151,7 +151,7 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         ("list", super::list::list(&[listed], [26; 2], std::path::Path::new("store"), width)),
         ("campaigns", super::list::campaigns(&[summary], 26, std::path::Path::new("store"), width)),
         ("explain", explained.text(width)),
-        ("three lines", in_three_lines(&[First::of(record)], width)),
+        ("three lines", in_three_lines(&[FirstFinding::of(record)], width)),
         ("compare", comparison::text(&shown, width)),
         ("around", comparison::around(&shown, width)),
         ("history", super::history::text(metric, &series, width)),
@@ -185,7 +185,8 @@ fn csvs(record: &Record) -> Vec<String> {
     let records = [record.clone(), sample::full()];
     let observed: Vec<Observation> = records.iter().map(Observation::of).collect();
     let judged = compare(&[&observed[0]], &[&observed[1]], &CompareOptions::default());
-    let shown = comparison::Shown { comparison: &judged, names: [record.plan.clone(), String::new()], gates: &[] };
+    let shown =
+        comparison::ComparisonView { comparison: &judged, names: [record.plan.clone(), String::new()], gates: &[] };
     vec![super::csv::csv(&records), comparison::csv(&shown), super::cost::csv(&costs(&records))]
 }
 

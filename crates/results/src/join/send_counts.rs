@@ -9,7 +9,7 @@ use crate::total::Total;
 
 /// What became of what was handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Handed {
+pub(super) struct SendCounts {
     /// Messages that left, as far as this machine can tell.
     pub(super) sent: u64,
     /// Those that did not.
@@ -47,11 +47,11 @@ impl Part {
     }
 }
 
-impl Handed {
+impl SendCounts {
     /// Of some of the trial's flows. An end's interface counts for all of its flows together: where it dropped as many as are
     /// missing, those of each flow are its own.
-    pub(super) fn of(pairs: &[&Pair<'_>], all: &[Pair<'_>], part: Part) -> Handed {
-        let mut handed = Handed::default();
+    pub(super) fn of(pairs: &[&Pair<'_>], all: &[Pair<'_>], part: Part) -> SendCounts {
+        let mut handed = SendCounts::default();
         for source in End::BOTH {
             let some: Vec<&Pair<'_>> = pairs.iter().copied().filter(|pair| pair.flow.source == source).collect();
             let all: Vec<&Pair<'_>> = all.iter().filter(|pair| pair.flow.source == source).collect();
@@ -114,7 +114,7 @@ mod tests {
         let pairs: Vec<Pair<'_>> =
             flows.iter().zip(&ends).map(|(flow, (source, sink))| Pair { flow: *flow, source, sink }).collect();
         let handed = |some: &[&Pair<'_>]| {
-            let Handed { sent, unsent } = Handed::of(some, &pairs, Part::Measured);
+            let SendCounts { sent, unsent } = SendCounts::of(some, &pairs, Part::Measured);
             (sent, unsent)
         };
         assert_eq!(handed(&pairs.iter().collect::<Vec<_>>()), both);

@@ -5,16 +5,16 @@ use linerate_machine::end::{Direction, End};
 use linerate_machine::screen::Screen;
 use linerate_trial::tool::Tool;
 
-use super::menus::{ASKED, Action, Place};
+use super::menus::{ASKED, Action, MenuId};
 use super::queue::List;
 use super::state::{Check, Field, NONE, State, option_key};
 use linerate_trial::spec::Workload;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Task {
     /// Another menu.
-    Go(Place),
+    Go(MenuId),
     /// A command of linerate's, without `linerate`, whose output is shown.
     Command(Vec<String>),
     /// A screen of a machine, again and again.
@@ -73,10 +73,10 @@ pub(super) fn fields(action: Action, state: &State, remote_is_on: bool) -> Vec<F
 }
 
 /// What is done once everything was answered.
-pub(super) fn deed(action: Action, state: &State) -> Deed {
+pub(super) fn task(action: Action, state: &State) -> Task {
     match action {
-        Action::Go(place) => Deed::Go(place),
-        Action::Machine(_) | Action::Interface(_) | Action::Setting(..) | Action::Api(..) => Deed::Nothing,
+        Action::Go(place) => Task::Go(place),
+        Action::Machine(_) | Action::Interface(_) | Action::Setting(..) | Action::Api(..) => Task::Nothing,
         Action::Check => measuring(state, &["check"], Vec::new()),
         Action::Test(workload, direction) => {
             let sets = test_sets(state, workload, direction);
@@ -85,11 +85,11 @@ pub(super) fn deed(action: Action, state: &State) -> Deed {
         Action::Canned => measuring(state, &["run", "canned"], vec![format!("duration={}", state.value("canned"))]),
         Action::TryPlan => measuring(state, &["run", state.value("plan"), "--dry-run"], more_sets(state)),
         Action::StartPlan => measuring(state, &["run", state.value("plan"), "--live"], more_sets(state)),
-        Action::Serve(tool) => Deed::Serve(tool),
-        Action::Remote => Deed::Remote,
-        Action::Said => Deed::Said,
-        Action::Screen(end, screen) => with_machine(state, end, |_| Deed::Screen(end, screen)),
-        Action::Statistics(end) => with_machine(state, end, |_| Deed::Statistics(end)),
+        Action::Serve(tool) => Task::Serve(tool),
+        Action::Remote => Task::Remote,
+        Action::Said => Task::Said,
+        Action::Screen(end, screen) => with_machine(state, end, |_| Task::Screen(end, screen)),
+        Action::Statistics(end) => with_machine(state, end, |_| Task::Statistics(end)),
         Action::Stages(end) => with_machine(state, end, |endpoint| {
             let mut words = vec!["target", &endpoint, "watch", "--interval", "5s"];
             let interface = state.interface(end);
@@ -101,7 +101,7 @@ pub(super) fn deed(action: Action, state: &State) -> Deed {
         Action::ListRecords => command(&["records", "list", "--limit", "20"]),
         Action::ShowRecord => command(&["records", "show", state.value("record")]),
         Action::Explain => command(&["explain", state.value("record")]),
-        Action::List(list) => Deed::List(list),
+        Action::List(list) => Task::List(list),
         Action::ShowJob => of_queue(state, &["jobs", "show", state.value("job")]),
         Action::CancelJob => of_queue(state, &["jobs", "cancel", state.value("job")]),
         Action::DeadJobs => of_queue(state, &["jobs", "dead"]),
@@ -109,25 +109,25 @@ pub(super) fn deed(action: Action, state: &State) -> Deed {
     }
 }
 
-fn command(words: &[&str]) -> Deed {
-    Deed::Command(words.iter().map(|word| (*word).to_owned()).collect())
+fn command(words: &[&str]) -> Task {
+    Task::Command(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
 /// A command that asks the same queue.
-fn of_queue(state: &State, words: &[&str]) -> Deed {
+fn of_queue(state: &State, words: &[&str]) -> Task {
     let more = state.queue.iter().flat_map(|queue| queue.words().iter().map(String::as_str));
     command(&words.iter().copied().chain(more).collect::<Vec<_>>())
 }
 
-fn with_machine(state: &State, end: End, deed: impl FnOnce(String) -> Deed) -> Deed {
+fn with_machine(state: &State, end: End, task: impl FnOnce(String) -> Task) -> Task {
     match state.endpoint(end) {
-        Some(endpoint) => deed(endpoint.to_string()),
-        None => Deed::Refused("Which machine is the target? Choose Target in the first menu, and name it.".to_owned()),
+        Some(endpoint) => task(endpoint.to_string()),
+        None => Task::Refused("Which machine is the target? Choose Target in the first menu, and name it.".to_owned()),
     }
 }
 
 /// A command between the two machines.
-fn measuring(state: &State, words: &[&str], sets: Vec<String>) -> Deed {
+fn measuring(state: &State, words: &[&str], sets: Vec<String>) -> Task {
     with_machine(state, End::Target, |target| {
         let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         all.extend(["--target".to_owned(), target]);
@@ -139,7 +139,7 @@ fn measuring(state: &State, words: &[&str], sets: Vec<String>) -> Deed {
             let changes = state.changes().map(|(name, value)| format!("target.{name}={value}"));
             all.extend(changes.chain(sets).flat_map(|set| ["--set".to_owned(), set]));
         }
-        Deed::Command(all)
+        Task::Command(all)
     })
 }
 
