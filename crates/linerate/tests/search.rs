@@ -216,6 +216,7 @@ fn what_cannot_be_searched_is_a_sentence() {
         (&["--goal", "best"], "'best' is no goal"),
         (&["--goal", "loss=2"], "loss cannot be '2'"),
         (&["--max-rate", "fast"], "'fast' is no load"),
+        (&["--max-rate", "900"], "the highest load, 900 bit/s, is less than a packet a second"),
         (&["--expect", "ndr > 5M"], "'ndr > 5M' is no expectation of a search"),
         (&["--goal", "ndr", "--expect", "pdr >= 5M"], "'pdr >= 5M' is of no goal of this search; its goals are ndr"),
         (

@@ -114,10 +114,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;
-    let needed = || tcp.needed_retransmissions();
-    // Without SACK most of what is retransmitted had arrived, and nobody calls it spurious.
-    let lost =
-        tcp.segments_lost.unwrap_or_else(|| between_links(case, tcp).map_or_else(needed, |links| needed().min(links)));
+    let lost = lost(case, tcp);
     let between = match case.losses() {
         Some(losses) => u64::try_from(losses.unaccounted).unwrap_or(0),
         None => lost.saturating_sub(case.drops_seen()),
@@ -130,14 +127,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if Missing::of(case).is_some_and(|missing| !missing.is_between()) || behind_the_link(case).is_some() {
         return None;
     }
-    let sent = case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?;
+    let sent = sent(case, tcp)?;
     let ratio = lost as f64 / sent.max(1) as f64;
     let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
-    let limits = permitted.is_some_and(|permitted| {
-        let permitted = permitted * case.streams();
-        (permitted / ABOUT..=permitted * ABOUT).contains(&got)
-    });
+    let limits = is_as_permitted(case);
     let back = ReturnLoss::of(case).filter(|back| back.is_of_both_ways(case));
     // Such a loss permits far more than came through, and TCP had nothing else to wait for: it comes of the rate, and not the rate of it.
     let permits_more = match tcp.goes_by_rate() {
@@ -188,6 +182,28 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .explains(if ratio >= MUCH { &["checksum-offload", "segmentation"] } else { &[] })
             .explains(timer),
     )
+}
+
+/// Segments of a stream that were lost.
+fn lost(case: &Case<'_>, tcp: &TcpSummary) -> u64 {
+    let needed = || tcp.needed_retransmissions();
+    // Without SACK most of what is retransmitted had arrived, and nobody calls it spurious.
+    tcp.segments_lost.unwrap_or_else(|| between_links(case, tcp).map_or_else(needed, |links| needed().min(links)))
+}
+
+/// And of how many that were sent.
+fn sent(case: &Case<'_>, tcp: &TcpSummary) -> Option<u64> {
+    case.losses().map(|losses| losses.sent).or(tcp.segments_sent)
+}
+
+/// Whether a stream came as far as its loss permits, to the factor to which that is known.
+pub(super) fn is_as_permitted(case: &Case<'_>) -> bool {
+    let permitted = || {
+        let tcp = case.tcp()?;
+        let ratio = lost(case, tcp) as f64 / sent(case, tcp)?.max(1) as f64;
+        Some((permitted_bps(tcp, ratio)? * case.streams(), case.throughput_bps()?))
+    };
+    permitted().is_some_and(|(permitted, got)| (permitted / ABOUT..=permitted * ABOUT).contains(&got))
 }
 
 /// How many packets fewer the receiver's link counts than the sender's, where both count each segment as one packet, and read at the

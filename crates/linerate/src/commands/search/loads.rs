@@ -44,6 +44,10 @@ pub(super) fn asked(
                 bail!("neither machine says how fast its link is; say the highest load to try, like --max-rate 1G")
             }
         };
+        let packet_bits = f64::from(spec.message_octets()) * 8.0;
+        if most_bps < packet_bits {
+            bail!("the highest load, {most_bps} bit/s, is less than a packet a second; write it like 900M, or 10kpps");
+        }
         let calibration = calibrations.of(&spec).filter(|_| search.tester_limit.is_none());
         let asked = SearchAsked {
             goals: search.goals.clone(),

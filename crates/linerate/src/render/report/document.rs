@@ -190,13 +190,13 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
             format!("All of the {} trials failed, the first because {first}", records.len())
         }
         _ => format!(
-            "{}, of which {} failed and {} with warnings; both are told below.",
+            "{}, of which {} failed and {} warnings; both are told below.",
             if records.len() == 1 { "1 trial".to_owned() } else { format!("{} trials", records.len()) },
             if failed == 0 { "none".to_owned() } else { failed.to_string() },
             match doubted {
-                0 => "none is".to_owned(),
-                1 => "1 is".to_owned(),
-                doubted => format!("{doubted} are"),
+                0 => "none has".to_owned(),
+                1 => "1 has".to_owned(),
+                doubted => format!("{doubted} have"),
             },
         ),
     });

@@ -192,6 +192,13 @@ pub(super) fn cases() -> Vec<FaultCase> {
             r.losses = vec![of_segments(Rx, 50, 50)];
             limited(r, Limit::CongestionWindow, None, 0.9);
         }),
+        case("as much as such losses permit, without SACK", "lossy-path", &["no-sack"], tcp(Rx, 5.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.rtt_s) = (51, Some(50), Some(20e-3));
+            tcp.sack = Some(false);
+            r.losses = vec![of_segments(Rx, 50, 50)];
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
         case("a router that drops what is ECN-capable", "ecn-dropped", &["lossy-path"], tcp(Rx, 1.0), |r| half_lost(r)),
         case("the same losses of what arrives ECN-capable", "lossy-path", &["ecn-dropped"], tcp(Rx, 1.0), |r| {
             half_lost(r);
