@@ -26,6 +26,7 @@ use linerate_control::{Endpoint, endpoint_forms};
 use linerate_machine::printable::in_line;
 use linerate_machine::text::{nearest, number};
 use linerate_machine::units::parse_duration;
+use linerate_menu::text::wrapped;
 use linerate_results::figure::{METRICS, Metric};
 use linerate_trial::options;
 
@@ -455,14 +456,7 @@ pub(crate) fn means_something(option: &str, command: &str) -> bool {
 
 /// A row of a list in help: a name, and what it is beside it, in 80 columns.
 fn described(name: &str, width: usize, what: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in what.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => word.clone_into(line),
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= 76 - width => *line += &format!(" {word}"),
-            _ => lines.push(word.to_owned()),
-        }
-    }
+    let lines = wrapped(what, 76 - width);
     format!("  {name:<width$}  {}\n", lines.join(&format!("\n{:1$}", "", width + 4)))
 }
 

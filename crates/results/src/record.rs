@@ -497,6 +497,17 @@ pub struct Figures {
     pub streams: Vec<StreamFigures>,
 }
 
+impl Figures {
+    /// Those of one direction.
+    pub fn of_direction(&self, direction: Direction) -> &FlowFigures {
+        match (&self.directions, direction) {
+            (Some(both), Direction::Tx) => &both.tx,
+            (Some(both), _) => &both.rx,
+            (None, _) => &self.flow,
+        }
+    }
+}
+
 /// Figures of the traffic in one direction, or of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowFigures {

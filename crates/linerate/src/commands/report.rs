@@ -331,7 +331,7 @@ fn carried(mut campaign: Campaign) -> ReportedCampaign {
     );
     words.extend(changes.expect.iter().map(|expected| format!("--expect {}", shell_quoted(&expected.to_string()))));
     let verb = if search.is_empty() { "run" } else { "search" };
-    words.extend(search.iter().map(|words| option_quoted(words)));
+    words.extend(search.iter().map(|word| shell_word(word)));
     if let Some((endpoint, interfaces)) = middle.as_deref().and_then(AskedMiddle::words) {
         words.push(format!("--middle {}", shell_word(endpoint)));
         words.extend(interfaces.map(|interfaces| format!("--middle-interfaces {}", shell_word(interfaces))));
@@ -350,14 +350,6 @@ fn reached(campaign: &Campaign, verb: &str, plan: &str, words: &[String]) -> Str
     let ends = std::iter::once(format!("--target {}", shell_word(&campaign.target))).chain(host);
     let all: Vec<String> = ends.chain(words.iter().cloned()).collect();
     format!("linerate {verb} {} {}", shell_word(plan), all.join(" "))
-}
-
-/// An option as a search has it, for a shell: whoever wrote the store may have put anything into it.
-fn option_quoted(words: &str) -> String {
-    let Some((option, value)) = words.split_once(' ') else { return shell_word(words) };
-    let quoted = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    let value = quoted.map_or_else(|| shell_word(value), |text| shell_quoted(&text.replace("'\\''", "'")));
-    format!("{} {value}", shell_word(option))
 }
 
 fn verified(file: &Path, shared: &SharedArgs) -> Result<ExitCode> {
@@ -445,7 +437,7 @@ mod tests {
             name: "mine $(id)".to_owned(),
             source: String::new(),
             changes: Changes { overrides: vec![named("target.qdisc")], ..Changes::default() },
-            search: vec!["--goal 'no $(id) drop'".to_owned(), "--confirm".to_owned(), "--reset $(id)".to_owned()],
+            search: ["--goal", "no $(id) drop", "--confirm", "--reset", "$(id)"].map(str::to_owned).to_vec(),
             middle: Some(middle.to_string()),
         };
         let mut campaign = sample::campaign_of(&sample::full(), 1);

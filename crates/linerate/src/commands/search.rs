@@ -3,13 +3,13 @@
 mod calibration;
 mod loads;
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use linerate_control::Endpoint;
 use linerate_machine::end::PerEnd;
-use linerate_machine::text::shell_quoted;
 use linerate_machine::units::{OfferedLoad, format_duration};
 use linerate_plan::{Changes, Plan, PlannedTrial, SearchPlan};
 use linerate_results::record::Record;
@@ -305,18 +305,19 @@ fn resumed(
     Ok(campaign)
 }
 
-/// The words that make it the same search.
+/// The words that make it the same search, each as a program gets it.
 fn words(search: &SearchPlan) -> Vec<String> {
-    let rate = |name: &str, rate: Option<OfferedLoad>| rate.map(|rate| format!("--{name} {rate}"));
-    let mut words: Vec<String> = search.goals.iter().map(|goal| format!("--goal '{}'", goal.name)).collect();
+    let with = |name: &str, value: &dyn Display| [format!("--{name}"), value.to_string()];
+    let rate = |name: &str, rate: Option<OfferedLoad>| rate.map(|rate| with(name, &rate)).into_iter().flatten();
+    let mut words: Vec<String> = search.goals.iter().flat_map(|goal| with("goal", &goal.name)).collect();
     words.extend(rate("max-rate", search.most));
     words.extend(rate("min-rate", search.least));
     words.extend(rate("tester-limit", search.tester_limit));
     words.extend(search.confirm.then(|| "--confirm".to_owned()));
     words.extend(search.whole_trials.then(|| "--whole-trials".to_owned()));
-    words.extend(search.stages.iter().filter(|stage| **stage != Stage::Reset).map(|stage| format!("--stage {stage}")));
-    words.extend(search.reset.iter().map(|command| format!("--reset {}", shell_quoted(command))));
-    words.extend(search.stage_time.map(|time| format!("--stage-time {}", format_duration(time))));
-    words.extend(search.expect.iter().map(|one| format!("--expect '{one}'")));
+    words.extend(search.stages.iter().filter(|stage| **stage != Stage::Reset).flat_map(|stage| with("stage", stage)));
+    words.extend(search.reset.iter().flat_map(|command| with("reset", command)));
+    words.extend(search.stage_time.into_iter().flat_map(|time| with("stage-time", &format_duration(time))));
+    words.extend(search.expect.iter().flat_map(|one| with("expect", one)));
     words
 }

@@ -87,12 +87,7 @@ fn rows(record: &Record) -> (Vec<Vec<Cell>>, Vec<(usize, String)>) {
 /// How many of the lost were of the measured part, which the figures are of, where it is not all of them.
 fn measured(record: &Record, losses: &Losses) -> String {
     let figures = record.result.as_ref();
-    let flow = figures.map(|figures| match (&figures.directions, losses.direction) {
-        (Some(both), Direction::Tx) => &both.tx,
-        (Some(both), Direction::Rx) => &both.rx,
-        _ => &figures.flow,
-    });
-    match flow.and_then(|flow| flow.packets_lost) {
+    match figures.and_then(|figures| figures.of_direction(losses.direction).packets_lost) {
         Some(lost) if lost != losses.lost() => format!("; {} of them in the measured part", count(lost)),
         _ => String::new(),
     }

@@ -1,4 +1,4 @@
-//! Whose turn it is: what takes long gets some of the threads and never all, so that what reads the store quickly always has one.
+//! Slots for answers that take long: they get some of the threads and never all, so that what reads the store quickly always has one.
 //! Knows how long an answer may take, and no view.
 
 use std::sync::Arc;
@@ -20,10 +20,10 @@ pub(super) enum Cost {
 
 /// So many of each kind at once; together fewer than there are threads.
 pub(super) const EACH: usize = 2;
-/// So long one waits for its turn.
+/// How long an answer waits for a slot.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The turns that are free.
+/// The slots that are free.
 pub(super) struct WorkSlots {
     heavy: Arc<Semaphore>,
     reach: Arc<Semaphore>,
@@ -39,16 +39,16 @@ impl WorkSlots {
         WorkSlots { heavy: Arc::new(Semaphore::new(EACH)), reach: Arc::new(Semaphore::new(EACH)) }
     }
 
-    /// Waits for a turn; else a sentence for whoever has to ask again.
+    /// Waits for a slot; else a sentence for whoever has to ask again.
     pub(super) async fn next(&self, cost: Cost) -> Result<WorkSlot, &'static str> {
-        let (turns, busy) = match cost {
+        let (slots, busy) = match cost {
             Cost::Quick => return Ok(WorkSlot(None)),
             Cost::Heavy => (&self.heavy, "Other large answers are being made; ask again in a moment."),
             Cost::Reach => {
                 (&self.reach, "Other machines are being reached, which takes its time; ask again in a moment.")
             }
         };
-        match timeout(PATIENCE, Arc::clone(turns).acquire_owned()).await {
+        match timeout(PATIENCE, Arc::clone(slots).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(WorkSlot(Some(permit))),
             _ => Err(busy),
         }

@@ -127,7 +127,7 @@ fn acknowledged_later(case: &Case<'_>) -> u64 {
     let Some((tcp, (left, came))) = case.tcp().filter(|tcp| tcp.segments_lost.is_none()).zip(links) else { return 0 };
     let again = ["TCPDSACKOldSent", "TCPDSACKOfoSent"].map(|name| case.receiver.counter(&format!("TcpExt {name}")));
     let twice: u64 = again.into_iter().flatten().total();
-    let needed = tcp.retransmissions.saturating_sub(twice.max(tcp.spurious_retransmissions.unwrap_or(0)));
+    let needed = tcp.needed_retransmissions().min(tcp.retransmissions.saturating_sub(twice));
     needed.saturating_add(came).saturating_sub(left)
 }
 

@@ -233,12 +233,7 @@ impl<'a> Case<'a> {
 
     /// This direction's figures; absent where the trial failed.
     pub(super) fn flow(&self) -> Option<&'a FlowFigures> {
-        let figures = self.record.result.as_ref()?;
-        Some(match (&figures.directions, self.way) {
-            (Some(directions), Direction::Tx) => &directions.tx,
-            (Some(directions), _) => &directions.rx,
-            (None, _) => &figures.flow,
-        })
+        Some(self.record.result.as_ref()?.of_direction(self.way))
     }
 
     pub(super) fn tcp(&self) -> Option<&'a TcpSummary> {

@@ -114,7 +114,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let share = case.retransmitted()?;
     let tcp = case.tcp()?;
-    let lost = lost(case, tcp);
+    let (lost, sent) = lost_of(case, tcp)?;
     let between = match case.losses() {
         Some(losses) => u64::try_from(losses.unaccounted).unwrap_or(0),
         None => lost.saturating_sub(case.drops_seen()),
@@ -127,11 +127,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if Missing::of(case).is_some_and(|missing| !missing.is_between()) || behind_the_link(case).is_some() {
         return None;
     }
-    let sent = sent(case, tcp)?;
     let ratio = lost as f64 / sent.max(1) as f64;
     let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
-    let limits = is_as_permitted(case);
+    let limits = is_about(permitted, case, got);
     let back = ReturnLoss::of(case).filter(|back| back.is_of_both_ways(case));
     // Such a loss permits far more than came through, and TCP had nothing else to wait for: it comes of the rate, and not the rate of it.
     let permits_more = match tcp.goes_by_rate() {
@@ -184,26 +183,25 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Segments of a stream that were lost.
-fn lost(case: &Case<'_>, tcp: &TcpSummary) -> u64 {
+/// Segments of a stream that were lost, of how many.
+fn lost_of(case: &Case<'_>, tcp: &TcpSummary) -> Option<(u64, u64)> {
     let needed = || tcp.needed_retransmissions();
     // Without SACK most of what is retransmitted had arrived, and nobody calls it spurious.
-    tcp.segments_lost.unwrap_or_else(|| between_links(case, tcp).map_or_else(needed, |links| needed().min(links)))
+    let lost =
+        tcp.segments_lost.unwrap_or_else(|| between_links(case, tcp).map_or_else(needed, |links| needed().min(links)));
+    Some((lost, case.losses().map(|losses| losses.sent).or(tcp.segments_sent)?))
 }
 
-/// And of how many that were sent.
-fn sent(case: &Case<'_>, tcp: &TcpSummary) -> Option<u64> {
-    case.losses().map(|losses| losses.sent).or(tcp.segments_sent)
+/// Whether so much is what a loss permits each stream, to the factor to which that is known.
+fn is_about(permitted: Option<f64>, case: &Case<'_>, got: f64) -> bool {
+    permitted.map(|bps| bps * case.streams()).is_some_and(|bps| (bps / ABOUT..=bps * ABOUT).contains(&got))
 }
 
-/// Whether a stream came as far as its loss permits, to the factor to which that is known.
+/// Whether a stream came as far as its loss permits.
 pub(super) fn is_as_permitted(case: &Case<'_>) -> bool {
-    let permitted = || {
-        let tcp = case.tcp()?;
-        let ratio = lost(case, tcp) as f64 / sent(case, tcp)?.max(1) as f64;
-        Some((permitted_bps(tcp, ratio)? * case.streams(), case.throughput_bps()?))
-    };
-    permitted().is_some_and(|(permitted, got)| (permitted / ABOUT..=permitted * ABOUT).contains(&got))
+    let Some((tcp, got)) = case.tcp().zip(case.throughput_bps()) else { return false };
+    let permitted = lost_of(case, tcp).and_then(|(lost, sent)| permitted_bps(tcp, lost as f64 / sent.max(1) as f64));
+    is_about(permitted, case, got)
 }
 
 /// How many packets fewer the receiver's link counts than the sender's, where both count each segment as one packet, and read at the
