@@ -1,6 +1,8 @@
 //! The machines that an agent is built for: their names, and what compilers, QEMU and ELF files call them.
 //! Knows no toolchain.
 
+use object::elf::{EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_RISCV, EM_X86_64, Machine as ElfMachine};
+
 use crate::elf::Kind;
 
 /// A kind of machine.
@@ -24,11 +26,11 @@ pub(crate) struct Machine {
     pub kind: Kind,
 }
 
-const fn little(bits: u8, machine: u16) -> Kind {
+const fn little(bits: u8, machine: ElfMachine) -> Kind {
     Kind { bits, big_endian: false, machine }
 }
 
-const fn big(bits: u8, machine: u16) -> Kind {
+const fn big(bits: u8, machine: ElfMachine) -> Kind {
     Kind { bits, big_endian: true, machine }
 }
 
@@ -42,7 +44,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: true,
         zig: None,
         qemu: "x86_64",
-        kind: little(64, 62),
+        kind: little(64, EM_X86_64),
     },
     Machine {
         name: "aarch64",
@@ -52,7 +54,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: true,
         zig: None,
         qemu: "aarch64",
-        kind: little(64, 183),
+        kind: little(64, EM_AARCH64),
     },
     Machine {
         name: "armv7",
@@ -63,7 +65,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: true,
         zig: None,
         qemu: "arm",
-        kind: little(32, 40),
+        kind: little(32, EM_ARM),
     },
     Machine {
         name: "armv5",
@@ -73,7 +75,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: true,
         zig: None,
         qemu: "arm",
-        kind: little(32, 40),
+        kind: little(32, EM_ARM),
     },
     Machine {
         name: "mips",
@@ -83,7 +85,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: false,
         zig: None,
         qemu: "mips",
-        kind: big(32, 8),
+        kind: big(32, EM_MIPS),
     },
     Machine {
         name: "mipsel",
@@ -93,7 +95,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: false,
         zig: None,
         qemu: "mipsel",
-        kind: little(32, 8),
+        kind: little(32, EM_MIPS),
     },
     Machine {
         name: "powerpc",
@@ -103,7 +105,7 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: false,
         zig: Some("powerpc-linux-musleabihf"),
         qemu: "ppc",
-        kind: big(32, 20),
+        kind: big(32, EM_PPC),
     },
     Machine {
         name: "riscv64",
@@ -113,6 +115,6 @@ pub(crate) const MACHINES: [Machine; 8] = [
         has_std: true,
         zig: None,
         qemu: "riscv64",
-        kind: little(64, 243),
+        kind: little(64, EM_RISCV),
     },
 ];

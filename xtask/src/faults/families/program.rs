@@ -1,6 +1,9 @@
 //! An XDP program at the receiver's interface that drops a share of what comes.
 //! Knows no findings; the program is an ELF object of its own making, for ip(8) to load.
 
+use object::write::{Object, Symbol, SymbolSection};
+use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
+
 use super::super::case::Between;
 use super::super::draw::Draft;
 
@@ -29,7 +32,9 @@ pub(super) fn drops(draft: &mut Draft) {
     let is_in_driver = draft.one_in(2);
     let (mode, place) = if is_in_driver { ("xdpdrv", "driver") } else { ("xdpgeneric", "stack") };
     draft.say(format!("an XDP program in the {end}'s {place} drops {share} %"));
-    let octets: String = object(share as u32).iter().map(|octet| format!("\\{octet:03o}")).collect();
+    // Were there none, ip would say so.
+    let object = object(share as u32).unwrap_or_default();
+    let octets: String = object.iter().map(|octet| format!("\\{octet:03o}")).collect();
     draft.before(
         end,
         format!("file=$(mktemp)\nprintf '{octets}' >$file\nip link set dev eth0 {mode} obj $file sec xdp\nrm $file"),
@@ -38,66 +43,25 @@ pub(super) fn drops(draft: &mut Draft) {
     draft.witness(end, witness, 2, name);
 }
 
-const NAMES: &[u8] = b"\0xdp\0license\0.symtab\0.strtab\0drop\0";
-
-/// Where a name stands among all of them.
-fn name(name: &[u8]) -> u32 {
-    NAMES.windows(name.len()).position(|one| one == name).unwrap_or(0) as u32
-}
-
-/// A section, as its header has it.
-struct Section<'a> {
-    name: u32,
-    kind: u32,
-    flags: u64,
-    data: &'a [u8],
-    /// Octets of an entry, of a table.
-    entry: u64,
-}
-
 /// An ELF object (elf(5)) with the one program, as ip-link(8) loads it.
-fn object(percent: u32) -> Vec<u8> {
-    const HEADER: usize = 64;
+fn object(percent: u32) -> Result<Vec<u8>, object::write::Error> {
+    let mut file = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
+    let code = file.add_section(Vec::new(), b"xdp".to_vec(), SectionKind::Text);
+    let licence = file.add_section(Vec::new(), b"license".to_vec(), SectionKind::Data);
+    file.append_section_data(licence, b"GPL\0", 1);
     let program = program(percent);
-    // Symbols: none, and the program (STB_GLOBAL, STT_FUNC, in section 1).
-    let mut symbols = vec![0; 24];
-    symbols.extend(name(b"drop\0").to_le_bytes());
-    symbols.extend([0x12, 0, 1, 0]);
-    symbols.extend(0_u64.to_le_bytes());
-    symbols.extend((program.len() as u64).to_le_bytes());
-    let section =
-        |name: &[u8], kind: u32, flags: u64, data| Section { name: self::name(name), kind, flags, data, entry: 0 };
-    let sections = [
-        section(b"xdp\0", 1, 6, program.as_slice()),
-        section(b"license\0", 1, 3, b"GPL\0"),
-        Section { entry: 24, ..section(b".symtab\0", 2, 0, symbols.as_slice()) },
-        section(b".strtab\0", 3, 0, NAMES),
-    ];
-    let (mut body, mut table) = (Vec::new(), vec![0; 64]);
-    for Section { name, kind, flags, data, entry } in sections {
-        table.extend(name.to_le_bytes());
-        table.extend(kind.to_le_bytes());
-        table.extend(flags.to_le_bytes());
-        table.extend(0_u64.to_le_bytes());
-        table.extend(((HEADER + body.len()) as u64).to_le_bytes());
-        table.extend((data.len() as u64).to_le_bytes());
-        // Of the symbols: their names are in section 4, and the first that others see is 1.
-        let (link, others_see): (u32, u32) = if entry > 0 { (4, 1) } else { (0, 0) };
-        table.extend(link.to_le_bytes());
-        table.extend(others_see.to_le_bytes());
-        table.extend(8_u64.to_le_bytes());
-        table.extend(entry.to_le_bytes());
-        body.extend(data);
-        body.resize(body.len().next_multiple_of(8), 0);
-    }
-    // 64 bits, little-endian, relocatable, for EM_BPF; five sections, of which the last has the names.
-    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\xf7\0\x01\0\0\0".to_vec();
-    file.extend([0; 16]);
-    file.extend(((HEADER + body.len()) as u64).to_le_bytes());
-    file.extend([0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 64, 0, 5, 0, 4, 0]);
-    file.extend(body);
-    file.extend(table);
-    file
+    let symbol = Symbol {
+        name: b"drop".to_vec(),
+        value: file.append_section_data(code, &program, 8),
+        size: program.len() as u64,
+        kind: SymbolKind::Text,
+        scope: SymbolScope::Linkage,
+        weak: false,
+        section: SymbolSection::Section(code),
+        flags: SymbolFlags::None,
+    };
+    file.add_symbol(symbol);
+    file.write()
 }
 
 /// Drops so many of a hundred packets (instructions of linux/bpf.h).
@@ -128,9 +92,9 @@ mod tests {
 
     #[test]
     fn the_object_is_one_for_bpf() {
-        let octets = object(10);
+        let octets = object(10).unwrap();
         let elf = Elf::read(&octets).unwrap();
-        assert_eq!((elf.kind.bits, elf.kind.big_endian, elf.kind.machine), (64, false, 247));
+        assert_eq!((elf.kind.bits, elf.kind.big_endian, elf.kind.machine), (64, false, object::elf::EM_BPF));
         assert!(!elf.is_stripped);
         assert_eq!(octets.len() % 8, 0);
     }
