@@ -179,6 +179,22 @@ fn what_would_be_lost_is_refused() {
     check_made(&pair, &[("sysctl.net.ipv6.conf.default.hop_limit", "3"), ("mtu", "1000"), ("mtu", "1500")]);
 }
 
+/// It comes back when IPv6 does, and not with the MTU.
+#[test]
+fn the_address_of_the_loopback_is_kept() {
+    let Some(pair) = pair("the loopback's address") else { return };
+    let before = take(&pair, &pair.a);
+    within(&pair.a, || {
+        let settings = Settings::new(Some("lo"));
+        let refused = settings.set("mtu", "1200").unwrap_err().to_string();
+        assert!(refused.contains("takes the address ::1 away from lo; use 1280 at least"), "{refused}");
+        for (name, values) in [("mtu", ["1280", "65536"]), ("sysctl.net.ipv6.conf.lo.disable_ipv6", ["1", "0"])] {
+            values.into_iter().for_each(|value| settings.set(name, value).unwrap());
+        }
+    });
+    check_same(&pair, &pair.a, &before, "the loopback");
+}
+
 /// A route's own MTU, unless it is locked, becomes that of its interface.
 #[test]
 fn mtus_of_routes_are_kept() {

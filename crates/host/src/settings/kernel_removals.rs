@@ -145,7 +145,7 @@ fn lost_with_ipv6(link: &Link, extent: Extent) -> Option<String> {
     let sysctl = |of: &str, key: &str| fs::read_to_string(conf.join(of).join(key)).ok();
     // Nothing to lose, or already lost.
     sysctl(&link.name, "disable_ipv6")?;
-    if let Some(address) = addresses_that_go(link).into_iter().next() {
+    if let Some(address) = addresses_that_go(link, extent).into_iter().next() {
         return Some(format!("the address {address}"));
     }
     let mut routes = routes(libc::AF_INET6 as u8).unwrap_or_default().into_iter();
@@ -209,8 +209,9 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The interface's IPv6 addresses that the kernel did not make by itself.
-fn addresses_that_go(link: &Link) -> Vec<IpAddr> {
+/// The interface's IPv6 addresses that the kernel does not make again: those that it did not make by itself, and that of the
+/// loopback, which keeps what it has of IPv6 while the MTU is too small, and so is not made anew (addrconf_notify in the kernel).
+fn addresses_that_go(link: &Link, extent: Extent) -> Vec<IpAddr> {
     // struct ifaddrmsg: family, prefix length, flags, scope, index.
     let messages = dump(libc::RTM_GETADDR, &[libc::AF_INET6 as u8, 0, 0, 0, 0, 0, 0, 0]).unwrap_or_default();
     let of_it = messages.iter().filter(|message| word(message, 4) == Some(link.index));
@@ -224,7 +225,8 @@ fn addresses_that_go(link: &Link) -> Vec<IpAddr> {
             // Kernels before 5.18 do not tell who made an address: theirs is made of the interface's.
             _ => Some(address) == link.mac.as_deref().and_then(link_local_of) || address.is_loopback(),
         };
-        (!is_made).then_some(address)
+        let comes_back = is_made && (extent == Extent::Addresses || !address.is_loopback());
+        (!comes_back).then_some(address)
     });
     found.collect()
 }
