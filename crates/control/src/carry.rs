@@ -16,7 +16,7 @@ use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::bare_machine::{BareMachine, HEADER};
 use crate::connect_options::{ConnectOptions, receive_unless};
@@ -65,8 +65,12 @@ pub(crate) fn reach(
         return Ok(first);
     }
     let (mut bare, mut home) = (BareMachine::default(), String::new());
+    let until = Instant::now() + ANSWER;
     loop {
         let line = carrier.line(&mut first, ANSWER)?;
+        if Instant::now() > until {
+            return Err(unreachable("it goes on and on about itself; see what its shell says by ssh".to_owned()));
+        }
         match line.trim_end().split_once(' ') {
             Some(("uname", name)) => bare.uname = name.trim().to_owned(),
             Some(("home", folder)) => home = folder.to_owned(),

@@ -6,6 +6,7 @@ mod machines;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -329,6 +330,18 @@ fn an_agent_over_ssh() {
 fn is_child(process: u32, parent: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|id| id.trim() == parent.to_string()))
+}
+
+#[test]
+fn a_machine_that_goes_on_and_on_about_itself_is_given_up() {
+    let bench = Bench::bare("endless");
+    let ssh = bench.folder.path("ssh");
+    fs::write(&ssh, "#!/bin/sh\necho linerate-bare\nwhile echo Features: fp; do sleep 0.1; done\n").unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bench.folder.0.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = bench.linerate(&["target", "root@endless", "info"]);
+    command.env("PATH", path);
+    Running::start(command).wait(LONG).check_sentence(&["root@endless", "it goes on and on about itself"]);
 }
 
 #[test]
