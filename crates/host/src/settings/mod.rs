@@ -376,6 +376,8 @@ impl<'a> Subject<'a> {
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => self.not_permitted("changed", error),
             Some(libc::EOPNOTSUPP | libc::ENODEV | libc::ENOENT) => self.absent(reason(error, said)),
+            // Of a container's /proc and /sys: no other value is taken there, nor from another user.
+            Some(libc::EROFS) => self.settings.get(self.name).map_or_else(|error| error, |now| self.fixed(now)),
             _ => self.refused(value, reason(error, said)),
         }
     }
@@ -429,6 +431,15 @@ mod tests {
             "gro: 'maybe' is not allowed; write on | off"
         );
         assert!(Settings::new(Some("no-such-one")).get("mtu").unwrap_err().to_string().contains("no-such-one"));
+    }
+
+    #[test]
+    fn what_is_read_only_takes_no_other_value_either() {
+        let settings = Settings::new(Some("lo"));
+        let subject = settings.subject("mtu").unwrap();
+        let error = subject.not_written("1", &io::Error::from_raw_os_error(libc::EROFS), None).to_string();
+        let now = settings.get("mtu").unwrap();
+        assert_eq!(error, format!("mtu is {now} on lo, and cannot be changed there; leave it out"));
     }
 
     #[test]
