@@ -10,7 +10,7 @@ use linerate_machine::setting::place::{Each, Files, Form, SettingPlace};
 use linerate_machine::setting::syntax::PerItem;
 
 use super::files::{read, write};
-use super::{Mechanism, SettingError, Settings, Subject, numbered};
+use super::{Mechanism, SettingError, Settings, Subject, kernel_removals, numbered};
 use crate::{counters, interfaces};
 
 const CPUS: &str = "devices/system/cpu";
@@ -91,6 +91,9 @@ impl Mechanism for Files {
             let text = self.form.text(value).ok_or_else(|| subject.refused(value, "it is no value of it"))?;
             // What is so already is left alone: many interrupts that cannot be moved can be read.
             if value_of(subject, self, &path)? != *value {
+                if self.of == Each::Interface {
+                    kernel_removals::with_napis(subject, self.file, &path)?;
+                }
                 write(&path, &text).map_err(|error| match (error.raw_os_error(), self.of) {
                     (Some(libc::EIO), Each::Interrupt) => {
                         subject.refused(value, "the kernel keeps this interrupt where it is")

@@ -6,10 +6,10 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
-use super::files::Files;
+use super::files::{self, Files};
 use super::{SettingError, Subject, numbered, related};
 use crate::interfaces::{self, Link};
-use crate::netlink::{Netlink, attributes};
+use crate::netlink::{Netlink, attributes, push_attribute};
 
 /// Below it an interface loses IPv4 and its addresses (RFC 791, section 3.1; inetdev_event in the kernel).
 const IPV4_MIN_MTU: u32 = 68;
@@ -115,6 +115,50 @@ pub(super) fn with_channels(subject: &Subject) -> Result<(), SettingError> {
             subject.interface
         ))),
     }
+}
+
+/// What all NAPI contexts of an interface get with its file of this name, whatever one had of its own (netdev_set_gro_flush_timeout
+/// in net/core/dev.h), and the attribute of a context that tells it (NETDEV_A_NAPI_… in linux/netdev.h; Linux 6.13 and later).
+const OF_NAPIS: [(&str, u16); 3] = [("napi_defer_hard_irqs", 5), ("gro_flush_timeout", 6), ("threaded", 8)];
+const NETDEV_CMD_NAPI_GET: u8 = 11;
+const NETDEV_A_NAPI_IFINDEX: u16 = 1;
+const NETDEV_A_NAPI_ID: u16 = 2;
+
+/// Whether everything is there again after a file of the interface, at `path`, had another value.
+pub(super) fn with_napis(subject: &Subject, file: &str, path: &Path) -> Result<(), SettingError> {
+    let Some((_, attribute)) = OF_NAPIS.iter().find(|(of, _)| *of == file) else { return Ok(()) };
+    let of_interface = files::read(path).map_err(|error| subject.not_read(&error, None))?;
+    // A kernel that tells none has none.
+    let all = subject.index_now().and_then(|index| napis(index, *attribute)).unwrap_or_default();
+    match all.iter().find(|(_, value)| value.to_string() != of_interface) {
+        None => Ok(()),
+        Some((id, value)) => Err(subject.cannot_put_back(format!(
+            "it takes away what NAPI context {id} of {} has of its own ({value}, and the interface {of_interface}); give it the \
+             interface's first",
+            subject.interface
+        ))),
+    }
+}
+
+/// An attribute of each NAPI context of an interface, with the context's number.
+fn napis(index: u32, attribute: u16) -> io::Result<Vec<(u32, u64)>> {
+    let mut netlink = Netlink::generic()?;
+    let family = netlink.generic_family(b"netdev")?;
+    let mut request = vec![NETDEV_CMD_NAPI_GET, 1, 0, 0];
+    push_attribute(&mut request, NETDEV_A_NAPI_IFINDEX, &index.to_ne_bytes());
+    let mut found = Vec::new();
+    netlink.request(family, libc::NLM_F_DUMP as u16, &request, |reply| found.extend(napi(reply, attribute)))?;
+    Ok(found)
+}
+
+fn napi(reply: &[u8], attribute: u16) -> Option<(u32, u64)> {
+    let content = |wanted: u16| attributes(reply.get(4..)?).find(|(kind, _)| *kind == wanted).map(|(_, of)| of);
+    let value = content(attribute)?;
+    let value = match value.first_chunk() {
+        Some(long) => u64::from_ne_bytes(*long),
+        None => u64::from(word(value, 0)?),
+    };
+    Some((word(content(NETDEV_A_NAPI_ID)?, 0)?, value))
 }
 
 /// Whether everything is there again after a machine was a router: as one, it forgets whom it had as default router by
@@ -347,12 +391,23 @@ fn foreign_group(interface: &str) -> Option<Ipv6Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::push_attribute;
 
     #[test]
     fn a_link_local_address_is_made_of_the_mac() {
         assert_eq!(link_local_of("02:00:5e:00:53:01"), "fe80::5eff:fe00:5301".parse().ok());
         assert_eq!(link_local_of("02:00"), None);
+    }
+
+    #[test]
+    fn what_a_napi_context_has_of_its_own_is_read() {
+        let mut reply = vec![NETDEV_CMD_NAPI_GET, 1, 0, 0];
+        push_attribute(&mut reply, NETDEV_A_NAPI_ID, &1798u32.to_ne_bytes());
+        push_attribute(&mut reply, 5, &7u32.to_ne_bytes());
+        push_attribute(&mut reply, 6, &50_000u64.to_ne_bytes());
+        assert_eq!([5, 6, 8].map(|of| napi(&reply, of)), [Some((1798, 7)), Some((1798, 50_000)), None]);
+        for cut in 0..reply.len() {
+            let _ = napi(&reply[..cut], 6);
+        }
     }
 
     #[test]
