@@ -1003,6 +1003,20 @@ mod tests {
     }
 
     #[test]
+    fn who_refuses_datagrams_on_the_way_says_so() {
+        let says = |refusals: u64| {
+            let mut record = record_of("a switch that drops");
+            record.host.counters.add(Stage::ReceiverStack, "Icmp InDestUnreachs", refusals);
+            found(&findings(&record), "lossy-path").unwrap().clone()
+        };
+        assert!(
+            says(9).sentence.contains("refuses them") && says(9).evidence[1].contains("ICMP told the host 9 times")
+        );
+        // The marks of a stream's end are answered so, too.
+        assert!(says(2).sentence.contains("a switch, the cable"), "{}", says(2).sentence);
+    }
+
+    #[test]
     fn what_waits_for_a_lost_segment_is_read_late_and_was_delivered() {
         let check = |delivered: [f64; 4], again: u64| {
             let mut record = record_of("a slower link on the way");

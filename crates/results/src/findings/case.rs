@@ -26,8 +26,11 @@ use crate::total::Total;
 /// From this part of the packets on, loss is a trouble: RFC 2544 has throughput end at the first lost frame, but on a
 /// machine that does other things too, one datagram in a thousand is what a moment of theirs costs.
 const LOSS: f64 = 0.001;
-/// Fewer are an accident.
+/// Fewer are an accident, unless they are a large part of what was sent.
 pub(super) const FEW: u64 = 10;
+/// From this part on, and from [`FEW_OF_MUCH`] on.
+const MUCH: f64 = 0.05;
+const FEW_OF_MUCH: u64 = 3;
 /// From this share of the time on what limited it is what counts.
 const HELD: f64 = 0.5;
 /// So few losses may be why a congestion window is small.
@@ -438,7 +441,8 @@ impl<'a> Case<'a> {
         let rest = self.unaccounted().unwrap_or(0);
         // The budget is of the whole trial.
         let whole = i64::try_from(known).ok()?.checked_add(rest)?.max(0) as u64;
-        (ratio >= LOSS && measured >= FEW).then_some(Loss { packets: whole.max(measured), ratio })
+        let is_trouble = (ratio >= LOSS && measured >= FEW) || (ratio >= MUCH && measured >= FEW_OF_MUCH);
+        is_trouble.then_some(Loss { packets: whole.max(measured), ratio })
     }
 
     /// Lost of sent, in the measured part.
@@ -732,8 +736,10 @@ impl<'a> Case<'a> {
     /// Datagrams were read more slowly than they were sent, and waited in a buffer meanwhile: the share of them that waited longer
     /// than the trial, and a clause that says so.
     pub(super) fn read_late(&self) -> Option<(f64, String)> {
-        let (sent, got) = (self.flow()?.achieved_load_bps?, self.throughput_bps()?);
-        let is_late = self.is(Workload::UdpStream) && self.loss().is_none() && got < 0.95 * sent;
+        let flow = self.flow()?;
+        let (sent, got) = (flow.achieved_load_bps?, self.throughput_bps()?);
+        let late = (1.0 - got / sent - self.loss_ratio().unwrap_or(0.0)) * flow.packets_sent.unwrap_or(FEW) as f64;
+        let is_late = self.is(Workload::UdpStream) && self.loss().is_none() && got < 0.95 * sent && late >= FEW as f64;
         let clause = || format!("{} Mbit/s were sent, and read at {}", tidy(sent / 1e6), tidy(got / 1e6));
         is_late.then(|| (1.0 - got / sent, clause()))
     }

@@ -283,6 +283,15 @@ fn losses() -> Vec<FaultCase> {
             r.host.counters.add(Stage::DriverTxRing, "link tx_packets", 51_030);
             r.target.counters.add(Stage::DriverRxRing, "link rx_packets", 51_030 - lost);
         }),
+        case("five of 22 datagrams", "lossy-path", &[], udp(Rx, 1, 0.77), |r| {
+            r.result.as_mut().expect("figures").flow.packets_sent = Some(22);
+            let lost = lose(r, 5);
+            between_links(r, 22, lost);
+        }),
+        case("a slow link, and a reader that waits now and then", "bottleneck", &[], udp(Rx, 100, 60.0), |r| {
+            let threads = r.target.threads.as_mut().expect("they are told");
+            (threads.system_s, threads.run_delay_s) = (0.03, Some(0.4));
+        }),
         case("a switch that drops a few, where neighbours ask much", "lossy-path", &[], udp(Rx, 1, 0.93), |r| {
             let lost = lose(r, 12);
             between_links(r, 172, lost - 8);

@@ -78,6 +78,11 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
             "{} of some streams are lost {links}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",
             capital(noun)
         ),
+        (None, None, _, None) if missing.refusals.is_some() => {
+            format!(
+                "{are_lost}: a router or a packet filter there refuses them, and says so by ICMP (tcpdump -v icmp or icmp6)."
+            )
+        }
         (None, None, _, None) => {
             format!("{are_lost}: a switch, the cable, or a MAC that does not count what it drops.")
         }

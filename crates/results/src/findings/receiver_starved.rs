@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     says: "The receiving thread is starved: the stack delivers, the socket's buffer is full, and the thread waits for a CPU.",
     rests_on: "Receiving threads that could have run but waited for a CPU for at least 10 % of the time; and a loss of at least 10 \
                datagrams, and 5 % of what was lost, at the stage receiver socket, datagrams read more than 5 % slower than \
-               they were sent, or a TCP stream that came short while the threads waited 30 % of the time, twice as \
+               they were sent by threads that worked or waited for as large a share of the time, or a TCP stream that came short while the threads waited 30 % of the time, twice as \
                long as they worked, and others had half a CPU (where both ends share a machine).",
     source: "Linux Documentation/scheduler/sched-stats.rst (schedstat's run delay); sched(7).",
     suggests: &["receiver_scheduling"],
@@ -27,7 +27,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let side = case.receiver;
     let (worked, waited) = side.thread_shares(case).filter(|(_, waited)| *waited >= WAITED)?;
     let at = case.lost_at(Stage::ReceiverSocket);
-    let late = case.read_late();
+    // What a thread left unread at the end took it as long to come to.
+    let late = case.read_late().filter(|(share, _)| worked + waited >= *share);
     let starved = side.starved(case).filter(|_| case.is(Workload::TcpStream));
     let short = case.short().filter(|_| starved.is_some());
     let weight = match (&at, &late, &short) {

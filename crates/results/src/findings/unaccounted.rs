@@ -21,6 +21,8 @@ const PART: f64 = 0.1;
 const PART_OF_REQUESTS: f64 = 0.3;
 /// So small a share of what is missing went between the links: it is missing behind them.
 const FEW_BETWEEN: f64 = 0.2;
+/// From so many on they are more than what is answered to the marks of a stream's end.
+const LEAST_REFUSALS: u64 = 5;
 /// Twice what a check sequence of 4 octets is of a full frame.
 const MORE_THAN_FCS: f64 = 0.005;
 /// From so many segments to a packet on, a link counts buffers of several each.
@@ -61,6 +63,9 @@ pub(super) struct Missing {
     /// What is missing may have come as far as the receiver's link, which has what left the sender's, and nothing else: of a few, one
     /// packet of another kind is a good part.
     came: bool,
+    /// How often ICMP told the sender of a stream that datagrams were not delivered, where that is more than the end of a trial brings.
+    /// Routers say it of a few in a second only.
+    pub(super) refusals: Option<u64>,
     /// The end whose link has no count of this traffic.
     elsewhere: Option<End>,
 }
@@ -126,6 +131,13 @@ impl Missing {
             known(case.sender.link_sent()),
             known(case.receiver.link_received())
         );
+        let told =
+            || ["Icmp InDestUnreachs", "Icmp6 InDestUnreachs"].into_iter().filter_map(|name| case.sender.counter(name));
+        let refusals =
+            Some(told().total()).filter(|told: &u64| case.is(Workload::UdpStream) && *told >= LEAST_REFUSALS);
+        if let Some(refusals) = refusals {
+            counted += &format!("; ICMP told the {sender} {refusals} times that some were not delivered");
+        }
         // Where one interface counts buffers and the other segments, nothing is to be held against each other.
         let is_comparable = |out: u64, came: u64| came as f64 <= out as f64 * 1.02 && came as f64 >= out as f64 * 0.5;
         let of_segments = case.losses().is_some_and(|losses| losses.of == Counted::Segments);
@@ -167,6 +179,7 @@ impl Missing {
             links,
             counted,
             of_segments,
+            refusals,
             came: (packets >= 20 || all_came) && (!is_of_buffers || agree),
             most,
             elsewhere,
