@@ -119,8 +119,8 @@ pub struct FlowOutcome {
     /// Datagrams that the kernel refused to take (ENOBUFS and the like), over the whole trial. They bear
     /// numbers and are counted as sent: they are lost at the sender's socket.
     pub send_errors: u64,
-    /// Times that the kernel had no room for a datagram or an end mark, which was then handed over again: counters of
-    /// the kernel take each for a drop (net/ipv4/udp.c, udp_sendmsg), and nothing was lost.
+    /// Times that the kernel had no room for a datagram or an end mark, or told of an earlier one, and it was then handed over again:
+    /// counters of the kernel take each for a drop (net/ipv4/udp.c, udp_sendmsg), and nothing was lost.
     #[serde(default)]
     pub send_retries: u64,
     /// End marks that a UDP sender sent, or that a receiver heard. They are no messages, and may be lost like one.

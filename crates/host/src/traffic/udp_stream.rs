@@ -64,6 +64,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
     let mut sequence = 0;
     let mut departures = Departures::default();
     let mut too_large = 0;
+    let mut is_again = false;
     let ahead = task.paced.filter(|paced| paced.lead_ns > 0);
     if let Some(paced) = ahead {
         paced.steer(socket, true).map_err(TrafficError::System)?;
@@ -108,6 +109,13 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
                 continue;
             }
             Err(error) if is_unproven && is_refusal(&error) => return Err(refused(&task, error)),
+            // ICMP's word on an earlier one, with which this one has nothing to do: the kernel says it once. Where it says so again, it is
+            // this one's.
+            Err(error) if !is_again && is_refusal(&error) && error.kind() != ErrorKind::PermissionDenied => {
+                is_again = true;
+                outcome.send_retries += 1;
+                continue;
+            }
             Err(error) if is_refused_once(&error) => {
                 // The numbers are used up: the receiver will miss them, and this counter says why.
                 let refused = out.refused(count) as u64;
@@ -135,6 +143,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
             }
         };
         too_large = 0;
+        is_again = false;
         sequence += taken;
         outcome.messages_total = sequence;
         outcome.octets_total = sequence * size as u64;
