@@ -97,7 +97,7 @@ pub enum Adjustment {
         /// How many.
         packets: u64,
     },
-    /// Some waited for room in the sender's queue and were sent later.
+    /// Some were handed over again: there was no room in the sender's queue, or the kernel told of an earlier one.
     Retried {
         /// How many.
         packets: u64,
@@ -274,7 +274,7 @@ impl std::fmt::Display for Adjustment {
         match self {
             Adjustment::CountedAt { stage, packets } => write!(f, ", less {packets} counted at {stage}"),
             Adjustment::Retried { packets } => {
-                write!(f, ", less {packets} that waited for room and were sent later")
+                write!(f, ", less {packets} that were handed over again")
             }
             Adjustment::EndMarks { packets } => {
                 write!(f, ", {packets} of them the sender's end mark, which is no datagram of the trial")
