@@ -94,6 +94,7 @@ impl Arrivals<'_> {
 
 /// How long the thread of one flow waited for a CPU.
 struct Waits<'a> {
+    flow: u16,
     ends_ns: &'a [u64],
     /// Until before each slice, and until the end, seconds.
     until_s: Vec<f64>,
@@ -107,7 +108,7 @@ impl<'a> Waits<'a> {
             Some(*sum)
         };
         let until_s = std::iter::once(0.0).chain(delays.iter().scan(0.0, step)).collect();
-        Some(Waits { ends_ns: &timeline.ends_ns, until_s })
+        Some(Waits { flow: flow.id, ends_ns: &timeline.ends_ns, until_s })
     }
 
     /// Seconds of it in the slices that end between two moments.
@@ -116,6 +117,11 @@ impl<'a> Waits<'a> {
         let first = self.ends_ns.partition_point(|end| seconds(*end) < from_s);
         let behind = self.ends_ns.partition_point(|end| seconds(*end) <= to_s + 0.01);
         before(behind) - before(first)
+    }
+
+    /// Whether it waited for so much of a silence that it made it.
+    fn made(&self, from_s: f64, to_s: f64) -> bool {
+        self.between(from_s, to_s) >= STARVED * (to_s - from_s)
     }
 }
 
@@ -211,14 +217,17 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     let within_s = start(1.min(ends.len() - 1)).max(seconds(ends[0]));
     let least = way.least.stall_s.max(UNUSUAL * way.gap_s);
     let event = |at_s: f64, for_s: Option<f64>, what: EventKind| Event { at_s, for_s, within_s, end: None, what };
-    // Flows that died.
+    let waits = way.waits();
+    // Flows that died, and not for want of a CPU.
     let (mut dead, mut alive) = (Vec::new(), Vec::new());
     for (flow, octets) in &columns {
         let last = octets.iter().rposition(|octets| *octets > 0);
         let Some(last) = last else { continue };
         let died_s = seconds(ends[last.min(ends.len() - 1)]);
         let silent = seconds(*end_ns) - died_s;
-        if silent >= least.max(way.least.death_s) && silent >= DEAD * seconds(*end_ns) {
+        let is_long = silent >= least.max(way.least.death_s) && silent >= DEAD * seconds(*end_ns);
+        let starved = || waits.iter().any(|waits| waits.flow == *flow && waits.made(died_s, seconds(*end_ns)));
+        if is_long && !starved() {
             dead.push((*flow, died_s));
         } else {
             alive.push(*octets);
@@ -234,7 +243,6 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     }
     let silent = (0..ends.len()).map(|slice| alive.iter().all(|octets| octets.get(slice) == Some(&0)));
     let span = |(first, last): (usize, usize)| seconds(ends[last]) - start(first);
-    let waits = way.waits();
     let runs = runs_of(silent);
     let longest = runs.iter().copied().max_by(|a, b| span(*a).total_cmp(&span(*b)));
     let stalls = runs.iter().filter_map(|run| {
@@ -246,8 +254,8 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
         let to = from + exact.unwrap_or(to - from);
         // What began late, or ended early, is no stall.
         let is_within = first > 0 && last + 1 < ends.len();
-        let waited_s = || waits.iter().map(|waits| waits.between(from, to)).fold(0.0, f64::max);
-        (is_within && to - from >= least && waited_s() < STARVED * (to - from)).then_some((from, to))
+        let starved = || waits.iter().any(|waits| waits.made(from, to));
+        (is_within && to - from >= least && !starved()).then_some((from, to))
     });
     // Each looks at every slice: only as many as are told may.
     let stalls = stalls.take(MOST).map(|(from, to)| {
@@ -561,6 +569,22 @@ mod tests {
         sent.flows[0].columns.0.insert(FlowColumn::RunDelayUs, vec![50_000; 3]);
         let way = of_tcp(&seen, &sent);
         assert_eq!(silences(&way).len(), 1);
+    }
+
+    #[test]
+    fn a_flow_whose_thread_had_no_cpu_to_the_end_has_not_died() {
+        let arrived: Vec<u64> = (0..40).map(|slice| if slice >= 20 { 0 } else { 9_000 }).collect();
+        let (seen, mut sent) = (timeline(&[&arrived, &[9_000; 40]]), timeline(&[&[9_000; 40], &[9_000; 40]]));
+        let mut found = |flow: usize, waited_us: u64| {
+            sent.flows.iter_mut().for_each(|flow| _ = flow.columns.0.remove(&FlowColumn::RunDelayUs));
+            sent.flows[flow].columns.0.insert(FlowColumn::RunDelayUs, vec![waited_us; 40]);
+            let mut way = of_tcp(&seen, &sent);
+            way.flows = vec![0, 1];
+            silences(&way).len()
+        };
+        assert_eq!(found(0, 16_000), 0);
+        assert_eq!(found(0, 14_000), 1);
+        assert_eq!(found(1, 50_000), 1, "another's thread");
     }
 
     #[test]
