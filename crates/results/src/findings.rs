@@ -732,6 +732,27 @@ mod tests {
     }
 
     #[test]
+    fn reordering_on_a_machine_that_both_ends_keep_busy_is_its_own() {
+        let check = |retransmissions: u64, limit: Limit, is_shared: bool, is_one: bool| {
+            let mut record = record_of("packets overtake each other");
+            record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap().retransmissions = retransmissions;
+            let direction = record.direction;
+            let line = |limit, share| TimeLine { direction, limit, end: None, seconds: 2.0 * share, share };
+            record.time_budget = vec![line(limit, 0.6), line(Limit::Reordering, 0.14)];
+            if is_shared {
+                record.doubts.push(Doubted::SharedMachine.into());
+            }
+            let all = findings(&record);
+            let said = format!("{retransmissions} {limit:?} {is_shared}: {all:#?}");
+            assert_eq!(found(&all, "reordering").is_some(), is_one, "{said}");
+        };
+        check(500, Limit::SenderCpu, true, false);
+        check(500, Limit::SenderCpu, false, true);
+        check(500, Limit::Path, true, true);
+        check(2_400, Limit::SenderCpu, true, true);
+    }
+
+    #[test]
     fn what_the_way_doubles_is_no_others_traffic() {
         let has = |octets_per_s: f64| {
             let mut record = record_of("others on the link");

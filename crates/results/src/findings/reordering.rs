@@ -13,8 +13,9 @@ pub(super) const RULE: Rule = Rule {
     says: "Packets overtake each other; TCP sends segments again that were not lost.",
     rests_on: "Datagrams: at least 0.1 % of those that arrived, and 10, came after one with a higher number. TCP: at least 0.1 % of the segments retransmitted; no counter of either machine saw a tenth as many dropped; and the \
                receiver said that it had at least half of them twice (DSACK), or saw at least as many out of order. Not \
-               where CPUs limited the stream for 70 % of its time, or all of the sender's were busy 90 % of it, fewer than 1 % were \
-               retransmitted and that took under 10 % of the time.",
+               where fewer than 1 % were retransmitted, and that took under 10 % of the time while CPUs limited the stream for 70 % of it, \
+               or all of the sender's were busy 90 %, or fewer than 0.2 % were retransmitted; nor then, whatever it took, where both ends share \
+               a machine and CPUs can have been the limit.",
     source: "RFC 2883 (DSACK), RFC 4737 (reordering); Linux TcpExt TCPDSACKRecv, TCPSACKReorder.",
     suggests: &["sysctl.net.ipv4.tcp_reordering"],
     find,
@@ -31,13 +32,16 @@ const LITTLE_TIME: f64 = 0.1;
 /// Of a stream that it took no more of the time either, a segment or two of a thousand are nothing, whatever limits it.
 const NEXT_TO_NOTHING: f64 = 0.002;
 
-/// CPUs had the stream's time, or were all busy, and what was retransmitted was a small part and took little time.
+/// Little was retransmitted, and CPUs had the stream's time, or were all busy, so that it took little time. Or both ends share a machine
+/// whose CPUs can have been the limit: it moves their threads, and packets with them, all the time.
 fn costs_nothing(case: &Case<'_>, retransmitted: f64) -> bool {
     let of_cpu = [Limit::SenderCpu, Limit::SenderCpuWait, Limit::ReceiverCpu, Limit::ReceiverCpuWait, Limit::Softirq];
     let all_busy = || case.sender.cpu().is_some_and(|cpu| cpu.machine.busy >= BUSY);
-    retransmitted < FEW
-        && case.share_of(&[Limit::Reordering]) < LITTLE_TIME
-        && (retransmitted < NEXT_TO_NOTHING || case.share_of(&of_cpu) >= MOSTLY || all_busy())
+    let took_little = || {
+        case.share_of(&[Limit::Reordering]) < LITTLE_TIME
+            && (retransmitted < NEXT_TO_NOTHING || case.share_of(&of_cpu) >= MOSTLY || all_busy())
+    };
+    retransmitted < FEW && (case.shares_machine() && case.may_be_cpu() || took_little())
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
