@@ -753,6 +753,28 @@ mod tests {
     }
 
     #[test]
+    fn answers_wait_for_no_timer_where_nothing_was_sent_again() {
+        let check = |again: Option<u64>, lost: u64, is_one: bool| {
+            let mut record = record_of("answers of which each waits for TCP's timer");
+            record.result.as_mut().unwrap().latency.as_mut().unwrap().min_s = Some(100e-6);
+            for machine in [&mut record.target, &mut record.host] {
+                machine.counters = Counters::default();
+                again.into_iter().for_each(|again| machine.counters.add(Stage::SenderStack, "Tcp RetransSegs", again));
+            }
+            let direction = record.direction;
+            record.losses =
+                vec![Losses { direction, of: Counted::Segments, sent: 9, arrived: 9 - lost, unaccounted: 0 }];
+            let all = findings(&record);
+            assert_eq!(found(&all, "retransmission-timeout").is_some(), is_one, "{again:?} {lost}: {all:#?}");
+        };
+        check(Some(0), 0, false);
+        check(Some(4), 0, true);
+        // What an end drops itself it sends once more, and counts no retransmission.
+        check(Some(0), 1, true);
+        check(None, 0, true);
+    }
+
+    #[test]
     fn what_the_way_doubles_is_no_others_traffic() {
         let has = |octets_per_s: f64| {
             let mut record = record_of("others on the link");

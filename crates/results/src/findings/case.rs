@@ -533,6 +533,14 @@ impl<'a> Case<'a> {
         self.sides().iter().filter_map(|side| side.counter("Tcp RetransSegs")).total()
     }
 
+    /// Whether both machines tell that TCP retransmitted nothing, and nothing was lost: what its own machine drops it tries again, too,
+    /// and counts it as no retransmission.
+    fn sends_nothing_again(&self) -> bool {
+        self.sides().iter().all(|side| side.counter("Tcp RetransSegs") == Some(0))
+            && self.record.losses.iter().all(|losses| losses.lost() == 0)
+            && self.drops_seen() == 0
+    }
+
     /// What a stage lost, where that is a good part of what was lost.
     pub(super) fn lost_at(&self, stage: Stage) -> Option<LostAt<'_>> {
         self.lost_by(stage, |_| true)
@@ -805,7 +813,9 @@ impl<'a> Case<'a> {
             None => LEAST_TIMER_S,
         };
         let slow = latency.histogram.buckets().filter(|(ns, _)| *ns as f64 / 1e9 >= least);
-        let (timed, is_left) = (slow.map(|(_, count)| count).total(), self.is_left_waiting(latency));
+        // What is slow without any is an end that answers late.
+        let timed = if self.sends_nothing_again() { 0 } else { slow.map(|(_, count)| count).total() };
+        let is_left = self.is_left_waiting(latency);
         (timed > 0 || is_left).then_some(TimerWaits { timed, is_left, answered: latency.count })
     }
 

@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     name: "retransmission-timeout",
     says: "Some round trips took as long as TCP waits before it sends a lost segment again, or SYN: a few losses, long waits.",
     rests_on: "Round trips of tcp-rr or tcp-crr of 0.2 s or more, and three times the shortest; likely with segments that were lost or \
-               retransmitted, else possible. A limit of connections where SYNs alone were retransmitted, four at least. Or each transaction of tcp-crr took a second or more, and as many SYNs were retransmitted.",
+               retransmitted, else possible; not where both machines tell that none was. A limit of connections where SYNs alone were retransmitted, four at least. Or each transaction of tcp-crr took a second or more, and as many SYNs were retransmitted.",
     source: "RFC 6298 (retransmission timer; 1 s for SYN); Linux TCP_RTO_MIN, 200 ms.",
     suggests: &["sysctl.net.ipv4.tcp_ecn"],
     find,

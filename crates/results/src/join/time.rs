@@ -30,7 +30,7 @@ impl Joined<'_> {
             let Some(direction) = pairs.first().map(|pair| pair.flow.direction()) else { continue };
             let lines = match self.spec.workload.is_stream() {
                 true => self.stream_time(direction, source, &pairs, record),
-                false => self.transaction_time(direction, source, &pairs),
+                false => self.transaction_time(direction, source, &pairs, &record.losses),
             };
             record.time_budget.extend(lines);
             let flows = pairs.iter().map(|pair| pair.flow.id).collect();
@@ -124,7 +124,16 @@ impl Joined<'_> {
         if self.spec.spacing == Spacing::Poisson { 1.0 + 2.0 * per_slice.sqrt() } else { 1.0 }
     }
 
-    fn transaction_time(&self, direction: Direction, requester: End, pairs: &[&Pair<'_>]) -> Vec<TimeLine> {
+    fn transaction_time(
+        &self,
+        direction: Direction,
+        requester: End,
+        pairs: &[&Pair<'_>],
+        losses: &[Losses],
+    ) -> Vec<TimeLine> {
+        let ends = [self.target, self.host].into_iter();
+        let again: Option<u64> = ends.map(|end| end.counters.get(Stage::SenderStack, "Tcp RetransSegs")).total();
+        let lost: u64 = losses.iter().map(Losses::lost).total();
         let mut latency = Histogram::default();
         pairs.iter().filter_map(|pair| pair.source.latency.as_ref()).for_each(|one| latency.merge(one));
         let threads =
@@ -138,10 +147,8 @@ impl Joined<'_> {
             whole: pairs.iter().map(|pair| pair.source.messages_total).total(),
             lost_s: pairs.iter().map(|pair| pair.source.timeouts.unwrap_or(0)).total() as f64,
             retransmission_s: (self.spec.workload != Workload::UdpRr).then_some(TCP_RTO_MIN_S),
-            retransmitted: [self.target, self.host]
-                .into_iter()
-                .filter_map(|end| end.counters.get(Stage::SenderStack, "Tcp RetransSegs"))
-                .total(),
+            // What an end drops itself it sends once more, and counts that as no retransmission.
+            retransmitted: again.map(|again| again.max(lost)),
             least_rtt_s: pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()?.min_rtt_s).reduce(f64::min),
         })
     }

@@ -23,8 +23,8 @@ pub(crate) struct Transactions<'a> {
     pub(crate) lost_s: f64,
     /// How long a retransmission takes at least (RTO), where the transport has any: a round trip that takes as long has one.
     pub(crate) retransmission_s: Option<f64>,
-    /// Segments that either end retransmitted.
-    pub(crate) retransmitted: u64,
+    /// Segments that either end had to send again; absent where not both tell.
+    pub(crate) retransmitted: Option<u64>,
     /// The least round trip that TCP itself has seen.
     pub(crate) least_rtt_s: Option<f64>,
 }
@@ -43,13 +43,13 @@ pub(crate) fn transactions(of: &Transactions<'_>) -> Vec<TimeLine> {
     let all = mean_ns / 1e9 * count as f64;
     let quick = match (quick_ns as f64 / 1e9, of.retransmission_s) {
         // Where there was a retransmission in each, the quickest one had its timer in it, too.
-        (quick, Some(timer)) if quick >= timer && of.retransmitted >= count.max(2) => {
+        (quick, Some(timer)) if quick >= timer && of.retransmitted >= Some(count.max(2)) => {
             of.least_rtt_s.unwrap_or(f64::INFINITY).min(quick - timer)
         }
         (quick, _) => quick,
     };
     // Round trips in which a segment was sent again.
-    let again = of.retransmission_s.map_or(0.0, |least| {
+    let again = of.retransmission_s.filter(|_| of.retransmitted != Some(0)).map_or(0.0, |least| {
         let slow = of.latency.buckets().filter(|(ns, _)| *ns as f64 >= least * 1e9);
         // The timer takes longer each time, and that of a SYN a second.
         slow.map(|(ns, count)| (ns as f64 / 1e9 - quick).max(0.0) * count as f64).sum::<f64>().min(all)
@@ -89,6 +89,18 @@ mod tests {
         lost_s: f64,
         is_tcp: bool,
     ) -> Vec<TimeLine> {
+        let slow = trips.iter().filter(|(_, ms)| *ms >= 200).map(|(count, _)| *count).sum();
+        lines_of(trips, [asking, answering], lost_s, is_tcp, Some(slow))
+    }
+
+    /// The same with so many segments retransmitted.
+    fn lines_of(
+        trips: &[(u64, u64)],
+        [asking, answering]: [ThreadUse; 2],
+        lost_s: f64,
+        is_tcp: bool,
+        retransmitted: Option<u64>,
+    ) -> Vec<TimeLine> {
         let mut latency = Histogram::default();
         trips.iter().for_each(|(count, ms)| (0..*count).for_each(|_| latency.record(ms * MS)));
         transactions(&Transactions {
@@ -101,7 +113,7 @@ mod tests {
             whole: 2 * latency.count(),
             lost_s,
             retransmission_s: is_tcp.then_some(0.2),
-            retransmitted: latency.buckets().filter(|(ns, _)| *ns >= 200 * MS).map(|(_, count)| count).sum(),
+            retransmitted,
             least_rtt_s: None,
         })
     }
@@ -162,6 +174,10 @@ mod tests {
             &[(Limit::OnTheWay, None, 0.625), (Limit::LostAndWaited, None, 0.375)],
         );
         check(&lines(&slow, none, none, 0.0, false), &[(Limit::OnTheWay, None, 0.625), (Limit::Queues, None, 0.375)]);
+        // Nor is it TCP's timer where both ends tell that nothing was sent again.
+        let on_the_way = |retransmitted| lines_of(&slow, [none; 2], 0.0, true, retransmitted);
+        check(&on_the_way(Some(0)), &[(Limit::OnTheWay, None, 0.625), (Limit::Queues, None, 0.375)]);
+        check(&on_the_way(None), &[(Limit::OnTheWay, None, 0.625), (Limit::LostAndWaited, None, 0.375)]);
         // Each of them: the way is what is left of the quickest.
         let each = [(1000, 250)];
         check(&lines(&each, none, none, 0.0, true), &[(Limit::LostAndWaited, None, 0.8), (Limit::OnTheWay, None, 0.2)]);
