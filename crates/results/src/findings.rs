@@ -775,6 +775,21 @@ mod tests {
     }
 
     #[test]
+    fn what_its_own_queue_drops_tcp_tries_again_without_a_retransmission() {
+        let check = |drops: u64, is_one: bool| {
+            let mut record = record_of("pfifo of 10 packets under TCP");
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.retransmissions, tcp.segments_sent) = (0, Some(112_000));
+            record.target.counters = Counters::default();
+            record.target.counters.add(Stage::Qdisc, "eth0 pfifo drops", drops);
+            let all = findings(&record);
+            assert_eq!(found(&all, "qdisc-drops").is_some(), is_one, "{drops}: {all:#?}");
+        };
+        check(34_000, true);
+        check(100, false);
+    }
+
+    #[test]
     fn what_the_way_doubles_is_no_others_traffic() {
         let has = |octets_per_s: f64| {
             let mut record = record_of("others on the link");

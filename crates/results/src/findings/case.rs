@@ -519,10 +519,11 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What TCP handed down and its own machine never transmitted, where that matters: it tries again, and counts it as no
-    /// retransmission.
+    /// What TCP handed down and its own machine, its queueing discipline too, never transmitted, where that matters: it tries again, and
+    /// counts it as no retransmission.
     fn untransmitted(&self) -> Option<u64> {
-        let lines = self.drops.iter().filter(|line| line.cause == Some(DropCause::Untransmitted));
+        let is_own = |line: &&LossLine| line.cause == Some(DropCause::Untransmitted) || line.stage == Stage::Qdisc;
+        let lines = self.drops.iter().filter(is_own);
         let packets = lines.map(|line| line.packets).total();
         let sent = self.tcp()?.segments_sent?;
         (packets >= FEW && packets as f64 >= LOSS * sent as f64).then_some(packets)

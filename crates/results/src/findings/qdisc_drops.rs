@@ -11,8 +11,8 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "qdisc-drops",
     says: "The sender's queueing discipline drops: it holds less than the sender puts into it, or shapes to a lower rate.",
-    rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP retransmitted), at the stage \
-               qdisc. Of frames, which a sender tries again \
+    rests_on: "A loss of at least 10 packets, and 5 % of what was lost (or of the segments that TCP retransmitted; where it retransmitted next to none, 0.1 % of those it sent), at \
+               the stage qdisc. Of frames, which a sender tries again \
                when they are refused: a discipline that keeps to no rate and refused them in number, and less came through than was \
                asked. Which discipline it is says the name of the counter: that of a port of a bridge, or of an interface below, is \
                none that a setting changes.",
