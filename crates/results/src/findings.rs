@@ -790,6 +790,22 @@ mod tests {
     }
 
     #[test]
+    fn at_a_rate_that_was_asked_the_window_has_its_share_of_the_time() {
+        let check = |rate: &str, share: f64, is_one: bool| {
+            let mut record = record_of("the receive window of 64 KiB over 4 ms");
+            record.asked.insert("rate".to_owned(), rate.to_owned());
+            let direction = record.direction;
+            let line = |limit, share| TimeLine { direction, limit, end: None, seconds: 2.0 * share, share };
+            record.time_budget = vec![line(Limit::AskedRate, 1.0 - share), line(Limit::ReceiveWindow, share)];
+            let all = findings(&record);
+            assert_eq!(found(&all, "receive-window").is_some(), is_one, "{rate} {share}: {all:#?}");
+        };
+        check("unlimited", 0.03, true);
+        check("200M", 0.03, false);
+        check("200M", 0.5, true);
+    }
+
+    #[test]
     fn what_the_way_doubles_is_no_others_traffic() {
         let has = |octets_per_s: f64| {
             let mut record = record_of("others on the link");

@@ -22,8 +22,8 @@ const CLAMPED: u64 = 64;
 pub(super) const RULE: Rule = Rule {
     name: "receive-window",
     says: "TCP waits for the receiver's window: the receiver reads late, or its buffer may not grow.",
-    rests_on: "tcp_info: sending was held up by the receive window for at least 20 % of its busy time, in a trial that came \
-               short; likely where the round trip is at most 4 times the shortest one (no queue stands on the path), or the \
+    rests_on: "tcp_info: sending was held up by the receive window for at least 20 % of its busy time, or of the time where a rate was asked, in a \
+               trial that came short; likely where the round trip is at most 4 times the shortest one (no queue stands on the path), or the \
                receiver announced a window of zero. Not where nothing at all passed for half of the time and the window was never closed.",
     source: "Linux tcp_info tcpi_rwnd_limited (4.10); RFC 9293, section 3.8.6 (window management).",
     suggests: &["sysctl.net.ipv4.tcp_rmem"],
@@ -33,8 +33,12 @@ pub(super) const RULE: Rule = Rule {
 fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
     let tcp = case.tcp()?;
-    let told = tcp.limited_by_receive_window.unwrap_or(0.0);
-    let share = Some(told.max(case.share_of(&[Limit::ReceiveWindow]))).filter(|share| *share >= SHARE)?;
+    // Of a stream at a rate that was asked the busy time may be a small part.
+    let told = tcp.limited_by_receive_window.filter(|_| case.is_unlimited() || case.time().next().is_none());
+    let share = told.unwrap_or(0.0).max(case.share_of(&[Limit::ReceiveWindow]));
+    if share < SHARE {
+        return None;
+    }
     let side = case.receiver;
     let zero = side.counter("TcpExt TCPToZeroWindowAdv").unwrap_or(0);
     if zero == 0 && case.share_of(&[Limit::Outage]) >= STOOD {
