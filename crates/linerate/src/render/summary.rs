@@ -18,6 +18,8 @@ use super::number::{count, figure, first_of_most, percent};
 
 /// From this share of its time on a CPU is worth a word: there is little left to give.
 const BUSY: f64 = 0.95;
+/// A smaller part of what was lost is left out where its place is told.
+const SOME: f64 = 0.05;
 
 /// A few sentences, one a line: for every kind of traffic and direction what arrived, the trial that lost the most
 /// and where, and which CPUs had nothing left.
@@ -242,17 +244,40 @@ fn sweep(who: &str, group: &[&Record]) -> Option<String> {
         format!("{who}: the most that arrived was {mbits} Mbit/s{spread}, {}", at(most.trials.first()?, group));
     match most_lost(group) {
         Some((loss, worst)) if loss.most() > 0.0 => {
-            let lines = worst.loss_budget.iter().flatten().filter(|line| line.packets > 0);
-            let places: Vec<String> = lines.map(|line| format!("at {}", place(worst, line.stage))).collect();
-            let place = if places.is_empty() { "no counter says where".to_owned() } else { places.join(" and ") };
             let share = percent(loss.median);
-            text += &format!("; {} {share} % was lost{}, {place}", at(worst, group), loss.spread(percent));
+            text += &format!("; {} {share} % was lost{}, {}", at(worst, group), loss.spread(percent), mostly_at(worst));
         }
         // The table says it.
         Some(_) => return None,
         None => {}
     }
     Some(text + ".")
+}
+
+/// Where a trial lost its packets: the one place of nearly all, or several with the share of each.
+fn mostly_at(record: &Record) -> String {
+    let mut places: Vec<(Option<String>, u64)> = Vec::new();
+    for line in record.loss_budget.iter().flatten() {
+        let place = Some(format!("at {}", place(record, line.stage)));
+        match places.iter_mut().find(|(other, _)| *other == place) {
+            Some((_, packets)) => *packets = packets.saturating_add(line.packets),
+            None => places.push((place, line.packets)),
+        }
+    }
+    places.extend(record.unaccounted.and_then(|rest| Some((None, u64::try_from(rest).ok()?))));
+    let all = places.iter().map(|(_, packets)| *packets).total() as f64;
+    places.retain(|(_, packets)| *packets as f64 >= SOME * all && *packets > 0);
+    match &places[..] {
+        [] | [(None, _)] => "no counter says where".to_owned(),
+        [(Some(place), _)] => place.clone(),
+        several => {
+            let share = |(place, packets): &(Option<String>, u64)| {
+                let place = place.as_deref().unwrap_or("unaccounted");
+                format!("{} % of it {place}", percent(*packets as f64 / all))
+            };
+            several.iter().map(share).collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 fn numbered(who: &str, group: &[&Record]) -> Vec<String> {
@@ -562,5 +587,25 @@ mod tests {
         check(&|r| r.unaccounted = Some(-5), "on the way in)), which is 5 more");
         check(&|r| r.target.cpu.as_mut().unwrap().per_cpu[1].busy = 0.99, "The target's CPU 1 was busy 99 %");
         assert_eq!(summary(&[]), "");
+    }
+
+    #[test]
+    fn a_sweep_gives_each_place_its_share_of_the_loss() {
+        let said = |unaccounted: i64, change: &dyn Fn(&mut Vec<linerate_path::budget::LossLine>)| {
+            let [clean, mut worst] = [(25, 1000.0), (600, 400.0)]
+                .map(|(asked, mbit)| linerate_results::sample::udp(0, Direction::Rx, asked, mbit));
+            worst.unaccounted = Some(unaccounted);
+            change(worst.loss_budget.as_mut().unwrap());
+            let text = summary_beside_tables(&[clean, worst]);
+            text.split_once("was lost, ").map(|(_, place)| place.trim_end().to_owned()).unwrap()
+        };
+        assert_eq!(said(34, &|_| {}), "at the target's driver RX ring.");
+        let several = "25.0 % of it at the target's driver RX ring, 75.0 % of it unaccounted.";
+        assert_eq!(said(101_937, &|_| {}), several);
+        assert_eq!(
+            said(101_937, &|lines| lines.push(linerate_path::budget::LossLine { packets: 0, ..lines[0].clone() })),
+            several
+        );
+        assert_eq!(said(34_013, &|lines| lines.clear()), "no counter says where.");
     }
 }
