@@ -18,7 +18,7 @@ use super::{open_store, width};
 use crate::cli::{CompareArgs, SharedArgs, TableArgs};
 use crate::output::{beside, data, out, say};
 use crate::render;
-use crate::render::cases::{Cases, of_comparison, of_configuration};
+use crate::render::cases::{Cases, of_comparison, why_unknown};
 use crate::render::compare::ComparisonView;
 
 /// `git bisect run` takes this as "skip".
@@ -188,10 +188,9 @@ fn status(comparison: &Comparison, gates: &[Gate], bisect: bool) -> ExitCode {
     for gate in gates {
         match gate.of(comparison) {
             Outcome::Failed => say(format_args!("linerate: failed: {gate}")),
-            Outcome::Unknown => match gate.hidden(comparison).next() {
-                Some(failed) => say(format_args!("linerate: cannot tell: {gate}; {}", of_configuration(failed))),
-                None => say(format_args!("linerate: cannot tell: {gate}; the noise hides it, or it has no value")),
-            },
+            Outcome::Unknown => {
+                say(format_args!("linerate: cannot tell: {gate}; {}", why_unknown(gate, comparison)));
+            }
             Outcome::Passed => {}
         }
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use linerate_machine::printable::in_line;
 use linerate_results::figure::Metric;
 
-pub(crate) use of_comparison::{of_comparison, of_configuration};
+pub(crate) use of_comparison::{of_comparison, of_configuration, why_unknown};
 pub(crate) use of_run::{Run, of_run};
 
 /// What came of a case.

@@ -15,9 +15,9 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
     let mut cases = Cases::new(&command, &command);
     for gate in gates {
         let (outcome, sentence) = match gate.of(comparison) {
-            OfGate::Passed => (Outcome::Passed, "no configuration is worse by so much"),
-            OfGate::Failed => (Outcome::Failed, "a configuration is worse by so much or more"),
-            OfGate::Unknown => (Outcome::Skipped, "cannot tell: the noise hides it, or it has no value"),
+            OfGate::Passed => (Outcome::Passed, "no configuration is worse by so much".to_owned()),
+            OfGate::Failed => (Outcome::Failed, "a configuration is worse by so much or more".to_owned()),
+            OfGate::Unknown => (Outcome::Skipped, format!("cannot tell: {}", why_unknown(gate, comparison))),
         };
         let worse = comparison.judged.iter().filter(|judged| gate.outcome(judged) == Some(OfGate::Failed));
         let of = |judged: &Judged| match judged.configuration.as_str() {
@@ -25,12 +25,7 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
             configuration => format!("{configuration}: {}", words(judged)),
         };
         let worse: Vec<String> = worse.map(of).collect();
-        let hidden = gate.hidden(comparison).next().filter(|_| outcome == Outcome::Skipped);
-        let sentence = match hidden {
-            Some(failed) => format!("cannot tell: {}", of_configuration(failed)),
-            None if worse.is_empty() => sentence.to_owned(),
-            None => worse.join("; "),
-        };
+        let sentence = if worse.is_empty() { sentence } else { worse.join("; ") };
         cases.add(&format!("gate: {gate}"), outcome, &sentence, None, None);
     }
     for judged in &comparison.judged {
@@ -67,6 +62,21 @@ pub(crate) fn of_comparison(asked: &str, comparison: &Comparison, gates: &[Gate]
         cases.add(&format!("compared, {configuration}"), Outcome::Skipped, &sentence, None, None);
     }
     cases
+}
+
+/// Why a gate cannot tell.
+pub(crate) fn why_unknown(gate: &Gate, comparison: &Comparison) -> String {
+    if let Some(failed) = gate.hidden(comparison).next() {
+        return of_configuration(failed);
+    }
+    let unknown = |judged: &&Judged| gate.outcome(judged) == Some(OfGate::Unknown);
+    let verdicts: Vec<&Verdict> = comparison.judged.iter().filter(unknown).map(|judged| &judged.verdict).collect();
+    let comparable = verdicts.iter().any(|verdict| !matches!(verdict, Verdict::NotComparable { .. }));
+    match verdicts.first() {
+        None => "no configuration has it on both sides".to_owned(),
+        Some(_) if comparable => "the noise hides it".to_owned(),
+        Some(first) => first.words(gate.metric),
+    }
 }
 
 /// `rate=100M: 5 of 10 trials of the candidate failed`.

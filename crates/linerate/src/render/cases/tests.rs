@@ -169,7 +169,9 @@ fn a_comparison_is_red_where_a_gate_is() {
     assert!(allowed.ktap().contains("less than its gate allows"), "{}", allowed.ktap());
     let unsure = compared(0.97, 0.5, &["throughput worse 3%"]);
     check_compared(&unsure, &[("gate: throughput worse 3%", Skipped), ("throughput", Skipped)]);
-    assert!(!unsure.is_red() && unsure.ktap().contains("# SKIP cannot tell"), "{}", unsure.ktap());
+    assert!(!unsure.is_red() && unsure.ktap().contains("# SKIP cannot tell: the noise hides it"), "{}", unsure.ktap());
+    let unmeasured = compared(1.0, 0.01, &["latency_p99 worse 3%"]).ktap();
+    assert!(unmeasured.contains("# SKIP cannot tell: no configuration has it on both sides"), "{unmeasured}");
     let half = compared_of(1.0, 0.01, &["throughput worse 3%"], 4);
     check_compared(&half, &[("gate: throughput worse 3%", Skipped), ("trials of the candidate", Outcome::Error)]);
     assert!(half.is_red() && half.ktap().contains("4 of 8 trials of the candidate failed"), "{}", half.ktap());
@@ -179,6 +181,23 @@ fn a_comparison_is_red_where_a_gate_is() {
     // Without a gate, as --bisect has it.
     check_compared(&compared(0.9, 0.01, &[]), &[("throughput", Failed)]);
     check_compared(&compared(1.1, 0.01, &[]), &[("throughput", Passed)]);
+}
+
+#[test]
+fn a_gate_says_what_makes_two_sides_no_comparison() {
+    let side = |message_size: &str| -> Vec<Observation> {
+        let one = |repeat: u32| {
+            let mut record = sample::tcp(repeat, Direction::Rx, 900.0, false);
+            record.asked.insert("message_size".to_owned(), message_size.to_owned());
+            Observation::of(&record)
+        };
+        (0..8).map(one).collect()
+    };
+    let [baseline, candidate] = [side("1470"), side("1000")];
+    let [baseline, candidate] = [&baseline, &candidate].map(|side| side.iter().collect::<Vec<_>>());
+    let comparison = compare(&baseline, &candidate, &CompareOptions::default());
+    let ktap = of_comparison("udp-sweep mine", &comparison, &["throughput worse 3%".parse().unwrap()]).ktap();
+    assert!(ktap.contains("# SKIP cannot tell: not comparable: the size of messages is 1470 against 1000"), "{ktap}");
 }
 
 #[test]
