@@ -290,8 +290,8 @@ docs/findings.md says what each finding rests on.";
 
 /// How records are picked.
 pub(super) const SELECT_HELP: &str = "SELECTION is `last` (the newest campaign with records), `last~1` (the one before), a \
-                           plan's name (its newest campaign), or the beginning of a campaign's or a record's \
-                           identifier (`linerate records campaigns`, `linerate records list`). Behind it, or alone for all \
+                           plan's name (its newest campaign; `tcp~1` is the one before), or the beginning of a campaign's \
+                           or a record's identifier (`linerate records campaigns`, `linerate records list`). Behind it, or alone for all \
                            campaigns, :NAME=VALUE picks some of the records: NAME is a factor, an option, plan, since, \
                            until, or what a record knows of a machine, such as target.kernel; several are joined by \
                            commas, as in last:direction=tx,rate=100M.";
