@@ -122,7 +122,8 @@ fn ask_for(
 }
 
 /// How a key is asked for.
-const KEY: (&str, &str) = ("File of the key", "a file of 64 hexadecimal digits; --new-psk FILE makes one");
+const KEY: (&str, &str) =
+    ("File of the key", "a file of 64 hexadecimal digits; linerate-agent --new-psk FILE makes one");
 
 fn read_key(path: &str) -> Result<Psk, String> {
     Psk::read(path.as_ref()).map_err(|error| error.to_string())

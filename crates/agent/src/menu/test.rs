@@ -14,7 +14,7 @@ use super::{KEY as KEY_ASKED, ask_for, is_address, is_key, json};
 
 /// What is asked, in this order: how it is called, what an answer looks like, and what it is until somebody says otherwise.
 const ASKED: [((&str, &str), &str); 7] = [
-    (("Host, where an agent listens", "an address and a port, like 10.0.0.1:7777"), "10.0.0.1:7777"),
+    (("Host, where an agent listens", HOST_ALLOWED), "10.0.0.1:7777"),
     (KEY_ASKED, "key"),
     (("How long", "a time, like 10s"), "10s"),
     (("Message size, bytes", "auto, or bytes like 1470 or 64K"), AUTO),
@@ -22,6 +22,9 @@ const ASKED: [((&str, &str), &str); 7] = [
     (("Streams", "1 to 128"), "1"),
     (("Offered load of each stream", "unlimited, or like 100M, 10kpps"), "unlimited"),
 ];
+/// Who stands at the board has no other page that says what to start on the host.
+const HOST_ALLOWED: &str =
+    "an address and a port, like 10.0.0.1:7777, of a host that runs: linerate agent --listen [::]:7777 --psk-file key";
 const HOST: usize = 0;
 const KEY: usize = 1;
 const TIME: usize = 2;
