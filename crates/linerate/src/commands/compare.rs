@@ -175,9 +175,7 @@ fn status(comparison: &Comparison, gates: &[Gate], bisect: bool) -> ExitCode {
             let is = |wanted: fn(&Verdict) -> bool| comparison.judged.iter().any(|judged| wanted(&judged.verdict));
             if is(|verdict| *verdict == Verdict::Worse) {
                 Outcome::Failed
-            } else if is(|verdict| matches!(verdict, Verdict::CannotTell { .. } | Verdict::NotComparable { .. }))
-                || comparison.failed.iter().any(FailedTrials::hide_candidate)
-            {
+            } else if is(|verdict| !verdict.is_judged()) || comparison.failed.iter().any(FailedTrials::hide_candidate) {
                 Outcome::Unknown
             } else {
                 Outcome::Passed

@@ -39,6 +39,11 @@ impl Verdict {
         matches!(self, Verdict::Better | Verdict::Worse)
     }
 
+    /// Better, worse, or the same.
+    pub fn is_judged(&self) -> bool {
+        !matches!(self, Verdict::CannotTell { .. } | Verdict::NotComparable { .. })
+    }
+
     /// In words, with the metric's own for better and worse.
     pub fn words(&self, metric: &Metric) -> String {
         match self {

@@ -180,6 +180,7 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
         None if failed == records.len() => "Why does nothing come through?",
         None => {
             lines.extend(summary::summary(records).lines().take(ANSWERED).map(str::to_owned));
+            lines.extend(explain::in_a_line(&report.material.firsts, None).lines().map(str::to_owned));
             "What comes through, what does not, and what limits it?"
         }
     };
@@ -209,8 +210,9 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
     vec![Piece::Heading(question.to_owned()), Piece::Lines(lines)]
 }
 
-/// The first judgements that found a difference, those of the metrics that were judged first before others.
+/// The first judgements that found a difference, or all where none did, those of the metrics that were judged first before others.
 fn told(comparison: &Comparison) -> Vec<String> {
+    let is_any_found = comparison.judged.iter().any(|judged| judged.verdict.is_found());
     let mut metrics: Vec<&str> = Vec::new();
     let mut found: Vec<(usize, &Judged)> = Vec::new();
     for judged in &comparison.judged {
@@ -220,7 +222,7 @@ fn told(comparison: &Comparison) -> Vec<String> {
         if known.is_none() {
             metrics.push(name);
         }
-        found.extend(judged.verdict.is_found().then_some((at, judged)));
+        found.extend((judged.verdict.is_found() == is_any_found).then_some((at, judged)));
     }
     found.sort_by_key(|(metric, _)| *metric);
     let left_out = found.len().saturating_sub(TOLD);
@@ -229,7 +231,8 @@ fn told(comparison: &Comparison) -> Vec<String> {
             "" => String::new(),
             configuration => format!("{configuration}: "),
         };
-        let found = judged.found.and_then(|found| Some((found.relative?, found.relative_interval?)));
+        let found = judged.found.filter(|_| judged.verdict.is_found());
+        let found = found.and_then(|found| Some((found.relative?, found.relative_interval?)));
         let by = found.map(|(by, (low, high))| {
             // The verdict says which way.
             let (by, low, high) = if by < 0.0 { (-by, -high, -low) } else { (by, low, high) };
@@ -237,7 +240,8 @@ fn told(comparison: &Comparison) -> Vec<String> {
             format!(", by {} % (95 %: {} to {} %)", percent(by), percent(low), percent(high))
         });
         let words = judged.verdict.words(judged.metric);
-        format!("{configuration}{} is {words}{}.", judged.metric.title, by.unwrap_or_default())
+        let is = if judged.verdict.is_judged() { " is" } else { ":" };
+        format!("{configuration}{}{is} {words}{}.", judged.metric.title, by.unwrap_or_default())
     });
     let more = (left_out > 0).then(|| format!("{left_out} more are told below."));
     sentences.chain(more).collect()
@@ -508,7 +512,8 @@ pub(super) fn explained(material: &Material) -> Vec<usize> {
     let mut kinds = BTreeSet::new();
     let all: Vec<&Record> = material.records.iter().collect();
     let places = records::grouped(&all).into_iter().flatten().map(|record| material.place(record));
-    let is_new = |at: &usize| material.firsts[*at].finding.is_some_and(|kind| kinds.insert(kind));
+    let finding = |at: usize| material.firsts[at].finding.as_ref();
+    let is_new = |at: &usize| finding(*at).is_some_and(|first| kinds.insert((first.name, first.direction)));
     places.filter(is_new).take(EXPLAINED).collect()
 }
 
@@ -532,7 +537,7 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
         let mut firsts: Vec<(String, usize)> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for record in &runs {
-            let first = material.firsts[material.place(record)].sentence.as_str();
+            let first = material.headlines[material.place(record)].as_str();
             let at = *places.entry(kind(first)).or_insert(firsts.len());
             match firsts.get_mut(at) {
                 Some((_, times)) => *times += 1,

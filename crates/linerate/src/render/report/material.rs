@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use linerate_machine::end::{Direction, Party};
 use linerate_results::figure::Source;
-use linerate_results::findings::{findings, limit, symptom};
+use linerate_results::findings::symptom;
 use linerate_results::observation::{Facts, Observation, TrialRequest};
 use linerate_results::record::{FlowFigures, Record, digest};
 use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
+
+use crate::render::explain::FirstFinding;
 
 use super::attachment::Attachment;
 use super::identities::Identities;
@@ -23,8 +25,10 @@ pub(crate) struct Material {
     pub(super) records: Vec<Record>,
     /// Of each what is compared.
     pub(super) observed: Vec<Observation>,
-    /// Of each what it shows first.
-    pub(super) firsts: Vec<Headline>,
+    /// Of each what limits it most, without the evidence.
+    pub(super) firsts: Vec<FirstFinding>,
+    /// Of each what it shows first, in a sentence.
+    pub(super) headlines: Vec<String>,
     /// Of each the SHA-256 of its line.
     pub(super) digests: Vec<String>,
     /// Of each how often which time was counted: of its buckets few are filled, and a histogram has room for all.
@@ -51,13 +55,6 @@ pub(crate) struct Material {
 
 /// How often which time was counted, nanoseconds.
 type Times = Vec<(u64, u64)>;
-
-/// What a record shows first.
-pub(super) struct Headline {
-    pub(super) sentence: String,
-    /// The name and the direction of its first finding.
-    pub(super) finding: Option<(&'static str, Direction)>,
-}
 
 impl Material {
     pub(crate) fn new(is_attached: bool) -> Material {
@@ -96,7 +93,10 @@ impl Material {
         // What was asked is kept once, so its place is the configuration's.
         let configuration = Arc::as_ptr(&observed.around.asked) as usize;
         self.observed.push(observed);
-        self.firsts.push(Headline::of(&record));
+        let mut first = FirstFinding::of(&record);
+        self.headlines.push(headline(&record, &first));
+        first.finding.iter_mut().for_each(|finding| finding.evidence.clear());
+        self.firsts.push(first);
         let latency = record.result.as_ref().and_then(|figures| figures.latency.as_ref());
         self.latencies.push(latency.map(|latency| latency.histogram.buckets().collect()).unwrap_or_default());
         self.gaps.push(flows(&record).into_iter().map(|(_, flow)| gaps(flow)).collect());
@@ -141,18 +141,13 @@ impl Material {
     }
 }
 
-impl Headline {
-    fn of(record: &Record) -> Headline {
-        let found = findings(record);
-        let sentence = match found.first() {
-            Some(finding) => format!("{} ({}: {})", finding.sentence, finding.sure.name(), finding.name),
-            None => {
-                let symptom = symptom(record);
-                let limit = if symptom.is_there { None } else { limit(record) };
-                limit.unwrap_or(symptom.sentence)
-            }
-        };
-        Headline { sentence, finding: found.first().map(|finding| (finding.name, finding.direction)) }
+fn headline(record: &Record, first: &FirstFinding) -> String {
+    match &first.finding {
+        Some(finding) => format!("{} ({}: {})", finding.sentence, finding.sure.name(), finding.name),
+        None => {
+            let symptom = symptom(record);
+            first.limit.clone().filter(|_| !symptom.is_there).unwrap_or(symptom.sentence)
+        }
     }
 }
 

@@ -371,6 +371,31 @@ fn every_form_has_every_column_and_every_cell() {
     }
 }
 
+/// What stands before the setup, in one line.
+fn answer(origin: &Origin, records: &[Record]) -> String {
+    let text = report(origin, records).text(false);
+    let (answer, _) = text.split_once("\nSetup\n").unwrap();
+    answer.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_answer_has_what_limits_each_direction() {
+    let case = linerate_results::findings::cases::cases().into_iter().find(|case| case.name.starts_with("fec: FIFO"));
+    let records = own(vec![case.unwrap().record]);
+    let said = answer(&one_side(&records), &records);
+    assert!(said.contains("(sure)") && said.contains("FIFO"), "{said}");
+}
+
+#[test]
+fn the_answer_has_the_verdicts_where_none_is_a_difference() {
+    use linerate_results::sample;
+    let trial = |index, mbit| sample::tcp(index, Direction::Rx, mbit, false);
+    let records =
+        own([900.0, 930.0, 880.0, 910.0, 905.0, 935.0].into_iter().zip(0..).map(|(m, i)| trial(i, m)).collect());
+    let said = answer(&two_sides(&records), &records);
+    assert!(said.contains("throughput: cannot tell: needs about"), "{said}");
+}
+
 #[test]
 fn plain_text_can_be_quoted_twice() {
     let mut records = everything();
