@@ -13,7 +13,7 @@ use super::csv;
 use super::forms::{self, Piece};
 use super::json;
 use super::number::figure;
-use super::table_model::{Cell, Table, Trace};
+use super::table_model::{Cell, Footnotes, Table, Trace};
 
 /// A comparison, and what the user called its sides.
 pub(crate) struct ComparisonView<'a> {
@@ -341,27 +341,6 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Passed => "passed",
         Outcome::Unknown => "cannot tell",
         Outcome::Failed => "failed",
-    }
-}
-
-/// Sentences that stand beneath a table once, and in it as numbers.
-#[derive(Default)]
-struct Footnotes(Vec<String>);
-
-impl Footnotes {
-    fn marks<'a>(&mut self, sentences: impl Iterator<Item = &'a String>) -> Vec<usize> {
-        let mut number = |sentence: &String| {
-            let at = self.0.iter().position(|known| known == sentence).unwrap_or_else(|| {
-                self.0.push(sentence.clone());
-                self.0.len() - 1
-            });
-            at + 1
-        };
-        sentences.map(&mut number).collect()
-    }
-
-    fn lines(&self) -> Vec<String> {
-        (1..).zip(&self.0).map(|(number, sentence)| format!("[{number}] {sentence}.")).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::forms::{self, Piece};
 use super::json;
 use super::number::figure;
-use super::table_model::{Cell, Table};
+use super::table_model::{Cell, Footnotes, Table};
 
 /// What stands under every prediction.
 const ASSUMPTIONS: &str = "Taken for granted: the machine is as its file says, within its bounds; a stream loses nothing, for \
@@ -134,7 +134,9 @@ impl Predicted<'_> {
             lines.push(format!("Left out: {} {what}.", counted(self.left_out, "record")));
         }
         pieces.push(Piece::Lines(lines));
-        pieces.push(found.table());
+        let mut footnotes = Footnotes::default();
+        pieces.push(found.table(&mut footnotes));
+        pieces.extend((!footnotes.lines().is_empty()).then(|| Piece::Lines(footnotes.lines())));
         pieces.extend(Piece::Lines(surer(&found.predictions)).under("What would make it surer"));
         if !found.checked.is_empty() {
             pieces.extend(found.measured().under("What was measured"));
@@ -160,19 +162,21 @@ impl SetPredictions {
         )
     }
 
-    fn table(&self) -> Piece {
-        let names = ["row", "set", "predicted\nMbit/s", "80 % interval\nMbit/s", "without\nMbit/s", "limited by", ""];
+    fn table(&self, footnotes: &mut Footnotes) -> Piece {
+        let names = ["row", "set", "predicted\nMbit/s", "80 % interval\nMbit/s", "without\nMbit/s", "limited by"];
         let rows = self.predictions.iter().map(|prediction| {
-            let refused = prediction.refusal.is_some();
             let (low, high) = prediction.interval;
+            let predicted = match prediction.refusal.as_ref().map(refusal) {
+                Some(why) => Cell::numbers("none").marked(footnotes.marks([&why].into_iter())),
+                None => Cell::number(prediction.median, 3),
+            };
             vec![
                 Cell::long(&prediction.row.id),
                 Cell::long(sets(&prediction.row.set)),
-                if refused { Cell::default() } else { Cell::number(prediction.median, 3) },
+                predicted,
                 Cell::numbers(format!("{} to {}", figure(low, 3), figure(high, 3))),
                 prediction.null.map_or_else(Cell::default, |null| Cell::number(null.mbps, 3)),
                 Cell::long(limit(prediction.limit)),
-                Cell::long(refusal(prediction)),
             ]
         });
         Piece::Table(Table::new(names, rows).filled())
@@ -240,28 +244,27 @@ fn limit(resource: Resource) -> &'static str {
     }
 }
 
-fn refusal(prediction: &Prediction) -> String {
-    match &prediction.refusal {
-        None => String::new(),
-        Some(Refusal::Unmeasured) => "bounds only".to_owned(),
-        Some(Refusal::FewSets(sets)) => format!("not identifiable from these rows: {sets} sets reproduce them"),
-        Some(Refusal::Wide(half)) => {
+fn refusal(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Unmeasured => "bounds only".to_owned(),
+        Refusal::FewSets(sets) => format!("not identifiable from these rows: {sets} sets reproduce them"),
+        Refusal::Wide(half) => {
             format!("not identifiable from these rows: ±{} %", figure(half * 100.0, 2))
         }
-        Some(Refusal::StreamLoses(share)) => {
+        Refusal::StreamLoses(share) => {
             let share = figure(share * 100.0, 2);
             format!("not modelled: the stream loses frames in {share} % of the sets")
         }
-        Some(Refusal::UnknownBefore(axis)) => format!("not identifiable: nobody said what {axis} was"),
-        Some(Refusal::LimitOrShare) => {
+        Refusal::UnknownBefore(axis) => format!("not identifiable: nobody said what {axis} was"),
+        Refusal::LimitOrShare => {
             "not identifiable from these rows: what was lost may be what was too much, or a share of any load; measure one of which all arrives"
                 .to_owned()
         }
-        Some(Refusal::UnlikeRepeats) => {
+        Refusal::UnlikeRepeats => {
             "not identifiable from these rows: repeats differ by as much as was lost; measure more of them, or a higher load"
                 .to_owned()
         }
-        Some(Refusal::NoLimitMet) => {
+        Refusal::NoLimitMet => {
             "not identifiable from these rows: all that was offered arrived; measure a load of which not all does"
                 .to_owned()
         }

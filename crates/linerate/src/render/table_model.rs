@@ -362,6 +362,27 @@ impl Table {
     }
 }
 
+/// Sentences that stand beneath a table once, and in it as numbers.
+#[derive(Default)]
+pub(super) struct Footnotes(Vec<String>);
+
+impl Footnotes {
+    pub(super) fn marks<'a>(&mut self, sentences: impl Iterator<Item = &'a String>) -> Vec<usize> {
+        let mut number = |sentence: &String| {
+            let at = self.0.iter().position(|known| known == sentence).unwrap_or_else(|| {
+                self.0.push(sentence.clone());
+                self.0.len() - 1
+            });
+            at + 1
+        };
+        sentences.map(&mut number).collect()
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        (1..).zip(&self.0).map(|(number, sentence)| format!("[{number}] {sentence}.")).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
