@@ -131,6 +131,14 @@ impl Progress {
         }
     }
 
+    /// What is being computed: the line moves by itself, for nothing is measured that its thread could be in the way of.
+    pub(crate) fn computing(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        self.doing(what);
+    }
+
     /// Says a sentence on standard error, above the line.
     pub(crate) fn say(&self, sentence: &str) {
         match &self.bar {

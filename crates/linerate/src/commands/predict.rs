@@ -18,6 +18,7 @@ use super::{open_store, width, without};
 use crate::cli::{PredictArgs, SharedArgs};
 use crate::input_file;
 use crate::output::out;
+use crate::progress::Progress;
 use crate::render::predict::{Predicted, SetPredictions};
 
 /// Octets of payload that a segment has on an MTU of 1500, with timestamps.
@@ -33,11 +34,14 @@ pub(crate) fn predict(arguments: &PredictArgs, shared: &SharedArgs) -> Result<Ex
     };
     let effort = Effort::default();
     let (machine, measured) = (&table.machine, table.measured.as_slice());
+    let progress = Progress::new(shared.quiet);
+    progress.computing(&format!("fitting a model to {} measured configurations", measured.len()));
     let found = if measured.is_empty() { Ok(unfitted(machine, effort)) } else { fit(machine, measured, effort) };
     let found = found.map(|ensemble| {
         let predictions = predicted(machine, &ensemble, measured, &table.asked, effort);
         SetPredictions { ensemble, predictions, checked: beside.checked }
     });
+    progress.clear();
     let tells = found.as_ref().is_ok_and(|found| found.predictions.iter().all(Prediction::tells));
     let shown = Predicted { table: &table, left_out: beside.left_out, found };
     match arguments.output {
