@@ -32,5 +32,5 @@ pub(super) fn overview(lab: &Lab, _: &WebRequest) -> Result<ViewReply> {
         (running::table(lab))
         h2 { "The latest campaigns" }
     };
-    View::new("linerate", answer).above(above).shown()
+    View::new("Overview", answer).above(above).shown()
 }
