@@ -1,4 +1,4 @@
-//! The counters of a target that has no agent, read over ssh by a shell there: one connection, `cat`, and no file left.
+//! The counters of a target that has no agent, read over ssh by a shell there: one connection, `cat` and `grep`, and no file left.
 //! Knows no counter: which files are read, and what they mean, crate `host` knows.
 
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ const LOOK_TIME: Duration = Duration::from_secs(15);
 /// More than the files of any machine are.
 const MOST_OCTETS: usize = 16 << 20;
 const CHUNK: usize = 16 << 10;
+/// Behind the mark of what `grep` prints of /proc/sys.
+const SYSCTLS: &str = "sysctls";
 
 /// A machine whose counters are read over ssh.
 pub(crate) struct SshCounters {
@@ -144,6 +146,8 @@ impl Shell {
 /// What the shell is to do. Each file's text stands after a line with the mark and its path.
 fn script(mark: &str, wanted: &FileRequest, drivers: Option<&str>) -> String {
     let FileRequest { whole, lines } = wanted;
+    let (sysctls, lines): (Vec<&str>, Vec<&str>) =
+        lines.iter().map(String::as_str).partition(|path| path.starts_with("/proc/sys/"));
     let mut script = format!(
         "for f in {}; do echo; echo \"{mark} $f\"; cat \"$f\" 2>/dev/null || {{ echo; echo \"{mark} !$f\"; }}; done\n",
         whole.join(" ")
@@ -156,6 +160,12 @@ fn script(mark: &str, wanted: &FileRequest, drivers: Option<&str>) -> String {
              [ -n \"$v\" ] && {{ echo; echo \"{mark} $f\"; echo \"$v\"; }}; done\n",
             lines.join(" ")
         );
+    }
+    if !sysctls.is_empty() {
+        // A number there is told to the first read of its file alone (proc_dointvec, kernel/sysctl.c), and dash and BusyBox read octet by
+        // octet: of 212992 they had the 2. With the second file each line has its path before it.
+        let sysctls = sysctls.join(" ");
+        script += &format!("echo; echo \"{mark} {SYSCTLS}\"; grep -s '' /dev/null {sysctls} 2>/dev/null\n");
     }
     if let Some(interface) = drivers {
         script += &format!(
@@ -173,6 +183,12 @@ fn apart(mark: &str, printed: &str) -> Files {
     for part in printed.split(&format!("\n{mark} ")).skip(1) {
         let Some((path, text)) = part.split_once('\n') else { continue };
         match path.strip_prefix('!') {
+            None if path == SYSCTLS => {
+                // Of an interface with a colon in its name, which old kernels let it have, nothing is found.
+                for (path, value) in text.lines().filter_map(|line| line.split_once(':')) {
+                    texts.entry(path.to_owned()).or_insert_with(|| value.to_owned());
+                }
+            }
             Some(path) => drop(texts.remove(path)),
             None => drop(texts.insert(path.to_owned(), text.to_owned())),
         }
@@ -201,7 +217,13 @@ mod tests {
         for shell in [&["sh"][..], &["bash"], &["busybox", "sh"]] {
             let wanted = FileRequest {
                 whole: vec!["/proc/net/snmp".to_owned(), "/no/such/file".to_owned()],
-                lines: vec!["/proc/sys/kernel/os*".to_owned(), "/proc/*/none*".to_owned(), "/proc".to_owned()],
+                lines: vec![
+                    "/proc/sys/kernel/os*".to_owned(),
+                    "/proc/sys/net/core/rmem_m*".to_owned(),
+                    "/proc/sys/none".to_owned(),
+                    "/proc/*/none*".to_owned(),
+                    "/proc".to_owned(),
+                ],
             };
             let Some(printed) = printed(shell, &format!("echo hello; {}", script("m-1", &wanted, Some("lo")))) else {
                 continue;
@@ -210,7 +232,10 @@ mod tests {
             let files = apart("m-1", &printed);
             assert!(files.text("/proc/net/snmp").unwrap().contains("Udp: "), "{shell:?}: {printed}");
             assert_eq!(files.text("/proc/sys/kernel/ostype").unwrap().trim(), "Linux", "{shell:?}");
-            for none in ["/no/such/file", "/proc", "hello", "."] {
+            let number = "/proc/sys/net/core/rmem_max";
+            let here = std::fs::read_to_string(number).unwrap();
+            assert_eq!(files.text(number).unwrap().trim(), here.trim(), "{shell:?}");
+            for none in ["/no/such/file", "/proc", "/proc/sys/none", "hello", ".", SYSCTLS] {
                 assert!(!files.text(none).is_ok_and(|text| !text.is_empty()), "{shell:?} {none}: {printed}");
             }
             seen += 1;
@@ -230,5 +255,13 @@ mod tests {
             std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
         );
         assert!(environment.sysctls.len() > 10, "{:?}", environment.sysctls);
+        for (name, value) in &environment.sysctls {
+            let here = std::fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).unwrap();
+            assert_eq!(
+                value.split_whitespace().collect::<Vec<_>>(),
+                here.split_whitespace().collect::<Vec<_>>(),
+                "{name}"
+            );
+        }
     }
 }
