@@ -102,6 +102,8 @@ pub(super) fn of_files(files: &Files, interface: &str) -> Nic {
     let device = files.device(interface);
     Nic {
         name: interface.to_owned(),
+        // Without a device behind it the kernel made it; as what, no file says. The speed that it tells is no link's.
+        kind: device.driver.is_none().then(|| "virtual".to_owned()),
         driver: device.driver,
         bus: device.bus.into_iter().next(),
         mac: files.line(&of_link("address")),
