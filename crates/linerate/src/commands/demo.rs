@@ -34,7 +34,8 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
         Privilege::Root => {}
         Privilege::UserNamespace => enter_user_namespace()?,
         Privilege::None { why } => {
-            out!("{why}\nThe demo runs over the loopback instead, which has no link to be slow or lossy.\n\n");
+            let instead = "The demo runs over the loopback instead, which has no link to be slow or lossy.";
+            out!("{}\n", wrapped(&format!("{why}\n{instead}\n"), width()));
         }
     }
     interrupt::listen();
@@ -43,7 +44,8 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
     }
     let (target, host) = match &lab {
         Some(lab) => {
-            out!("Two network namespaces and a link like a modest board's: 470 Mbit/s, a short receive queue.\n");
+            let what = "Two network namespaces and a link like a modest board's: 470 Mbit/s, a short receive queue.\n";
+            out!("{}", wrapped(what, width()));
             lab.notes().iter().for_each(|note| out!("{}", wrapped(&format!("Note: {note}.\n"), width())));
             let netns = |path: std::path::PathBuf| Endpoint::Netns(path.display().to_string());
             (netns(lab.target_netns()), netns(lab.host_netns()))
@@ -94,6 +96,7 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
     if let Some(file) = &arguments.report {
         at_end(&store, "linerate demo", &measured, file, true)?;
     }
-    out!("On your own board: linerate run tcp --target root@board (linerate plans has all plans).\n");
+    let next = "On your own board: linerate run tcp --target root@board (linerate plans has all plans).\n";
+    out!("{}", wrapped(next, width()));
     Ok(ExitCode::SUCCESS)
 }

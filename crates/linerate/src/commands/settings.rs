@@ -16,6 +16,7 @@ use crate::measure::pair::{ANSWER_TIME, holder};
 use crate::measure::settings;
 use crate::output::{out, say};
 use crate::render::settings as render;
+use crate::render::wrapped;
 
 /// Sees that each of these is a setting, before a machine is touched.
 pub(super) fn check_names<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<()> {
@@ -85,7 +86,8 @@ pub(super) fn set(client: &Client, interface: String, changes: Vec<Change>, json
     out!("{}", render::changed(&changed, json, width()));
     if !json {
         let endpoint = shell_word(&client.machine().endpoint);
-        out!("\nThis stays until `linerate target {endpoint} restore`, or until the machine restarts.\n");
+        let stays = format!("This stays until `linerate target {endpoint} restore`, or until the machine restarts.\n");
+        out!("\n{}", wrapped(&stays, width()));
     }
     Ok(ExitCode::SUCCESS)
 }
