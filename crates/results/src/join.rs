@@ -236,7 +236,9 @@ fn keep_machine(spec: &Spec, record: &mut Record, outcome: Outcome) {
     machine.cpu = outcome.cpu.filter(CpuUse::is_told);
     machine.drop_reasons = outcome.drop_reasons;
     machine.registers = spec.registers.then(|| registers(outcome.registers));
-    machine.threads = Some(outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b));
+    // No thread moves data without a context switch: one that has nothing is another tool's, which tells of none.
+    let threads = outcome.flows.iter().map(|flow| flow.thread).fold(ThreadUse::default(), |a, b| a + b);
+    machine.threads = Some(threads).filter(|threads| *threads != ThreadUse::default());
 }
 
 /// Doubts every figure of a machine that is emulated.

@@ -28,10 +28,12 @@ pub fn absent(record: &Record) -> Vec<MissingFact> {
             list.push(absent);
         }
     };
+    if record.result.is_none() {
+        // What else is not known explains no figure.
+        say("there are no figures, for the trial failed".to_owned(), "mend what its error says and run it again");
+        return list;
+    }
     for case in Case::of(record).iter().take(1) {
-        if record.result.is_none() {
-            say("there are no figures, for the trial failed".to_owned(), "mend what its error says and run it again");
-        }
         if case.is(Workload::TcpStream) && case.losses().is_none() {
             say(
                 "TCP retransmits what is lost, so a loss budget cannot be made".to_owned(),
@@ -80,7 +82,7 @@ fn other_tool(side: Side<'_>) -> Option<Tool> {
 
 fn of_machine(case: &Case<'_>, side: Side<'_>, say: &mut impl FnMut(String, &str)) {
     let end = side.end;
-    if case.record.result.is_some() && side.cpu().is_none() {
+    if side.cpu().is_none() {
         let is_short = side.machine.cpu.is_some() || case.doubts(DoubtKind::ShortForCpu);
         let how = match other_tool(side) {
             _ if is_short => "measure longer",
@@ -131,5 +133,7 @@ mod tests {
         let said = hows(&record);
         assert!(said.iter().all(|how| !how.contains("/proc/stat") && !how.contains("its agent could not")), "{said:?}");
         assert!(said.iter().any(|how| how == BY_AN_AGENT), "{said:?}");
+        record.result = None;
+        assert_eq!(hows(&record), ["mend what its error says and run it again"]);
     }
 }

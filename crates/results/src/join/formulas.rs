@@ -233,9 +233,12 @@ impl Joined<'_> {
         figures.packets_lost = seen.checked_sub(received);
         figures.loss_ratio = figures.packets_lost.filter(|_| seen > 0).map(|lost| lost as f64 / seen as f64);
         if !arrivals.iter().any(|one| one.unnumbered) {
-            figures.packets_duplicated = Some(arrivals.iter().map(|one| one.duplicated).total());
             figures.packets_reordered = Some(arrivals.iter().map(|one| one.reordered).total());
-            figures.packets_late = Some(arrivals.iter().map(|one| one.late).total());
+            // Of other tools' receivers none tells of these.
+            let is_told = pairs.iter().all(|pair| calls(pair.sink).is_some());
+            let told = |count: fn(&Arrivals) -> u64| is_told.then(|| arrivals.iter().map(|one| count(one)).total());
+            figures.packets_duplicated = told(|one| one.duplicated);
+            figures.packets_late = told(|one| one.late);
         }
         let jitters: Vec<f64> = arrivals.iter().filter_map(|one| one.jitter_s).collect();
         figures.jitter_s = mean(&jitters);
