@@ -96,6 +96,7 @@ fn the_same_words_pick_records_in_every_command() {
         };
         refused("last:rate=7M", &["'last:rate=7M' picks no records: none has rate=7M; choose from 100M, 200M, 300M"]);
         refused("last:mtu=1500", &["none has a mtu; their factors are "]);
+        refused("last:target=local", &["none has a target; did you mean target.endpoint=local?"]);
         refused("last~2", &["there is no last~2: there are 2 campaigns with records"]);
         refused("zebra", &["no campaign, record or plan 'zebra'"]);
         refused("0", &["2 campaigns begin with '0': ", "(tcp)", "(udp-sweep)", "give more of it"]);

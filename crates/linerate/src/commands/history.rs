@@ -24,7 +24,12 @@ pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<Ex
     let of_all = Selection::default();
     let wanted = arguments.selection.as_deref().map(|words| selection(&store, words)).transpose()?.unwrap_or(of_all);
     let words = arguments.selection.as_deref().unwrap_or("the last plan");
-    if let Some(what) = unread(&store, words, &of_last_plan(&store, wanted)?)? {
+    let named = wanted.levels.len();
+    let wanted = of_last_plan(&store, wanted)?;
+    if let Some((_, plan)) = wanted.levels.get(named) {
+        say(format_args!("linerate: of the last plan that ran, {plan}; :plan=NAME picks another"));
+    }
+    if let Some(what) = unread(&store, words, &wanted)? {
         say(format_args!("linerate: left out: {what}"));
     }
     match arguments.output {

@@ -189,6 +189,10 @@ pub(super) fn why_none(store: &Store, words: &str, selection: &Selection) -> Res
             continue;
         }
         if values.is_empty() {
+            let machine = format!("{name}.endpoint");
+            if all.iter().any(|one| one.around.get(&machine).is_some()) {
+                bail!("'{words}' picks no records: none has a {name}; did you mean {machine}={value}?");
+            }
             let mut names: BTreeSet<&str> = BTreeSet::new();
             all.iter().for_each(|one| names.extend(one.around.asked.factors.keys().map(String::as_str)));
             let names: Vec<&str> = names.into_iter().collect();
