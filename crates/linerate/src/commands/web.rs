@@ -103,8 +103,16 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
             out!("linerate web: {scheme}://{host}:{}/#{}\n", address.map_or(0, |address| address.port()), token.text());
         }
     }
+    let may = [
+        (true, "look"),
+        (arguments.allow_run, "start campaigns"),
+        (arguments.allow_settings, "change settings"),
+        (arguments.allow_commands, "run programs"),
+    ];
+    let may: Vec<&str> = may.into_iter().filter_map(|(is_allowed, what)| is_allowed.then_some(what)).collect();
     say(format_args!(
-        "linerate: whoever has this address may look; the token is in {} too. Ctrl-C ends it",
+        "linerate: whoever has this address may {}; the token is in {} too. Ctrl-C ends it",
+        may.join(", "),
         file.display()
     ));
     if let Some(file) = &arguments.metrics {
