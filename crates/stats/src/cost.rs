@@ -45,7 +45,7 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are the figures of the sentence")]
 pub enum CostError {
-    #[error("there {} of packets, and it takes three; measure more values of message_size", counted(*sizes))]
+    #[error("there {} of packets, and it takes three; measure more values of message_size, as the plan packet-cost does", counted(*sizes))]
     TooFewSizes { sizes: usize },
     #[error("the largest packets are only {ratio:.1} times the smallest; measure sizes that differ fourfold at least")]
     TooAlike { ratio: f64 },
