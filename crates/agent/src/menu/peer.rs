@@ -178,20 +178,20 @@ impl Drop for Carrier {
 }
 
 /// What a test gave, in a sentence, by the lines in which the ends told its end: what the receiver got, and of datagrams what was
-/// lost. `None`: they cannot be read.
+/// sent, which may be less than was asked, and lost. `None`: they cannot be read.
 pub(super) fn told(ends: &[&str]) -> Option<String> {
-    let (mut mbps, mut sent, mut arrived) = (0.0, 0.0, Some(0.0));
+    let (mut mbps, mut sent_mbps, mut sent, mut arrived) = (0.0, 0.0, 0.0, Some(0.0));
     for end in ends {
         for flow in json::elements(json::at(end, &["event", "finished", "flows"])?)? {
             let number = |name| json::number(flow, &[name]);
+            let (octets, elapsed_ns) = (number("octets")?, number("elapsed_ns")?);
+            let rate = if elapsed_ns > 0.0 { octets * 8e3 / elapsed_ns } else { 0.0 };
             if json::unquoted(json::at(flow, &["role"])?) == "sender" {
                 sent += number("messages")?;
+                sent_mbps += rate;
                 continue;
             }
-            let (octets, elapsed_ns) = (number("octets")?, number("elapsed_ns")?);
-            if elapsed_ns > 0.0 {
-                mbps += octets * 8e3 / elapsed_ns;
-            }
+            mbps += rate;
             arrived = arrived.zip(json::number(flow, &["arrivals", "received"])).map(|(all, one)| all + one);
         }
     }
@@ -199,7 +199,11 @@ pub(super) fn told(ends: &[&str]) -> Option<String> {
     if let Some(arrived) = arrived {
         let lost: f64 = sent - arrived;
         let _ = match sent > 0.0 && lost >= 0.0 {
-            true => write!(sentence, ", {lost} of {sent} datagrams lost ({:.2} %)", lost / sent * 100.0),
+            true => write!(
+                sentence,
+                ", {sent_mbps:.1} sent, {lost} of {sent} datagrams lost ({:.2} %)",
+                lost / sent * 100.0
+            ),
             false => write!(sentence, ", {arrived} datagrams arrived"),
         };
     }
@@ -232,8 +236,8 @@ mod tests {
         let receiver = || flow(Role::Receiver, 25_000_000, 1, None);
         let tcp = [finished(vec![flow(Role::Sender, 9, 1, None)]), finished(vec![receiver(), receiver()])];
         assert_eq!(told(&[&tcp[0], &tcp[1]]).unwrap(), "200.0 Mbit/s of payload at the receiver.");
-        let udp = [flow(Role::Sender, 9, 1000, None), flow(Role::Receiver, 2_500_000, 990, Some(990))];
-        let sentence = "10.0 Mbit/s of payload at the receiver, 10 of 1000 datagrams lost (1.00 %).";
+        let udp = [flow(Role::Sender, 2_525_253, 1000, None), flow(Role::Receiver, 2_500_000, 990, Some(990))];
+        let sentence = "10.0 Mbit/s of payload at the receiver, 10.1 sent, 10 of 1000 datagrams lost (1.00 %).";
         let udp = udp.map(|flow| finished(vec![flow]));
         assert_eq!(told(&[&udp[0], &udp[1]]).unwrap(), sentence);
         let at_once = FlowOutcome { elapsed_ns: 0, ..receiver() };
