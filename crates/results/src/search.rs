@@ -365,7 +365,9 @@ impl SearchRecords {
 
     /// What there is to doubt of what was found.
     pub fn doubts(&self, found: &GoalResult) -> Vec<SearchDoubt> {
-        let irregular = (!found.is_regular && !found.is_unlimited).then_some(SearchDoubt::Irregular);
+        // Of a goal for which no load was tried long enough there is nothing to doubt.
+        let has_bound = found.lower.or(found.upper).is_some();
+        let irregular = (has_bound && !found.is_regular && !found.is_unlimited).then_some(SearchDoubt::Irregular);
         let deep = found.held_s.map(|held_s| SearchDoubt::DeepBuffer { held_s, trial_s: found.trial_s });
         let reached = found.upper.or(found.lower);
         let limit = self.tester_limit_bps().filter(|_| !self.asked.calibrates);

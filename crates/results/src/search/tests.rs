@@ -100,6 +100,25 @@ fn records_tell_what_the_search_found() {
 }
 
 #[test]
+fn a_goal_without_a_bound_has_nothing_to_doubt() {
+    let (_, records) = carried_out(asked(), f64::INFINITY);
+    let (mut without, mut with_one) = (0, 0);
+    for kept in 1..records.len() {
+        let [found] = &searched(&records[..kept])[..] else { panic!() };
+        for goal in &found.found {
+            let is_irregular = found.doubts(goal).contains(&SearchDoubt::Irregular);
+            match (goal.lower, goal.upper) {
+                (None, None) => without += usize::from(!is_irregular),
+                (Some(_), Some(_)) => {}
+                _ => with_one += usize::from(is_irregular),
+            }
+            assert_eq!(is_irregular, !goal.is_regular && goal.lower.or(goal.upper).is_some(), "{goal:?}");
+        }
+    }
+    assert!(without > 0 && with_one > 0, "{without}, {with_one}");
+}
+
+#[test]
 fn a_search_is_carried_on_where_it_stopped() {
     let (_, records) = carried_out(asked(), f64::INFINITY);
     for kept in [1, 2, 5, 17, records.len() - 1] {
