@@ -70,6 +70,10 @@ mod tests {
         let environment = environment_of(&files, Some("eth0"));
         let nic = environment.nic.unwrap();
         assert_eq!((nic.mtu, nic.speed_mbps, nic.driver.as_deref()), (Some(1500), None, Some("fec")));
+        assert_eq!(nic.kind, None);
+        // Of one without a device nobody says what made it, but that it is no hardware.
+        let made = environment_of(&files, Some("veth0")).nic.unwrap();
+        assert_eq!((made.kind.as_deref(), made.driver), (Some("virtual"), None));
         assert_eq!(environment.machine.as_deref(), Some("Boundary Devices SABRE Lite"));
         assert_eq!((environment.cpu.model.as_deref(), environment.cpu.count), (Some("ARMv7"), Some(2)));
         assert_eq!(environment.sysctls["net.ipv4.tcp_rmem"], "4096 131072 6291456");
