@@ -266,6 +266,9 @@ const MISSING: [(&str, Tip); 7] = [
     ("<SELECTION>...", || "`last` is the latest campaign, and `linerate records campaigns` lists all".to_owned()),
 ];
 
+/// Commands that only a feature of the build brings.
+const OF_FEATURES: [(&str, &str); 4] = [("web", "web"), ("submit", "nats"), ("jobs", "nats"), ("worker", "nats")];
+
 /// A complaint, with the next step where clap knows none.
 fn with_next_step(mut complaint: clap::Error) -> clap::Error {
     let tips: Vec<String> = match (complaint.kind(), complaint.get(ContextKind::InvalidArg)) {
@@ -336,9 +339,14 @@ fn misplaced(word: &str, of_usage: Option<&ContextValue>) -> Option<String> {
     let Some(option) = word.strip_prefix("--") else {
         let names = of.get_subcommands().map(clap::Command::get_name);
         let names: Vec<&str> = names.filter(|name| *name != "help").collect();
-        return (!word.starts_with('-')).then(|| match nearest(word, names.iter().copied()) {
-            Some(name) => format!("a similar command exists: '{name}'"),
-            None => format!("commands are {}", names.join(", ")),
+        let is_whole = names.contains(&"run");
+        let lacking = OF_FEATURES.iter().find(|(name, _)| *name == word && is_whole);
+        return (!word.starts_with('-')).then(|| match (lacking, nearest(word, names.iter().copied())) {
+            (Some((name, feature)), _) => {
+                format!("this linerate was built without '{name}'; build it with --features {feature}")
+            }
+            (None, Some(name)) => format!("a similar command exists: '{name}'"),
+            (None, None) => format!("commands are {}", names.join(", ")),
         });
     };
     let takes_it = |one: &&clap::Command| one.get_arguments().any(|argument| argument.get_long() == Some(option));

@@ -266,7 +266,7 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
 }
 
 /// The moment from which on a stream loses all the time, where it lost next to nothing before: a bucket that was full, a filter that
-/// somebody made.
+/// somebody made. And how long, where it loses next to nothing again behind that.
 fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
     let (timeline, column) = way.losing?;
     let ends = &timeline.ends_ns;
@@ -280,11 +280,13 @@ fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
     let loses = |slice: usize| missing[slice] > 0.0 && ratio(slice..slice + 1) >= 0.5 * of_all;
     let first = (1..ends.len().saturating_sub(1)).find(|slice| loses(*slice) && loses(slice + 1))?;
     let (at_s, end_s) = (seconds(ends[first - 1]), seconds(*ends.last()?));
+    let last = (first..ends.len()).rfind(|slice| loses(*slice))?;
+    let is_over = end_s - seconds(ends[last]) >= BEGAN_LATE * end_s;
     // The first and the last may have lost for a part of their time.
-    let within = first + 1..ends.len() - 1;
+    let within = first + 1..if is_over { last } else { ends.len() - 1 };
     let lossy = within.clone().filter(|slice| loses(*slice)).count();
-    let all: f64 = missing.iter().sum();
-    let is_late = at_s >= BEGAN_LATE * end_s && missing[..first].iter().sum::<f64>() <= FEW_BEFORE * all;
+    let (all, inside): (f64, f64) = (missing.iter().sum(), missing[first..=last].iter().sum());
+    let is_late = at_s >= BEGAN_LATE * end_s && all - inside <= FEW_BEFORE * all;
     if !is_late || within.len() < LOSSY_SLICES || (lossy as f64) < STAYS * within.len() as f64 {
         return None;
     }
@@ -292,7 +294,8 @@ fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
     let bps = octets[within.clone()].iter().sum::<f64>() * 8.0 / span_s.max(1e-6);
     let direction = Some(way.direction);
     let what = EventKind::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
-    Some(Event { at_s, for_s: None, within_s: seconds(ends[first]) - at_s, end: None, what })
+    let for_s = is_over.then(|| seconds(ends[last]) - at_s);
+    Some(Event { at_s, for_s, within_s: seconds(ends[first]) - at_s, end: None, what })
 }
 
 /// The moment from which on a stream has another rate, which it keeps: a link that negotiated anew, a shaper that was set, another
@@ -654,7 +657,7 @@ mod tests {
 
     #[test]
     fn loss_that_begins_and_stays_is_told_with_the_rate_after_it() {
-        let check = |lost: fn(usize) -> u64, began: Option<(f64, f64, f64)>| {
+        let check = |lost: fn(usize) -> u64, began: Option<(f64, Option<f64>, f64, f64)>| {
             // A hundred datagrams of a thousand octets in each slice, or what is left of them.
             let arrived: Vec<u64> = (0..40).map(|slice| 1000 * (100 - lost(slice))).collect();
             let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 40]]));
@@ -662,18 +665,20 @@ mod tests {
             let way = Arrivals { losing: Some((&seen, FlowColumn::Missing)), ..of_tcp(&seen, &sent) };
             let told = loss_began(&way).map(|event| match event.what {
                 EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
-                    (event.at_s, loss_ratio, throughput_bps / 1e6)
+                    (event.at_s, event.for_s, (loss_ratio * 1e3).round() / 1e3, throughput_bps / 1e6)
                 }
                 other => panic!("{other:?}"),
             });
-            assert_eq!(told.map(|(at, ratio, mbit)| (at, (ratio * 1e3).round() / 1e3, mbit)), began);
+            assert_eq!(told, began);
         };
-        check(|slice| if slice < 20 { 0 } else { 40 }, Some((1.0, 0.4, 9.6)));
+        check(|slice| if slice < 20 { 0 } else { 40 }, Some((1.0, None, 0.4, 9.6)));
         // One that was lost before, and a first slice of which a part was.
-        check(|slice| [u64::from(slice == 3), 25, 40][slice.saturating_sub(19).min(2)], Some((1.0, 0.4, 9.6)));
+        check(|slice| [u64::from(slice == 3), 25, 40][slice.saturating_sub(19).min(2)], Some((1.0, None, 0.4, 9.6)));
         check(|_| 40, None);
         check(|slice| if slice < 2 { 0 } else { 40 }, None);
-        check(|slice| if (10..20).contains(&slice) { 40 } else { 0 }, None);
+        check(|slice| if (10..20).contains(&slice) { 40 } else { 0 }, Some((0.5, Some(0.5), 0.4, 9.6)));
+        check(|slice| if (10..20).contains(&slice) { 40 } else { u64::from(slice > 30) * 5 }, None);
+        check(|slice| if (10..14).contains(&slice) { 40 } else { 0 }, None);
         check(|slice| if slice >= 20 && slice % 3 == 0 { 40 } else { 0 }, None);
         check(|slice| if slice < 36 { 0 } else { 40 }, None);
         check(|_| 0, None);

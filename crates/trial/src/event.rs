@@ -50,14 +50,15 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost_share: Option<f64>,
     },
-    /// Until here next to nothing was lost of a stream, and from here to the end something in nearly every slice.
+    /// Until here next to nothing was lost of a stream, and from here on something in nearly every slice: to the end, or for a while,
+    /// and then next to nothing again.
     LossBegan {
         /// Which way it went.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
-        /// Lost of sent from then on, 0 to 1.
+        /// Lost of sent as long as it lasted, 0 to 1.
         loss_ratio: f64,
-        /// Payload bits per second that arrived from then on.
+        /// Payload bits per second that arrived meanwhile.
         throughput_bps: f64,
     },
     /// A stream's rate changed at once and stayed so to the end.
@@ -208,7 +209,7 @@ impl Display for EventKind {
             EventKind::FlowDied { flow, .. } => write!(f, "flow {flow} died: nothing of it arrived any more"),
             EventKind::LossBegan { loss_ratio, throughput_bps, .. } => write!(
                 f,
-                "loss began and stayed: {:.1} % from then on, and {:.1} Mbit/s came through",
+                "loss began: {:.1} %, and {:.1} Mbit/s came through",
                 loss_ratio * 100.0,
                 throughput_bps / 1e6
             ),

@@ -388,8 +388,10 @@ impl Journal {
         let delete = || {
             let _ = fs::remove_file(path);
         };
-        let Some(begun) = contents.begun.clone() else {
-            // Its agent died before it had changed anything, or another version of this program wrote it.
+        // Its agent died before it had changed anything, or another version of this program wrote it. Of another boot what cannot be read
+        // may have outlived that.
+        let begun = contents.begun.clone().filter(|begun| begun.boot == boot || contents.unreadable == 0);
+        let Some(begun) = begun else {
             if contents.unreadable == 0 {
                 delete();
                 return JournalClaim::Nothing;
@@ -779,6 +781,15 @@ mod tests {
             }
             assert!(!path.exists());
         }
+        // Nobody knows what stood there.
+        let mut journal = folder.0.create("ann").unwrap();
+        journal.file.write_all(b"{\"change\":garbage\n").unwrap();
+        let path = journal.path.clone();
+        drop(journal);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(&boot().unwrap(), "another")).unwrap();
+        let JournalClaim::Lost(sentence) = Journal::adopt(&path, Owner::Unknown) else { panic!("it is not told") };
+        assert!(sentence.contains("cannot be read") && path.with_extension(UNREADABLE).exists(), "{sentence}");
     }
 
     #[test]

@@ -115,8 +115,10 @@ pub(super) struct Loss {
 
 /// Loss that began in mid-trial and stayed.
 pub(super) struct LossFrom {
-    pub(super) at_s: f64,
-    /// Lost of sent from then on.
+    at_s: f64,
+    /// How long it lasted; absent: to the end.
+    for_s: Option<f64>,
+    /// Lost of sent meanwhile.
     pub(super) ratio: f64,
     pub(super) bps: f64,
 }
@@ -144,7 +146,14 @@ impl TimerWaits {
 impl LossFrom {
     /// A clause that says so.
     pub(super) fn clause(&self) -> String {
-        format!("until {} s next to nothing was lost, and {} from then on", tidy(self.at_s), percent(self.ratio))
+        let (at_s, share) = (tidy(self.at_s), percent(self.ratio));
+        match self.for_s {
+            None => format!("until {at_s} s next to nothing was lost, and {share} from then on"),
+            Some(for_s) => {
+                let until_s = tidy(self.at_s + for_s);
+                format!("from {at_s} s to {until_s} s {share} were lost, and next to nothing before and after")
+            }
+        }
     }
 }
 
@@ -400,11 +409,11 @@ impl<'a> Case<'a> {
         self.record.events.iter().filter(|event| event.what.direction().is_none_or(|way| way == self.way))
     }
 
-    /// From when on loss stayed that began in mid-trial: the moment, the share that was lost, and bits per second that arrived.
+    /// From when on loss stayed that began in mid-trial, or until when: the share that was lost, and bits per second that arrived meanwhile.
     pub(super) fn loss_from(&self) -> Option<LossFrom> {
         self.events().find_map(|event| match event.what {
             EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
-                Some(LossFrom { at_s: event.at_s, ratio: loss_ratio, bps: throughput_bps })
+                Some(LossFrom { at_s: event.at_s, for_s: event.for_s, ratio: loss_ratio, bps: throughput_bps })
             }
             _ => None,
         })
