@@ -108,7 +108,7 @@ const HOST_OF_QUIET_TARGET: &[&str] = &[
     "ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud stale",
 ];
 
-const FAULTS: [Fault; 23] = [
+const FAULTS: [Fault; 24] = [
     Fault { name: "nothing", ..PLAIN },
     Fault {
         name: "a full queue at the sender",
@@ -148,6 +148,15 @@ const FAULTS: [Fault; 23] = [
         options: TRACED,
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "NETFILTER_DROP",
+        right: &["stack-drops"],
+        ..PLAIN
+    },
+    Fault {
+        name: "a packet filter on the way in that says so: the sender hears of each datagram as it sends another",
+        target: &["sysctl -qw net.ipv4.icmp_ratelimit=0"],
+        target_rules: "chain c { type filter hook input priority 0; udp length 1008 numgen inc mod 4 0 counter reject; }",
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: Ip InReceives",
         right: &["stack-drops"],
         ..PLAIN
     },
