@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::sys::poll::wait_readable;
 use linerate_host::traffic::Trial;
-use linerate_trial::outcome::{FlowOutcome, Outcome};
+use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec};
 use socket2::Socket;
 
@@ -70,16 +70,9 @@ pub fn join(trial: Trial, awaited: Result<(), Error>) -> Result<Outcome, Error> 
     match awaited {
         Ok(()) => Ok(trial.join()?),
         Err(Error::ClientLeft(_)) => {
-            let (left_ns, asked) = (trial.elapsed().as_nanos() as u64, trial.spec().extent);
             trial.stopper().finish();
             let seen = trial.finish().unwrap_or_else(|failed| *failed.seen);
-            let mut outcome = Outcome { ended_early: true, ..seen };
-            // A stream that a client closes as it goes ends before this end does: its time is no longer the asked one. Others
-            // are timed up to what they read last, of which some was under way when the client left.
-            let has_asked_time = |flow: &&mut FlowOutcome| asked == Extent::Time(Duration::from_nanos(flow.elapsed_ns));
-            let flows = outcome.flows.iter_mut().filter(has_asked_time);
-            flows.for_each(|flow| flow.elapsed_ns = flow.elapsed_ns.min(left_ns));
-            Ok(outcome)
+            Ok(Outcome { ended_early: true, ..seen })
         }
         Err(error) => {
             trial.stop();
@@ -215,7 +208,7 @@ mod tests {
     use std::net::TcpListener;
 
     use linerate_machine::end::End;
-    use linerate_trial::outcome::Role;
+    use linerate_trial::outcome::{FlowOutcome, Role};
     use linerate_trial::spec::Workload;
 
     use super::*;

@@ -299,8 +299,9 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
         }
         match inward.receive(&socket, LOOK_AGAIN) {
             Ok(0) => {
-                // A stream that ends itself took until now, pauses at its end included.
-                last_ns = if ends_itself { task.clock.now_ns() } else { last_ns };
+                // Another tool's stream took until now, pauses at its end included; also one whose end another connection
+                // tells, where the close comes first.
+                last_ns = if is_own { last_ns } else { task.clock.now_ns() };
                 is_read = true;
                 break;
             }
@@ -361,7 +362,11 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
         last_ns = last_ns.max(finished_ns);
     }
     if let Some(window) = task.clock.receiving_so_far() {
-        outcome.elapsed_ns = task.elapsed_ns(window, last_ns);
+        // Where another connection tells the end, the time asked for is the longest that there may be.
+        outcome.elapsed_ns = match is_read && task.is_told_end() {
+            true => last_ns.min(window.end_ns).saturating_sub(window.start_ns),
+            false => task.elapsed_ns(window, last_ns),
+        };
         if let Some((taken_ns, waited_ns)) = began_ns {
             outcome.elapsed_ns += window.start_ns.saturating_sub(taken_ns) + waited_ns;
         }
