@@ -4,18 +4,19 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use linerate_host::sys::socket_state::{Field32, TcpInfo};
 use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
-use linerate_trial::outcome::Outcome;
+use linerate_trial::outcome::{Outcome, Role};
 use linerate_trial::spec::{Extent, Spec};
 use socket2::Socket;
 
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
 use super::parameters::Parameters;
-use super::reconcile::reconcile;
+use super::reconcile::{last_pause, reconcile};
 use super::results::Results;
 use super::{authentication, datagram};
 use crate::client::{Client, is_reopening};
@@ -87,6 +88,7 @@ impl<'a> Test<'a> {
         let Client { spec, .. } = *self.client;
         let opening = self.client.lost("streams were opened");
         let streams = self.streams()?;
+        let opened = Instant::now();
         // Open until the server has closed them: to a server that still sends, a stream that is gone is a failed test.
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
         // Datagrams go to the address that holds the control connection.
@@ -99,8 +101,9 @@ impl<'a> Test<'a> {
         self.expect(State::TestStart)?;
         self.expect(State::TestRunning)?;
         trial.start();
+        let waited = opened.elapsed();
         let end = match self.watch(&trial) {
-            Ok(()) => write_state(&mut self.timed(), State::TestEnd).map_err(self.client.lost("the end was said")),
+            Ok(()) => self.end(&trial),
             Err(error) => {
                 trial.stop();
                 let _ = write_state(&mut self.timed(), State::ClientTerminate);
@@ -111,7 +114,10 @@ impl<'a> Test<'a> {
             trial.stopper().finish();
         }
         let mut outcome = join(trial, end)?;
-        self.expect(State::ExchangeResults)?;
+        last_pause(&mut outcome, spec.extent);
+        if !spec.workload.is_udp() {
+            self.expect(State::ExchangeResults)?;
+        }
         drop(held);
         let sent = write_json(&mut self.timed(), &results_of(spec, &outcome));
         sent.map_err(self.client.lost("results were sent"))?;
@@ -124,7 +130,36 @@ impl<'a> Test<'a> {
         let _ = io::copy(&mut self.timed().take(1024), &mut io::sink());
         let mut theirs = outcome_of(spec, End::Target, &theirs);
         reconcile(&mut outcome, &mut theirs);
+        // With a warm-up the figures begin later.
+        if spec.warmup.is_zero() {
+            self.leave_out_start(&mut theirs, &outcome, waited);
+        }
         Ok([theirs, outcome])
+    }
+
+    /// Says that the test is over. The server sends datagrams until it has heard that, and counts them; they arrive before its
+    /// answer, which comes the same way.
+    fn end(&self, trial: &Trial) -> Result<(), Error> {
+        let is_udp = self.client.spec.workload.is_udp();
+        if is_udp {
+            trial.stopper().end_sending();
+        }
+        write_state(&mut self.timed(), State::TestEnd).map_err(self.client.lost("the end was said"))?;
+        if is_udp { self.expect(State::ExchangeResults) } else { Ok(()) }
+    }
+
+    /// Takes from the time of what the server received that in which nothing can have come. Its clock runs once all streams are
+    /// open, and until it hears that the test is over: its word that data may flow has a way to go, which Nagle's algorithm
+    /// makes longer before 3.12; and so has the acknowledgement of what came last, before the end is said.
+    fn leave_out_start(&self, theirs: &mut Outcome, ours: &Outcome, waited: Duration) {
+        let round_trip_us = TcpInfo::of(&self.control).ok().and_then(|info| info.get32(Field32::MinRtt));
+        let waited = waited + Duration::from_micros(round_trip_us.unwrap_or(0).into());
+        let waited_ns = waited.as_nanos() as u64;
+        for far in theirs.flows.iter_mut().filter(|flow| flow.role == Role::Receiver) {
+            let Some(near) = ours.flows.iter().find(|near| near.id == far.id) else { continue };
+            let least = near.elapsed_ns.min(far.elapsed_ns);
+            far.elapsed_ns = far.elapsed_ns.saturating_sub(waited_ns).max(least);
+        }
     }
 
     fn timed(&self) -> Timed<'_> {

@@ -1,6 +1,7 @@
 //! The accounts of both ends made to agree where each knows what the other does not.
 
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
+use linerate_trial::spec::Extent;
 
 /// For how long a datagram may be on its way, in the sender's queue too, when the client says that the test is over.
 const UNDER_WAY_NS: u64 = 100_000_000;
@@ -30,6 +31,14 @@ pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
     }
 }
 
+/// Gives what this end received of datagrams the time that was `asked` for, where they were sent for so long: a paced sender's
+/// last pause is part of it, and after the last datagram nothing comes by which it could be timed.
+pub fn last_pause(outcome: &mut Outcome, asked: Extent) {
+    let Extent::Time(time) = asked else { return };
+    let received = outcome.flows.iter_mut().filter(|flow| flow.arrivals.is_some() && flow.octets > 0);
+    received.for_each(|flow| flow.elapsed_ns = flow.elapsed_ns.max(time.as_nanos() as u64));
+}
+
 /// What this end had sent beyond the last datagram that the other end saw, as far as that may have been on its way when the
 /// test was over: it was sent, and not lost.
 fn under_way(sender: &FlowOutcome, highest: u64) -> u64 {
@@ -43,6 +52,8 @@ fn under_way(sender: &FlowOutcome, highest: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use linerate_machine::end::End;
     use linerate_trial::arrivals::Arrivals;
     use linerate_trial::outcome::FlowOutcome;
@@ -97,5 +108,17 @@ mod tests {
         };
         assert_eq!(sent(arrivals.clone()), 900, "200 of them lost");
         assert_eq!(sent(Arrivals { missing_before: Some(u64::MAX), ..arrivals }), 700);
+    }
+
+    #[test]
+    fn the_pause_after_the_last_datagram_is_of_the_time_asked_for() {
+        for (elapsed_ms, octets, want_ms) in [(900, 1, 1000), (1100, 1, 1100), (0, 0, 0)] {
+            let mut receiver = FlowOutcome::new(0, Role::Receiver);
+            (receiver.elapsed_ns, receiver.octets) = (elapsed_ms * 1_000_000, octets);
+            receiver.arrivals = Some(Arrivals::default());
+            let mut outcome = Outcome::of_flows(End::Target, vec![receiver]);
+            last_pause(&mut outcome, Extent::Time(Duration::from_secs(1)));
+            assert_eq!(outcome.flows[0].elapsed_ns, want_ms * 1_000_000, "{elapsed_ms}");
+        }
     }
 }

@@ -26,7 +26,7 @@ use super::datagram;
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
 use super::message::{Cookie, MAX_RESULTS, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
-use super::reconcile::reconcile;
+use super::reconcile::{last_pause, reconcile};
 use super::results::Results;
 use crate::deadline::Timed;
 use crate::early_datagrams::StreamMarks;
@@ -222,6 +222,7 @@ impl Test<'_> {
             let theirs = remote_end(spec, &outcome);
             return Ok(Box::new([outcome, theirs]));
         }
+        last_pause(&mut outcome, spec.extent);
         same_time(&mut outcome, started.elapsed());
         let mut theirs = match self.exchange(&outcome) {
             Ok(results) => outcome_of(spec, End::Host, &results),
