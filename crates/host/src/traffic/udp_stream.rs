@@ -34,6 +34,8 @@ use crate::sys::thread::thread_use;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// What routers said of those that were on their way may come with as many sends; more, and none fits.
 const TOO_LARGE_TIMES: u32 = 32;
+/// So many refusals in turn may be of datagrams that went before: each word of ICMP is told once.
+const OF_EARLIER: u32 = 10;
 /// How often the end mark is sent until it is heard.
 const END_PERIOD_NS: u64 = 5_000_000;
 /// How long the sender tries to make its end heard: a queue of some seconds may stand before it.
@@ -64,7 +66,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
     let mut sequence = 0;
     let mut departures = Departures::default();
     let mut too_large = 0;
-    let mut is_again = false;
+    let mut refused_in_turn = 0;
     let ahead = task.paced.filter(|paced| paced.lead_ns > 0);
     if let Some(paced) = ahead {
         paced.steer(socket, true).map_err(TrafficError::System)?;
@@ -109,10 +111,14 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
                 continue;
             }
             Err(error) if is_unproven && is_refusal(&error) => return Err(refused(&task, error)),
-            // ICMP's word on an earlier one, with which this one has nothing to do: the kernel says it once. Where it says so again, it is
-            // this one's.
-            Err(error) if !is_again && is_refusal(&error) && error.kind() != ErrorKind::PermissionDenied => {
-                is_again = true;
+            // ICMP's word on an earlier one, with which this one has nothing to do. Another may have come since, but not time after time:
+            // then it is this one's.
+            Err(error)
+                if refused_in_turn < OF_EARLIER
+                    && is_refusal(&error)
+                    && error.kind() != ErrorKind::PermissionDenied =>
+            {
+                refused_in_turn += 1;
                 outcome.send_retries += 1;
                 continue;
             }
@@ -143,7 +149,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
             }
         };
         too_large = 0;
-        is_again = false;
+        refused_in_turn = 0;
         sequence += taken;
         outcome.messages_total = sequence;
         outcome.octets_total = sequence * size as u64;
@@ -630,7 +636,8 @@ pub fn say_end(task: &Task, socket: &Socket, sent: u64, outcome: &mut FlowOutcom
     while !task.clock.stopped() && task.clock.now_ns() < deadline {
         match socket.send(&end.emit()) {
             Ok(_) => outcome.end_marks += 1,
-            Err(error) => outcome.send_retries += u64::from(error.kind() == ErrorKind::WouldBlock),
+            // No room, or ICMP's word on the last datagrams: the kernel counts it, and it is sent again.
+            Err(_) => outcome.send_retries += 1,
         }
         let again = task.clock.now_ns() + END_PERIOD_NS;
         while task.clock.now_ns() < again {
