@@ -285,6 +285,15 @@ fn with_next_step(mut complaint: clap::Error) -> clap::Error {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => {
             misplaced(word, complaint.get(ContextKind::Usage)).into_iter().collect()
         }
+        (ErrorKind::InvalidSubcommand, _) => {
+            let word = complaint.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+            let lacking = OF_FEATURES.iter().filter(|(name, _)| word.as_deref() == Some(name));
+            lacking
+                .map(|(name, feature)| {
+                    format!("this linerate was built without '{name}'; build it with --features {feature}")
+                })
+                .collect()
+        }
         _ => Vec::new(),
     };
     if !tips.is_empty() {
@@ -339,14 +348,9 @@ fn misplaced(word: &str, of_usage: Option<&ContextValue>) -> Option<String> {
     let Some(option) = word.strip_prefix("--") else {
         let names = of.get_subcommands().map(clap::Command::get_name);
         let names: Vec<&str> = names.filter(|name| *name != "help").collect();
-        let is_whole = names.contains(&"run");
-        let lacking = OF_FEATURES.iter().find(|(name, _)| *name == word && is_whole);
-        return (!word.starts_with('-')).then(|| match (lacking, nearest(word, names.iter().copied())) {
-            (Some((name, feature)), _) => {
-                format!("this linerate was built without '{name}'; build it with --features {feature}")
-            }
-            (None, Some(name)) => format!("a similar command exists: '{name}'"),
-            (None, None) => format!("commands are {}", names.join(", ")),
+        return (!word.starts_with('-')).then(|| match nearest(word, names.iter().copied()) {
+            Some(name) => format!("a similar command exists: '{name}'"),
+            None => format!("commands are {}", names.join(", ")),
         });
     };
     let takes_it = |one: &&clap::Command| one.get_arguments().any(|argument| argument.get_long() == Some(option));
@@ -572,6 +576,17 @@ mod tests {
     #[test]
     fn the_declarations_are_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_that_the_build_lacks_names_its_feature() {
+        for (name, feature) in OF_FEATURES {
+            let is_there = command().find_subcommand(name).is_some();
+            let said = parsed(vec!["linerate".into(), name.into()])
+                .map_or_else(|it| with_next_step(it).to_string(), |_| String::new());
+            assert_eq!(said.contains(&format!("build it with --features {feature}")), !is_there, "{name}: {said}");
+            assert!(is_there || !cfg!(all(feature = "nats", feature = "web")), "{name} is no command");
+        }
     }
 
     #[test]
