@@ -2,6 +2,7 @@
 //! Knows no instructions, and nothing of what the program does.
 
 use std::mem::offset_of;
+use std::ops::Range;
 
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, Machine, PT_INTERP, SHT_SYMTAB};
@@ -55,34 +56,28 @@ fn read<H: FileHeader<Endian = Endianness>>(octets: &[u8]) -> Option<Elf> {
 /// The part of a program that the kernel reads: without its sections, which only linkers and debuggers ask for. On MIPS what
 /// they describe beyond that, a table of procedures (.pdr), is a twentieth of a file, and no linker leaves it out.
 pub(crate) fn loaded(octets: &[u8]) -> Option<Vec<u8>> {
-    // Where the header says where its sections are, and how many: behind that number stands which of them has their names.
     type H32 = FileHeader32<Endianness>;
     type H64 = FileHeader64<Endianness>;
-    let (end, place, number) = match loaded_end::<H32>(octets) {
-        Some(end) => {
-            (end, offset_of!(H32, e_shoff)..offset_of!(H32, e_flags), offset_of!(H32, e_shnum)..size_of::<H32>())
-        }
-        None => (
-            loaded_end::<H64>(octets)?,
-            offset_of!(H64, e_shoff)..offset_of!(H64, e_flags),
-            offset_of!(H64, e_shnum)..size_of::<H64>(),
-        ),
-    };
-    let mut program = octets.get(..end)?.to_vec();
-    program.get_mut(place)?.fill(0);
-    program.get_mut(number)?.fill(0);
-    Some(program)
+    let of_32 = [offset_of!(H32, e_shoff)..offset_of!(H32, e_flags), offset_of!(H32, e_shnum)..size_of::<H32>()];
+    let of_64 = [offset_of!(H64, e_shoff)..offset_of!(H64, e_flags), offset_of!(H64, e_shnum)..size_of::<H64>()];
+    without_sections::<H32>(octets, of_32).or_else(|| without_sections::<H64>(octets, of_64))
 }
 
-/// Where the last segment ends in the file.
-fn loaded_end<H: FileHeader<Endian = Endianness>>(octets: &[u8]) -> Option<usize> {
+/// The file up to the end of its last segment. The header has no sections: where they are is 0, and their number, with that which has
+/// their names.
+fn without_sections<H: FileHeader<Endian = Endianness>>(octets: &[u8], fields: [Range<usize>; 2]) -> Option<Vec<u8>> {
     let header = H::parse(octets).ok()?;
     let endian = header.endian().ok()?;
     let ends = header.program_headers(endian, octets).ok()?.iter().map(|segment| {
         let (start, length) = segment.file_range(endian);
         start.checked_add(length)
     });
-    usize::try_from(ends.collect::<Option<Vec<u64>>>()?.into_iter().max()?).ok()
+    let end = ends.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    let mut program = octets.get(..usize::try_from(end).ok()?)?.to_vec();
+    for field in fields {
+        program.get_mut(field)?.fill(0);
+    }
+    Some(program)
 }
 
 #[cfg(test)]

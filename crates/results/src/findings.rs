@@ -471,6 +471,13 @@ mod tests {
         cases::cases().into_iter().find(|case| case.name == name).unwrap().record
     }
 
+    /// With this time budget: who limited the stream, and for which share of its time.
+    fn set_time(record: &mut Record, shares: &[(Limit, f64)]) {
+        let direction = record.direction;
+        let line = |&(limit, share)| TimeLine { direction, limit, end: None, seconds: 2.0 * share, share };
+        record.time_budget = shares.iter().map(line).collect();
+    }
+
     fn found<'f>(all: &'f [Finding], name: &str) -> Option<&'f Finding> {
         all.iter().find(|finding| finding.name == name)
     }
@@ -579,9 +586,7 @@ mod tests {
         assert!(said(&record).contains("about 19.1 Mbit/s pass it"), "{}", said(&record));
         // Before that the rate that was asked limited, for longer.
         let mut asked = record.clone();
-        let direction = asked.direction;
-        let line = |limit, share| TimeLine { direction, limit, end: None, seconds: 2.0 * share, share };
-        asked.time_budget = vec![line(Limit::AskedRate, 0.52), line(Limit::Path, 0.46)];
+        set_time(&mut asked, &[(Limit::AskedRate, 0.52), (Limit::Path, 0.46)]);
         assert!(said(&asked).contains("about 19.1 Mbit/s pass it"), "{}", said(&asked));
         // One that got faster has none that limits it all the time.
         let EventKind::RateChanged { from_bps, to_bps, .. } = &mut record.events[0].what else { panic!() };
@@ -736,9 +741,7 @@ mod tests {
         let check = |retransmissions: u64, limit: Limit, is_shared: bool, is_one: bool| {
             let mut record = record_of("packets overtake each other");
             record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap().retransmissions = retransmissions;
-            let direction = record.direction;
-            let line = |limit, share| TimeLine { direction, limit, end: None, seconds: 2.0 * share, share };
-            record.time_budget = vec![line(limit, 0.6), line(Limit::Reordering, 0.14)];
+            set_time(&mut record, &[(limit, 0.6), (Limit::Reordering, 0.14)]);
             if is_shared {
                 record.doubts.push(Doubted::SharedMachine.into());
             }
@@ -794,9 +797,7 @@ mod tests {
         let check = |rate: &str, share: f64, is_one: bool| {
             let mut record = record_of("the receive window of 64 KiB over 4 ms");
             record.asked.insert("rate".to_owned(), rate.to_owned());
-            let direction = record.direction;
-            let line = |limit, share| TimeLine { direction, limit, end: None, seconds: 2.0 * share, share };
-            record.time_budget = vec![line(Limit::AskedRate, 1.0 - share), line(Limit::ReceiveWindow, share)];
+            set_time(&mut record, &[(Limit::AskedRate, 1.0 - share), (Limit::ReceiveWindow, share)]);
             let all = findings(&record);
             assert_eq!(found(&all, "receive-window").is_some(), is_one, "{rate} {share}: {all:#?}");
         };
@@ -1024,8 +1025,7 @@ mod tests {
             let mut record = record_of("one segment of fifty lost on the way");
             let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
             tcp.rtt_s = Some(1e-4);
-            let (limit, direction) = (Limit::CongestionWindow, record.direction);
-            record.time_budget = vec![TimeLine { direction, limit, end: None, seconds: 1.8, share: 0.9 }];
+            set_time(&mut record, &[(Limit::CongestionWindow, 0.9)]);
             let slice = |mbit: f64| Interval { throughput_bps: Some(mbit * 1e6), ..Interval::default() };
             record.intervals = mbit.map(slice).to_vec();
             found(&findings(&record), "lossy-path").unwrap().sentence.contains("limit of rate")
@@ -1049,8 +1049,7 @@ mod tests {
             let mut record = record_of("one segment of fifty lost on the way");
             let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
             (tcp.rtt_s, tcp.min_rtt_s) = (Some(1.6e-3), Some(1.5e-3));
-            let (limit, direction) = (Limit::CongestionWindow, record.direction);
-            record.time_budget = vec![TimeLine { direction, limit, end: None, seconds: 1.8, share: 0.9 }];
+            set_time(&mut record, &[(Limit::CongestionWindow, 0.9)]);
             let tcp = Some(TcpSample { delivery_rate: Some((delivered / 8.0 * 1e6) as u64), ..TcpSample::default() });
             let slice = Interval { throughput_bps: Some(15e6), tcp, ..Interval::default() };
             record.intervals = vec![slice; 2];

@@ -34,7 +34,7 @@ const fn big(bits: u8, machine: ElfMachine) -> Kind {
     Kind { bits, big_endian: true, machine }
 }
 
-/// All of them; `linerate::measure::carry` knows by the same names which a board needs.
+/// All of them; `linerate_control::bare_machine` knows by the same names which a board needs.
 pub(crate) const MACHINES: [Machine; 8] = [
     Machine {
         name: "x86_64",

@@ -9,14 +9,14 @@ use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
-use linerate_trial::outcome::{Outcome, Role};
+use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec};
 use socket2::Socket;
 
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
 use super::parameters::Parameters;
-use super::reconcile::{last_pause, reconcile};
+use super::reconcile::{last_pause, leave_out_start, reconcile};
 use super::results::Results;
 use super::{authentication, datagram};
 use crate::client::{Client, is_reopening};
@@ -132,7 +132,8 @@ impl<'a> Test<'a> {
         reconcile(&mut outcome, &mut theirs);
         // With a warm-up the figures begin later.
         if spec.warmup.is_zero() {
-            self.leave_out_start(&mut theirs, &outcome, waited);
+            let round_trip_us = TcpInfo::of(&self.control).ok().and_then(|info| info.get32(Field32::MinRtt));
+            leave_out_start(&mut theirs, &outcome, waited + Duration::from_micros(round_trip_us.unwrap_or(0).into()));
         }
         Ok([theirs, outcome])
     }
@@ -146,20 +147,6 @@ impl<'a> Test<'a> {
         }
         write_state(&mut self.timed(), State::TestEnd).map_err(self.client.lost("the end was said"))?;
         if is_udp { self.expect(State::ExchangeResults) } else { Ok(()) }
-    }
-
-    /// Takes from the time of what the server received that in which nothing can have come. Its clock runs once all streams are
-    /// open, and until it hears that the test is over: its word that data may flow has a way to go, which Nagle's algorithm
-    /// makes longer before 3.12; and so has the acknowledgement of what came last, before the end is said.
-    fn leave_out_start(&self, theirs: &mut Outcome, ours: &Outcome, waited: Duration) {
-        let round_trip_us = TcpInfo::of(&self.control).ok().and_then(|info| info.get32(Field32::MinRtt));
-        let waited = waited + Duration::from_micros(round_trip_us.unwrap_or(0).into());
-        let waited_ns = waited.as_nanos() as u64;
-        for far in theirs.flows.iter_mut().filter(|flow| flow.role == Role::Receiver) {
-            let Some(near) = ours.flows.iter().find(|near| near.id == far.id) else { continue };
-            let least = near.elapsed_ns.min(far.elapsed_ns);
-            far.elapsed_ns = far.elapsed_ns.saturating_sub(waited_ns).max(least);
-        }
     }
 
     fn timed(&self) -> Timed<'_> {

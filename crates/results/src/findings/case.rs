@@ -113,7 +113,7 @@ pub(super) struct Loss {
     pub(super) ratio: f64,
 }
 
-/// Loss that began in mid-trial and stayed.
+/// Loss that began in mid-trial, and stayed or ended.
 pub(super) struct LossFrom {
     at_s: f64,
     /// How long it lasted; absent: to the end.
@@ -409,7 +409,7 @@ impl<'a> Case<'a> {
         self.record.events.iter().filter(|event| event.what.direction().is_none_or(|way| way == self.way))
     }
 
-    /// From when on loss stayed that began in mid-trial, or until when: the share that was lost, and bits per second that arrived meanwhile.
+    /// Loss that began in mid-trial.
     pub(super) fn loss_from(&self) -> Option<LossFrom> {
         self.events().find_map(|event| match event.what {
             EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
