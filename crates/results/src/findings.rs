@@ -1076,6 +1076,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_late_is_the_reader_s_where_it_had_to_wait_as_long() {
+        let has = |name: &str, waited_s: f64, sent: u64| {
+            let mut record = record_of("a slow link, and a reader that waits now and then");
+            record.target.threads.as_mut().unwrap().run_delay_s = Some(waited_s);
+            record.result.as_mut().unwrap().flow.packets_sent = Some(sent);
+            found(&findings(&record), name).is_some()
+        };
+        // Two of five were not read in two seconds.
+        assert!(!has("receiver-starved", 0.4, 17_000) && has("receiver-starved", 0.9, 17_000));
+        // Of a few, one that is on its way is a good part.
+        assert!(has("bottleneck", 0.4, 26) && !has("bottleneck", 0.4, 24));
+    }
+
+    #[test]
+    fn loss_that_ended_in_mid_trial_has_its_time() {
+        let says = |for_s: Option<f64>| {
+            let mut record = record_of("a policer whose bucket lets the first second pass");
+            record.events[0].for_s = for_s;
+            findings(&record)[0].evidence.join("; ")
+        };
+        assert!(says(None).contains("until 0.95 s next to nothing was lost, and 59 % from then on"), "{}", says(None));
+        let ended = says(Some(0.5));
+        assert!(
+            ended.contains("from 0.95 s to 1.45 s 59 % were lost, and next to nothing before and after"),
+            "{ended}"
+        );
+    }
+
+    #[test]
     fn who_refuses_datagrams_on_the_way_says_so() {
         let says = |refusals: u64| {
             let mut record = record_of("a switch that drops");

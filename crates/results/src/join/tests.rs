@@ -342,6 +342,25 @@ fn a_sender_has_its_own_count() {
     assert_eq!((flow.octets, flow.octets_sent), (Some(124_927_224), Some(125_000_000)));
 }
 
+#[test]
+fn what_another_tool_s_end_does_not_tell_is_absent() {
+    let told = |is_agent: bool| {
+        let mut made = made(Workload::UdpStream, 100);
+        let flow = &mut made.target.flows[0];
+        flow.arrivals = Some(Arrivals { received: 10_000, received_total: 15_000, ..Arrivals::default() });
+        if is_agent {
+            flow.api.name = "plain".to_owned();
+            flow.thread.voluntary_switches = 1;
+        }
+        let record = made.record();
+        let flow = record.result.unwrap().flow;
+        assert_eq!(flow.packets_reordered, Some(0));
+        (flow.packets_duplicated, flow.packets_late, record.target.threads.is_some())
+    };
+    assert_eq!(told(true), (Some(0), Some(0), true));
+    assert_eq!(told(false), (None, None, false));
+}
+
 /// An outcome in which every number that may be is as large as it gets.
 fn overgrown(outcome: &Outcome) -> Outcome {
     fn grow(value: &mut serde_json::Value) {
