@@ -28,6 +28,11 @@ pub(super) enum Piece {
 }
 
 impl Piece {
+    /// Sentences, where there are any.
+    pub(super) fn lines(lines: Vec<String>) -> Option<Piece> {
+        (!lines.is_empty()).then_some(Piece::Lines(lines))
+    }
+
     /// This under a heading; nothing where it has nothing to say.
     pub(super) fn under(self, heading: &str) -> Vec<Piece> {
         let is_empty = match &self {

@@ -136,7 +136,7 @@ impl Predicted<'_> {
         pieces.push(Piece::Lines(lines));
         let mut footnotes = Footnotes::default();
         pieces.push(found.table(&mut footnotes));
-        pieces.push(Piece::Lines(footnotes.lines()));
+        pieces.extend(Piece::lines(footnotes.lines()));
         pieces.extend(Piece::Lines(surer(&found.predictions)).under("What would make it surer"));
         if !found.checked.is_empty() {
             pieces.extend(found.measured().under("What was measured"));

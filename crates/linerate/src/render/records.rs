@@ -56,7 +56,7 @@ pub(crate) fn markdown(records: &[Record]) -> String {
     let mut notes = Notes::default();
     let mut pieces = pieces(records, &Parts::new(), None, &mut notes);
     let lines = notes.lines();
-    pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
+    pieces.extend(Piece::lines(lines));
     forms::markdown(&pieces)
 }
 

@@ -202,7 +202,7 @@ fn answer(
         format!("{came}: {one}.")
     });
     let lines: Vec<String> = lines.collect();
-    pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
+    pieces.extend(Piece::lines(lines));
     pieces
 }
 

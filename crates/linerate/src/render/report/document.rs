@@ -85,7 +85,7 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         let question = paragraphs.next().map(Piece::Heading);
         pieces.splice(0..question.iter().len(), question);
         let rest: Vec<String> = paragraphs.collect();
-        pieces.extend((!rest.is_empty()).then_some(Piece::Lines(rest)));
+        pieces.extend(Piece::lines(rest));
     }
     pieces.extend(setup(&report.material));
     pieces.extend(registers(&report.material));
@@ -423,7 +423,7 @@ fn results(report: &Report<'_>) -> Vec<Piece> {
     let mut notes = Notes::default();
     pieces.extend(records::pieces(&report.material.records, &Parts::new(), None, &mut notes));
     let lines = notes.lines();
-    pieces.extend((!lines.is_empty()).then_some(Piece::Lines(lines)));
+    pieces.extend(Piece::lines(lines));
     let sides: Vec<&[Record]> = report.origin.sides.iter().map(|side| of_side(report, side)).collect();
     pieces.extend(matrices::figures(&sides));
     pieces.extend(best(&report.material.records));
