@@ -38,20 +38,22 @@ pub struct CampaignValue {
     pub median: f64,
 }
 
-/// From this campaign on, the values are others.
+/// From this campaign on, the values are others, or drift.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangePoint {
     /// Its place in the series, from 0.
     pub at: usize,
+    /// How many campaigns it takes: one of a step, more of a drift.
+    pub over: usize,
     /// The campaign's identifier.
     pub campaign: String,
     /// When it started, RFC 3339.
     pub started_at: String,
-    /// The median of the stretch before.
+    /// The median of the stretch before; where a drift begins.
     pub before: f64,
-    /// The median of the stretch that begins.
+    /// The median of the stretch that begins; where a drift ends.
     pub after: f64,
-    /// Facts that were alike in the last campaign before and are others in this one: name, before, after.
+    /// Facts that are others in this campaign than in the last one before, or in a drift's last than in its first: name, before, after.
     pub with: Vec<(String, String, String)>,
 }
 
@@ -96,13 +98,16 @@ fn series(configuration: String, points: &[&Point], last: usize) -> Series {
     let medians: Vec<f64> = moments.iter().map(|moment| moment.median).collect();
     let changes = changes(&medians).into_iter().map(|change| {
         let moment = &moments[change.at];
+        let ends = if change.over == 1 { [change.at - 1, change.at] } else { [change.at, change.at + change.over - 1] };
+        let [first, last] = ends.map(|at| &campaigns[at][0].around);
         ChangePoint {
             at: change.at,
+            over: change.over,
             campaign: moment.campaign.clone(),
             started_at: moment.started_at.clone(),
             before: change.before,
             after: change.after,
-            with: changed_facts(&campaigns[change.at - 1][0].around, &campaigns[change.at][0].around),
+            with: changed_facts(first, last),
         }
     });
     let campaigns_needed = (moments.len() < FEWEST).then_some(FEWEST);
@@ -151,6 +156,15 @@ mod tests {
         assert_eq!(found[0].campaigns_needed, None);
         let few = &history(&points(&values, |_| "6.1"), 10)[0];
         assert_eq!((&few.changes[..], few.campaigns_needed), (&[][..], Some(12)), "only the last ten");
+    }
+
+    #[test]
+    fn a_drift_says_what_is_other_at_its_end() {
+        let values: Vec<f64> = (0..60).map(|at| 900.0 - f64::from(at) + f64::from(at * 7 % 5)).collect();
+        let found = &history(&points(&values, |at| if at < 40 { "6.1" } else { "6.12" }), 1000)[0];
+        let [drift] = &found.changes[..] else { panic!("{:?}", found.changes) };
+        assert_eq!((drift.at, drift.over, drift.with.len()), (0, 60, 1), "{drift:?}");
+        assert!((drift.before - 903.0).abs() < 2.0 && (drift.after - 844.0).abs() < 2.0, "{drift:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Change points of a series: from where on it is another series.
+//! Changes of a series: from where on it is another series, and where it drifts to what it is then.
 //! Knows no times and no metrics; a point is a place.
 
 use crate::{ALPHA, median, normal_cdf, shift};
@@ -10,70 +10,190 @@ pub const FEWEST: usize = 12;
 /// What each further change point costs, in units of ln n.
 const PENALTY: f64 = 3.0;
 
-/// From here on, the series is another one.
+/// The series is another one before than behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// The first place of the new stretch, from 0.
+    /// The first place of the new stretch, or of the drift, from 0.
     pub at: usize,
-    /// The median since the change before.
+    /// How many values it takes: one of a step, more of a drift.
+    pub over: usize,
+    /// The median since the change before; where a drift begins.
     pub before: f64,
-    /// The median until the next change.
+    /// The median until the next change; where a drift ends.
     pub after: f64,
-    /// The rank test of the two stretches.
-    pub p: f64,
 }
 
-/// The change points, in order. Where they may be is found by ED-PELT (K. Haynes, P. Fearnhead and I. A. Eckley, "A
+/// The changes, in order. Where they may be is found by ED-PELT (K. Haynes, P. Fearnhead and I. A. Eckley, "A
 /// computationally efficient nonparametric approach for changepoint detection", Statistics and Computing 27, 2017):
 /// the cost of a stretch is how badly its empirical distribution fits it, so that nothing is assumed of the noise,
 /// and one far value weighs no more than one. Then those go, the weakest first, that the rank test between the two
 /// neighbouring stretches does not bear out, as in M. Daly and others, "The use of change point detection to
 /// identify software performance regressions" (ICPE 2020). The place was looked for among all places, so the test's
 /// level is shared among them (Bonferroni). That test takes values for independent; where each is partly what the one before was, the
-/// difference of the means has to be more than such values make by themselves, too.
+/// difference of the means has to be more than such values make by themselves, too. Stretches that a line fits better than their
+/// levels are one drift.
 pub fn changes(values: &[f64]) -> Vec<Change> {
-    let mut cuts = vec![0];
-    cuts.extend(best_cuts(values));
-    cuts.push(values.len());
+    if values.len() < FEWEST {
+        return Vec::new();
+    }
+    let mut stretches = with_drifts(values, levels(values));
+    for at in 1..stretches.len() {
+        settle_drift(values, &mut stretches[at - 1..=at]);
+    }
+    let mut changes = Vec::new();
+    let noise = NORMAL
+        * median(&stretches.iter().flat_map(|one| one.strays(values)).map(f64::abs).collect::<Vec<_>>()).unwrap_or(0.0);
+    for (at, one) in stretches.iter().enumerate() {
+        if let Some(previous) = at.checked_sub(1).map(|at| stretches[at]) {
+            let [before, after] = [previous.last, one.first];
+            let steep = previous.slope().abs().max(one.slope().abs());
+            let is_step = steep == 0.0 || (after - before).abs() > steep + JUMP * noise;
+            changes.extend(is_step.then_some(Change { at: one.start, over: 1, before, after }));
+        }
+        let drift = Change { at: one.start, over: one.end - one.start, before: one.first, after: one.last };
+        changes.extend(one.drifts().then_some(drift));
+    }
+    changes
+}
+
+/// So many standard deviations of the noise are a step where a drift begins or ends.
+const JUMP: f64 = 3.0;
+/// The standard deviation of normal noise, of its median distance from 0.
+const NORMAL: f64 = 1.4826;
+
+/// A part of the series that keeps a level, or goes straight from one value to another.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: usize,
+    end: usize,
+    /// What fits its first value and its last.
+    first: f64,
+    last: f64,
+}
+
+impl Stretch {
+    fn level(values: &[f64], start: usize, end: usize) -> Stretch {
+        let middle = median(&values[start..end]).unwrap_or(f64::NAN);
+        Stretch { start, end, first: middle, last: middle }
+    }
+
+    /// The line through the medians of the first and the last third, as high as half of the values are above it (J. W. Tukey,
+    /// "Exploratory Data Analysis", 1977, chapter 5): far values do not turn it.
+    fn line(values: &[f64], start: usize, end: usize) -> Stretch {
+        let part = &values[start..end];
+        let third = part.len() / 3;
+        let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
+        let slope = (middle(&part[part.len() - third..]) - middle(&part[..third])) / (part.len() - third) as f64;
+        let flat: Vec<f64> = part.iter().enumerate().map(|(at, value)| value - slope * at as f64).collect();
+        let first = middle(&flat);
+        Stretch { start, end, first, last: first + slope * (part.len() - 1) as f64 }
+    }
+
+    /// A place and a level each, and a drift counts for two: what steps fit as well is no drift.
+    fn fitted(&self) -> usize {
+        2 + 2 * usize::from(self.drifts())
+    }
+
+    fn misfit(&self, values: &[f64]) -> f64 {
+        self.strays(values).map(f64::abs).sum()
+    }
+
+    /// From each value to the next.
+    fn slope(&self) -> f64 {
+        (self.last - self.first) / (self.end - self.start - 1).max(1) as f64
+    }
+
+    fn drifts(&self) -> bool {
+        self.first != self.last
+    }
+
+    /// How far each value is above what fits.
+    fn strays<'a>(&self, values: &'a [f64]) -> impl Iterator<Item = f64> + use<'a> {
+        let (Stretch { start, end, first, .. }, slope) = (*self, self.slope());
+        (0..).zip(&values[start..end]).map(move |(at, value)| value - first - slope * f64::from(at))
+    }
+}
+
+/// The same, with those that follow one another as one that drifts where that fits better: by Schwarz's criterion (G. Schwarz,
+/// "Estimating the dimension of a model", Annals of Statistics 6, 1978), of noise whose far values weigh little (Laplace's).
+fn with_drifts(values: &[f64], mut stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let n = values.len() as f64;
+    loop {
+        let misfits: Vec<f64> = stretches.iter().map(|one| one.misfit(values)).collect();
+        let all: f64 = misfits.iter().sum();
+        let gain = |line: &Stretch, merged: &[Stretch], misfit: f64| {
+            let fewer: usize = merged.iter().map(Stretch::fitted).sum::<usize>() - line.fitted();
+            2.0 * n * (all.ln() - (all - misfit + line.misfit(values)).max(0.0).ln()) + fewer as f64 * n.ln()
+        };
+        let spans = (0..stretches.len()).flat_map(|from| (from + 2..=stretches.len()).map(move |end| from..end));
+        let merged = spans.map(|span| {
+            let merged = &stretches[span.clone()];
+            let line = Stretch::line(values, merged[0].start, merged[merged.len() - 1].end);
+            (gain(&line, merged, misfits[span.clone()].iter().sum()), span, line)
+        });
+        match merged.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((gain, span, line)) if gain > 0.0 => drop(stretches.splice(span, [line])),
+            _ => return stretches,
+        }
+    }
+}
+
+/// The end of one and the start of the other where the two fit best, if one drifts.
+fn settle_drift(values: &[f64], two: &mut [Stretch]) {
+    if !two.iter().any(Stretch::drifts) {
+        return;
+    }
+    let (start, end) = (two[0].start, two[1].end);
+    let fitted = |one: &Stretch, start, end| {
+        if one.drifts() { Stretch::line(values, start, end) } else { Stretch::level(values, start, end) }
+    };
+    let places =
+        (start + SHORTEST..=end - SHORTEST).map(|place| [fitted(&two[0], start, place), fitted(&two[1], place, end)]);
+    let misfit = |two: &[Stretch; 2]| two[0].misfit(values) + two[1].misfit(values);
+    if let Some(best) = places.min_by(|a, b| misfit(a).total_cmp(&misfit(b))) {
+        two.copy_from_slice(&best);
+    }
+}
+
+/// The stretches of different levels.
+fn levels(values: &[f64]) -> Vec<Stretch> {
+    let mut cuts = [vec![0], best_cuts(values), vec![values.len()]].concat();
     let borne_out = ALPHA / values.len() as f64;
     loop {
         settle(values, &mut cuts);
-        let variance = dependent_variance(values, &cuts);
+        let stretches: Vec<Stretch> = cuts.windows(2).map(|ends| Stretch::level(values, ends[0], ends[1])).collect();
+        let variance = dependent_variance(values, &with_drifts(values, stretches.clone()));
         let p = |at: usize| {
             let (before, after) = (&values[cuts[at - 1]..cuts[at]], &values[cuts[at]..cuts[at + 1]]);
             let error = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
             let by_chance = 2.0 * normal_cdf(-(mean(after) - mean(before)).abs() / error);
             shift::between(before, after).map_or(1.0, |shift| shift.p).max(by_chance)
         };
-        let inner = 1..cuts.len() - 1;
-        let Some((at, weakest)) = inner.clone().map(|at| (at, p(at))).max_by(|a, b| a.1.total_cmp(&b.1)) else {
-            return Vec::new();
+        match (1..cuts.len() - 1).map(|at| (at, p(at))).max_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((at, weakest)) if weakest > borne_out => cuts.remove(at),
+            _ => return stretches,
         };
-        if weakest > borne_out {
-            cuts.remove(at);
-            continue;
-        }
-        let middle = |at: usize| median(&values[cuts[at]..cuts[at + 1]]).unwrap_or(f64::NAN);
-        return inner.map(|at| Change { at: cuts[at], before: middle(at - 1), after: middle(at), p: p(at) }).collect();
     }
 }
 
 /// Of values of which each is partly what the one before was, the variance that a mean of them shows, times their number: more than
 /// their own, as of an AR(1) process, by how they stray from the means of their stretches. 0 where they do not
 /// depend on each other.
-fn dependent_variance(values: &[f64], cuts: &[usize]) -> f64 {
+fn dependent_variance(values: &[f64], stretches: &[Stretch]) -> f64 {
     let (mut follows, mut all) = (0.0, 0.0);
-    for stretch in cuts.windows(2).map(|ends| &values[ends[0]..ends[1]]) {
-        let mean = mean(stretch);
-        follows += stretch.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum::<f64>();
-        all += stretch.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    for stretch in stretches {
+        let strays: Vec<f64> = stretch.strays(values).collect();
+        let mean = mean(&strays);
+        follows += strays.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum::<f64>();
+        all += strays.iter().map(|stray| (stray - mean).powi(2)).sum::<f64>();
     }
-    let (n, means) = (values.len() as f64, (cuts.len() - 1) as f64);
+    let (n, fitted) =
+        (values.len() as f64, stretches.iter().map(|one| 1 + usize::from(one.drifts())).sum::<usize>() as f64);
     let shown = if all > 0.0 { follows / all } else { 0.0 };
     // Each mean that is fitted hides so much (M. G. Kendall, "Note on bias in the estimation of autocorrelation", Biometrika 41, 1954).
-    let hidden = (1.0 + 3.0 * shown.max(0.0)) * means / n;
+    let hidden = (1.0 + 3.0 * shown.max(0.0)) * fitted / n;
     let correlation = (shown + hidden - BY_CHANCE / n.sqrt()).min(0.9);
-    if correlation > 0.0 { all / (n - means) * (1.0 + correlation) / (1.0 - correlation) } else { 0.0 }
+    if correlation > 0.0 { all / (n - fitted) * (1.0 + correlation) / (1.0 - correlation) } else { 0.0 }
 }
 
 /// So many standard errors of a correlation, of 1 / √n each, are not counted: more, and what wanders passes for steps; fewer, and few
@@ -260,6 +380,52 @@ mod tests {
         let before = changes(&[[1.0; 6], [2.0; 6]].concat());
         assert_eq!(before.len(), 1);
         assert_eq!((before[0].at, before[0].before, before[0].after), (6, 1.0, 2.0));
+        // Without any noise.
+        let drift = changes(&Vec::from_iter((0..40).map(f64::from)));
+        assert_eq!(drift, [Change { at: 0, over: 40, before: 0.0, after: 39.0 }]);
+    }
+
+    #[test]
+    fn a_drift_is_told_from_steps() {
+        let mut chance = Noise::new(31);
+        // Of 100 series, how many have steps alone, and how many one drift alone.
+        let mut found = |n: usize, size: f64, level: &dyn Fn(f64) -> f64| {
+            let mut series = || {
+                let value = |at: usize| size * level(at as f64 / n as f64) + chance.normal();
+                changes(&(0..n).map(value).collect::<Vec<_>>())
+            };
+            let all: Vec<Vec<Change>> = (0..100).map(|_| series()).collect();
+            let of = |is: fn(&[Change]) -> bool| all.iter().filter(|changes| is(changes)).count();
+            let steps = of(|changes| !changes.is_empty() && changes.iter().all(|change| change.over == 1));
+            let drift = of(|changes| changes.len() == 1 && changes[0].over > 1);
+            println!("{n} points, {size} standard deviations: {steps} steps, {drift} drifts");
+            (steps, drift)
+        };
+        let step = |x: f64| f64::from(u8::from(x >= 0.5));
+        let stairs = |x: f64| f64::from(u8::from(x >= 0.3)) + f64::from(u8::from(x >= 0.6));
+        for (n, size) in [(30, 6.0), (60, 3.0), (100, 3.0), (300, 2.0)] {
+            assert!(found(n, size, &step).0 >= 97);
+            assert!(found(n, size, &stairs).0 >= 90);
+        }
+        for (n, size) in [(30, 12.0), (60, 6.0), (100, 6.0), (300, 3.0)] {
+            assert!(found(n, size, &|x| x).1 >= 80);
+        }
+        // Flat for the first half.
+        assert!(found(300, 12.0, &|x| (x - 0.5).max(0.0)).1 >= 80);
+    }
+
+    #[test]
+    fn a_drift_says_where_it_begins_and_ends() {
+        let mut chance = Noise::new(32);
+        let values: Vec<f64> =
+            (0..90).map(|at| 100.0 - (f64::from(at) - 30.0).max(0.0) + 0.5 * chance.normal()).collect();
+        let [drift] = changes(&values)[..] else { panic!("{:?}", changes(&values)) };
+        assert!(drift.at.abs_diff(30) <= 6 && drift.at + drift.over == 90, "{drift:?}");
+        assert!((drift.before - 100.0).abs() < 5.0 && (drift.after - 41.0).abs() < 1.5, "{drift:?}");
+        let stepped: Vec<f64> =
+            values.iter().enumerate().map(|(at, value)| value - if at < 30 { 20.0 } else { 0.0 }).collect();
+        let kinds: Vec<bool> = changes(&stepped).iter().map(|change| change.over > 1).collect();
+        assert_eq!(kinds, [false, true], "{:?}", changes(&stepped));
     }
 
     /// Noise of which each value is so much of the one before.

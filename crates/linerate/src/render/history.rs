@@ -65,7 +65,7 @@ fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
         let name = if one.configuration.is_empty() { "all" } else { &one.configuration };
         panel = panel.series(ChartSeries::new(name, Marks::line(points), number));
         for change in &one.changes {
-            let what = format!("{} {}", judged(metric, change), size(metric, change));
+            let what = format!("{} {}{}", judged(metric, change), size(metric, change), time_taken(change));
             panel = panel.reference(Reference::X(place(&change.campaign) as f64 + 1.0, what));
         }
     }
@@ -147,7 +147,7 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
                 value(change.before),
                 value(change.after),
                 Cell::numbers(size(metric, change)),
-                Cell::long(judged(metric, change)),
+                Cell::long(format!("{}{}", judged(metric, change), time_taken(change))),
                 Cell::long(with(change)),
             ]
         })
@@ -186,6 +186,11 @@ fn started(at: &str) -> String {
 
 fn judged(metric: &Metric, change: &ChangePoint) -> &'static str {
     metric.compared.words[usize::from(!metric.improves(change.after - change.before))]
+}
+
+/// Of a drift, how many campaigns it took.
+fn time_taken(change: &ChangePoint) -> String {
+    if change.over > 1 { format!(" over {} campaigns", change.over) } else { String::new() }
 }
 
 fn size(metric: &Metric, change: &ChangePoint) -> String {
@@ -256,6 +261,16 @@ mod tests {
         let metric = Metric::find("throughput").unwrap();
         insta::assert_snapshot!(text(metric, &found(), None));
         insta::assert_snapshot!("ready_to_paste", markdown(metric, &found()));
+    }
+
+    #[test]
+    fn a_drift_says_how_long_it_takes() {
+        let metric = Metric::find("throughput").unwrap();
+        let mut series = found();
+        let change = series.iter_mut().find_map(|one| one.changes.first_mut()).unwrap();
+        assert_eq!((change.over, time_taken(change)), (1, String::new()));
+        change.over = 11;
+        assert!(text(metric, &series, None).contains(" slower over 11 campaigns "));
     }
 
     #[test]
