@@ -81,7 +81,6 @@ fn a_trial_that_is_decided_ends_early() {
         let number = |said: &serde_json::Value, name: &str| said[name].as_f64().unwrap();
         println!("{} s of {} s", number(&early, "measured_s"), number(&whole, "measured_s"));
         assert_eq!(whole["ended_early"], 0, "{whole:#}");
-        assert!(number(&early, "ended_early") >= 1.0, "{early:#}");
         let records = bench.records();
         for record in records.iter().filter(|record| record.ended_early) {
             // What decides has to be missing for 50 ms; on a busy machine it takes a while to be told.
@@ -94,10 +93,11 @@ fn a_trial_that_is_decided_ends_early() {
         // That early stops change no bound is tested in virtual time; here two searches of a busy machine agree to a width.
         let is_alike = lower < other_upper * 1.1 && other_lower < upper * 1.1;
         is_alike
+            && number(&early, "ended_early") >= 1.0
             && number(&early, "measured_s") / number(&early, "trials")
                 < 0.95 * number(&whole, "measured_s") / number(&whole, "trials")
     });
-    assert!(is_alike, "no time saved, or other bounds, three times");
+    assert!(is_alike, "no trial ended early, no time saved, or other bounds, three times");
     bench.check_quiet();
 }
 
