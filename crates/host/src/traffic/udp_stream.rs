@@ -114,9 +114,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
             // ICMP's word on an earlier one, with which this one has nothing to do. Another may have come since, but not time after time:
             // then it is this one's.
             Err(error)
-                if refused_in_turn < OF_EARLIER
-                    && is_refusal(&error)
-                    && error.kind() != ErrorKind::PermissionDenied =>
+                if refused_in_turn < OF_EARLIER && is_refusal(&error) && error.raw_os_error() != Some(libc::EPERM) =>
             {
                 refused_in_turn += 1;
                 outcome.send_retries += 1;
@@ -674,6 +672,7 @@ fn is_refused_once(error: &std::io::Error) -> bool {
                 | libc::ENETDOWN
                 | libc::ECONNREFUSED
                 | libc::EPERM
+                | libc::EACCES
         )
     )
 }

@@ -108,7 +108,7 @@ const HOST_OF_QUIET_TARGET: &[&str] = &[
     "ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud stale",
 ];
 
-const FAULTS: [Fault; 24] = [
+const FAULTS: [Fault; 25] = [
     Fault { name: "nothing", ..PLAIN },
     Fault {
         name: "a full queue at the sender",
@@ -157,6 +157,16 @@ const FAULTS: [Fault; 24] = [
         target_rules: "chain c { type filter hook input priority 0; udp length 1008 numgen inc mod 4 0 counter reject; }",
         want: &[(Stage::ReceiverStack, Count::TargetRule)],
         evidence: "target: Ip InReceives",
+        right: &["stack-drops"],
+        ..PLAIN
+    },
+    Fault {
+        name: "a packet filter on the way in that prohibits over IPv6 and says so",
+        target: &["sysctl -qw net.ipv6.icmp.ratelimit=0"],
+        target_rules: "ip6 chain c { type filter hook input priority 0; udp length 1008 numgen inc mod 4 0 counter reject with icmpv6 admin-prohibited; }",
+        options: &[("ip", "6")],
+        want: &[(Stage::ReceiverStack, Count::TargetRule)],
+        evidence: "target: Ip6 InReceives",
         right: &["stack-drops"],
         ..PLAIN
     },
@@ -458,12 +468,13 @@ fn run(namespace: &Path, command: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(complaint()) }
 }
 
-/// One table of rules; `netdev` before them says its family, which is IPv4 else.
+/// One table of rules; `netdev` or `ip6` before them says its family, which is IPv4 else.
 fn filter(namespace: &Path, rules: &str) -> Result<(), String> {
     if rules.is_empty() {
         return Ok(());
     }
-    let (family, rules) = rules.strip_prefix("netdev ").map_or(("ip", rules), |rules| ("netdev", rules));
+    let of_family = |family: &'static str| Some((family, rules.strip_prefix(family)?));
+    let (family, rules) = ["netdev", "ip6"].into_iter().find_map(of_family).unwrap_or(("ip", rules));
     let file: PathBuf = std::env::temp_dir().join(format!("linerate-rules-{}", std::process::id()));
     // One statement a line, as nft wants them.
     let rules = rules.replace("; ", ";\n").replace("{ ", "{\n");
