@@ -313,15 +313,22 @@ fn segment_budget(
     let per_buffer = per_buffer.into_iter().filter(|each| each.is_finite()).fold(1.0, f64::max);
     let expected = seen as f64 * per_buffer;
     // What IP gave to nobody are no segments of the trial's where its sockets got all of them that came as far as IP.
-    let came_to_ip = receiver.segments_by_ip().and_then(|segments| segments.checked_sub(received));
+    let behind = receiver.segments_by_ip().and_then(|segments| segments.checked_sub(received));
     let is_of_trial = |line: &LossLine| {
-        line.cause != Some(DropCause::Undelivered) || came_to_ip.map_or(line.packets >= FEW, |gone| gone >= lost / 2)
+        line.cause != Some(DropCause::Undelivered) || behind.map_or(line.packets >= FEW, |gone| gone >= lost / 2)
+    };
+    let is_as_expected = || per_buffer >= 1.5 && (expected / MIXED..=expected * MIXED).contains(&(lost as f64));
+    // Those that the stack refuses, or a full queue, are larger than the mean one: more waits behind them. It was they, if all that left arrived.
+    let is_refused = || {
+        in_stack
+            && lost <= seen.saturating_mul(LARGEST)
+            && behind.is_none_or(|gone| gone < lost / 4)
+            && has_arrived(lost, chain)
     };
     if let [line] = budget.lines.as_mut_slice()
         && lost > seen
         && is_of_trial(line)
-        && per_buffer >= 1.5
-        && (expected / MIXED..=expected * MIXED).contains(&(lost as f64))
+        && (is_as_expected() || is_refused())
     {
         line.adjustments.push(Adjustment::Buffers { packets: line.packets, segments: lost });
         line.packets = lost;
@@ -336,8 +343,24 @@ fn segment_budget(
 const FEW_OF_LOST: f64 = 0.3;
 /// Fewer packets that no counter names may be anybody's.
 const FEW: u64 = 10;
+/// Segments in the largest buffer: 64 KiB of full ones of a usual Ethernet.
+const LARGEST: u64 = 45;
+/// Octets of the segments of a connection that every path carries (RFC 9293, section 3.7.1).
+const LEAST_SEGMENT: u64 = 536;
 /// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
 const MIXED: f64 = 2.5;
+
+/// Whether the receiver's link has the octets that left by the sender's: too few are missing to be a quarter of so many segments, a
+/// check sequence of each packet included, which some links count.
+fn has_arrived(lost: u64, chain: Chain<'_>) -> bool {
+    let of_sender = |name| chain.sender.counters.get(Stage::DriverTxRing, name);
+    let left = of_sender("link tx_bytes").zip(of_sender("link tx_packets"));
+    let came = chain.receiver.counters.get(Stage::DriverRxRing, "link rx_bytes");
+    left.zip(came).is_some_and(|((octets, packets), came)| {
+        let missing = octets.saturating_sub(came).saturating_add(packets.saturating_mul(4));
+        missing <= lost.saturating_mul(LEAST_SEGMENT / 4)
+    })
+}
 
 fn seen<'a>(end: End, outcome: &'a Outcome, environment: &Environment, spec: &Spec) -> MachineAccount<'a> {
     let reasons = outcome.drop_reasons.as_deref().unwrap_or_default();

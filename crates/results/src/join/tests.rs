@@ -482,6 +482,30 @@ fn buffers_that_the_senders_stack_drops_are_the_segments_in_them() {
 }
 
 #[test]
+fn buffers_that_the_senders_stack_refuses_are_larger_than_those_that_left() {
+    // So many octets came by the receiver's link, of 18 million that left by the sender's.
+    let check = |came: u64, refused: u64, want: (u64, i64)| {
+        let mut made = of_segments([23_299, 3, 0, 12_031]);
+        let counters = [
+            (Stage::SenderStack, "Ip OutRequests", 6_100),
+            (Stage::SenderStack, "Ip OutNoRoutes", refused),
+            (Stage::DriverTxRing, "link tx_packets", 6_100),
+            (Stage::DriverTxRing, "link tx_bytes", 18_000_000),
+        ];
+        counters.into_iter().for_each(|(stage, name, value)| made.host.counters.add(stage, name, value));
+        made.target.counters.add(Stage::DriverRxRing, "link rx_packets", 6_100);
+        made.target.counters.add(Stage::DriverRxRing, "link rx_bytes", came);
+        let record = made.record();
+        let dropped = record.loss_budget.iter().flatten().map(|line| line.packets).sum();
+        assert_eq!((dropped, record.unaccounted.unwrap()), want, "{came} {refused}");
+    };
+    check(18_000_000, 260, (11_268, 0));
+    // What did not come by the other link was not refused; nor can so few buffers hold as many.
+    check(9_000_000, 260, (260, 11_008));
+    check(18_000_000, 100, (100, 11_168));
+}
+
+#[test]
 fn a_few_packets_of_others_are_not_all_segments_that_were_lost() {
     // IP has so many segments of the 1375 that the sockets got, and so many packets that it gave to nobody.
     let check = |by_ip: Option<u64>, undelivered: u64, dropped: u64| {
