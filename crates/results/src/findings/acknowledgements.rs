@@ -27,25 +27,29 @@ const SHARE: f64 = 0.3;
 pub(super) const RULE: Rule = Rule {
     name: "acknowledgements",
     says: "TCP's acknowledgements are lost, or wait in a shaper, on their way back to the sender: data waits for them.",
-    rests_on: "One direction of TCP that came short. Lost: at least 5 and 20 % of the packets that the receiver's link sent, by counters \
+    rests_on: "TCP that came short. Lost, of one direction: at least 5 and 20 % of the packets that the receiver's link sent, by counters \
                of drops of either machine on the way back, and by the receiver's link tx_packets less the sender's link rx_packets (and less what came after the sender had counted: segments that had to be retransmitted and that the links do not show as lost); and a \
                smaller part of the data, by the other two counts. \
                Waiting: a discipline at the receiver's egress, or the middle's towards the sender, keeps to a rate and held back at least 10 % of its packets, while \
-               a queue on the way, or a window, limited at least 30 % of the time.",
+               a queue on the way, or a window, limited at least 30 % of the time; of both ways at once, where none of its segments were lost.",
     source: "RFC 3449, section 2 (imperfect and slow acknowledgement ways); tc(8), overlimits.",
     suggests: &["qdisc"],
     find,
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    if !case.is(Workload::TcpStream) || case.record.direction == Direction::Both {
+    if !case.is(Workload::TcpStream) {
         return None;
     }
     let short = case.short();
     if short.is_none() && !case.stood_still() {
         return None;
     }
-    lost(case, short.clone()).or_else(|| held(case, short))
+    // Of both ways at once the links count data and acknowledgements together, and what loses segments may have a queue of its own.
+    let is_both = case.record.direction == Direction::Both;
+    let is_whole = || case.losses().map_or(case.retransmitted().is_none(), |_| case.tcp_loss().is_none());
+    let lost = if is_both { None } else { lost(case, short.clone()) };
+    lost.or_else(|| held(case, short).filter(|_| !is_both || is_whole()))
 }
 
 /// What the way back lost of the packets that the receiver's link sent.
@@ -194,3 +198,29 @@ const EXPLAINS: [&str; 10] = [
     "host-limits",
     "far-path",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, findings};
+    use super::*;
+    use crate::record::{Counted, Directions, Losses};
+
+    #[test]
+    fn the_other_ways_data_holds_acknowledgements_back_too() {
+        let all = cases::cases();
+        let case = all.iter().find(|case| case.name == "acknowledgements behind a token bucket").unwrap();
+        let first = |lost: u64| {
+            let mut record = case.record.clone();
+            let figures = record.result.as_mut().unwrap();
+            figures.directions = Some(Directions { tx: figures.flow.clone(), rx: figures.flow.clone() });
+            record.direction = Direction::Both;
+            let (sent, of) = (50_000, Counted::Segments);
+            record.losses = vec![Losses { direction: Direction::Rx, of, sent, arrived: sent - lost, unaccounted: 0 }];
+            let of_rx = findings(&record).into_iter().find(|one| one.direction == Direction::Rx).unwrap();
+            (of_rx.name, of_rx.machine)
+        };
+        assert_eq!(first(0), (RULE.name, Some(Party::Target)));
+        // What loses segments may be a queue on their own way.
+        assert_eq!(first(2_000), ("bottleneck", None));
+    }
+}
