@@ -71,6 +71,7 @@ pub fn cases() -> Vec<FaultCase> {
         out_of_cpu(),
         slow_answers(),
         in_time::cases(),
+        in_time::changed_ways(),
         hidden::cases(),
         frames::cases(),
     ]

@@ -29,6 +29,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     case.events().find_map(|event| of_change(case, event))
 }
 
+/// Whether what began at this time did so with the event, as far as slices tell.
+pub(super) fn begins_with(event: &Event, at_s: f64) -> bool {
+    (event.at_s - at_s).abs() <= event.within_s.clamp(0.0, 1.0) + TOGETHER_S
+}
+
 /// A change so late that no silence behind it is long enough to be one: as much was lost as was sent from then on.
 fn lost_to_the_end(case: &Case<'_>, event: &Event) -> Option<String> {
     let (span_s, loss) = (case.span_s()?, case.loss()?);
@@ -48,10 +53,9 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
         of_it && later.end == event.end && later.at_s > event.at_s
     };
     let next = case.events().find(is_next);
-    let slack_s = event.within_s.clamp(0.0, 1.0) + TOGETHER_S;
     let silent = case.events().find(|other| {
         let is_silent = matches!(other.what, EventKind::Stall { .. } | EventKind::FlowDied { .. });
-        is_silent && (other.at_s - event.at_s).abs() <= slack_s
+        is_silent && begins_with(event, other.at_s)
     });
     let other = end.other();
     let own = case.sides().into_iter().find(|side| side.end == other)?.nic().and_then(|nic| nic.mac.as_deref());

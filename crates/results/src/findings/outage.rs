@@ -1,12 +1,14 @@
 //! Nothing passed for a while, or from a moment on, though no link was down.
 //! Knows events; a carrier that was lost is another rule.
 
+use linerate_machine::end::End;
 use linerate_path::budget::{DropCause, LossLine};
 use linerate_path::stage::Stage;
 use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
+use super::neighbour_changed::begins_with;
 use super::{Finding, Rule, Sureness};
 use crate::events::MOST_OF_THEM;
 use crate::outage::{died_with_link, is_link_changed};
@@ -19,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
                retransmitted, twice or more, was so in one wait), though its threads had a CPU and no carrier changed. Where counters name most of what TCP lost, or it lost as \
                much at other times, or the silence was of three round trips or fewer, it is its timer's, and comes behind; of udp-rr it is none where so many time-outs in a row are no \
                accident (0.02 of them or more to be expected) at the loss outside of it. Likely: that it stood still is seen, and why only where \
-               other events lie beside it.",
+               other events lie beside it: a route to the other end, or an address, that changed as it began (to 0.15 s and a slice) is named.",
     source: "RFC 2680, section 2.5 (loss in periods of outage).",
     suggests: &[],
     find,
@@ -48,6 +50,17 @@ fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
     others.map(said).take(4).collect()
 }
 
+/// A route to the other end, or an address, that changed as a silence began: at which end, and a clause.
+fn change_at(case: &Case<'_>, at_s: f64) -> Option<(End, String)> {
+    let is_way = |event: &&Event| {
+        let is_way = matches!(event.what, EventKind::RouteChanged { .. } | EventKind::AddressChanged { .. });
+        is_way && begins_with(event, at_s)
+    };
+    let event = case.events().find(is_way)?;
+    let end = event.end?;
+    Some((end, format!(", when at the {end} {}", event.what)))
+}
+
 /// Whether counters name where most of TCP's segments were lost: its timer then makes a silence of its own, in which no more is
 /// sent than is lost again.
 fn counted_elsewhere(case: &Case<'_>) -> bool {
@@ -61,16 +74,17 @@ fn is_lossy(case: &Case<'_>) -> bool {
     case.is(Workload::TcpStream) && case.retransmitted().is_some_and(|share| share >= A_FIFTH)
 }
 
-/// What the silence explains; not what counters of the stack name for sure.
-fn explains(case: &Case<'_>) -> &'static [&'static str] {
+/// What the silence explains; not what counters of the stack name for sure, but where the way is known to have changed.
+fn explains(case: &Case<'_>, is_known: bool) -> &'static [&'static str] {
     let is_reckoned = |line: &LossLine| matches!(line.cause, Some(DropCause::Undelivered | DropCause::Untransmitted));
     let is_counted = |stage: Stage| {
         let at = case.lost_at(stage).filter(|at| at.part >= MOST_OF_THEM && !at.any(is_reckoned));
         at.is_some_and(|at| case.sure_of(&at) == Sureness::Sure)
     };
-    match [Stage::SenderStack, Stage::ReceiverStack].into_iter().any(is_counted) {
-        true => &EXPLAINS[1..],
-        false => &EXPLAINS,
+    match () {
+        () if is_known => &EXPLAINS,
+        () if [Stage::SenderStack, Stage::ReceiverStack].into_iter().any(is_counted) => &EXPLAINS[2..],
+        () => &EXPLAINS[1..],
     }
 }
 
@@ -121,7 +135,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             _ => None,
         })
         .reduce(|sum, share| sum + share);
+    let change = change_at(case, first.at_s);
     let by_loss = match lost_share {
+        _ if change.is_some() => false,
         _ if counted_elsewhere(case) || is_lossy(case) || case.is_of_round_trips(seconds / times as f64) => true,
         Some(share) => share < MOST_OF_THEM,
         // Requests wait for the timer of TCP one after the other.
@@ -131,13 +147,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 || case.waited_for_timer().is_some_and(|waited| waited.all() > 2)
         }
     };
+    let (end, when) = change.unzip();
+    let when = when.unwrap_or_default();
+    let (seconds, at) = (tidy(seconds), tidy(first.at_s));
     let sentence = match times {
-        1 => format!("Nothing passed for {} s, from {} s on.", tidy(seconds), tidy(first.at_s)),
-        _ => format!("Nothing passed for {} s in all, {times} times, first at {} s.", tidy(seconds), tidy(first.at_s)),
+        1 => format!("Nothing passed for {seconds} s, from {at} s on{when}."),
+        _ => format!("Nothing passed for {seconds} s in all, {times} times, first at {at} s{when}."),
     };
     let weight = if by_loss { 0.3 } else { part.max(0.7) };
     Some(
-        RULE.finds(case, None, Sureness::Likely, weight, sentence)
+        RULE.finds(case, end, Sureness::Likely, weight, sentence)
             .because(format!("nothing arrived for {} of the measured time", percent(share)))
             .because_of(
                 lost_share.map(|share| format!("{} of what was lost fell into that time", percent(share.min(1.0)))),
@@ -145,7 +164,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because_of(near(case, first.at_s))
             .because_of(case.short())
             .wrong_if("It is wrong if no slice is without arrivals in the next trial, and as much is lost.")
-            .explains(if by_loss { &[] } else { explains(case) }),
+            .explains(if by_loss { &[] } else { explains(case, end.is_some()) }),
     )
 }
 
@@ -154,7 +173,9 @@ const REQUEST_TIMEOUT_S: f64 = 1.0;
 /// Of chance alone a trial has fewer such silences than this.
 const IMPROBABLE: f64 = 0.02;
 /// What an outage looks like besides.
-const EXPLAINS: [&str; 12] = [
+const EXPLAINS: [&str; 13] = [
+    // Where the way is known to have changed: the socket refuses what has none to go.
+    "transmit-ring",
     // Where the stack itself does not count why.
     "stack-drops",
     "unaccounted",
@@ -185,7 +206,9 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
     });
     // TCP that loses much all the time waits for its timer longer and longer. On a way that went it sends next to nothing again.
     let silent_s = case.span_s()? - first.at_s;
+    let change = change_at(case, first.at_s);
     let by_loss = match shares.reduce(f64::max) {
+        _ if change.is_some() => false,
         _ if is_lossy(case) || case.is_of_round_trips(silent_s) => true,
         Some(share) => share < MOST_OF_THEM,
         // Round trips that waited for the timer and came to their end were lost before.
@@ -194,20 +217,22 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
     let at = tidy(first.at_s);
     // The path went, not a flow: TCP notices the end of an outage with its next try, after as long again.
     let all = died.len() as f64 >= case.streams();
+    let (end, when) = change.unzip();
     let sentence = match died.len() {
+        _ if let Some(when) = &when => format!("Nothing arrived from {at} s on{when}."),
         _ if all => format!("Nothing arrived from {at} s to the end: the way went, or an outage had not ended for it."),
         1 => format!("A flow died in mid-trial: nothing arrived from {at} s on."),
         many => format!("{many} flows died in mid-trial: nothing arrived from {at} s on."),
     };
     let kind = if all { "all" } else { "some" };
     Some(
-        DIED.finds(case, None, Sureness::Likely, if by_loss { 0.4 } else { 1.0 }, sentence)
+        DIED.finds(case, end, Sureness::Likely, if by_loss { 0.4 } else { 1.0 }, sentence)
             .of_kind(kind)
             .because_of((died.len() > 1).then(|| format!("{} of {} flows stopped", died.len(), case.streams())))
             .because(format!("the trial went on for {} s", tidy(silent_s)))
             .because_of(near(case, first.at_s))
             .wrong_if("It is wrong if the flow brings as much to its end in the next trial.")
-            .explains(if by_loss { &[] } else { explains(case) }),
+            .explains(if by_loss { &[] } else { explains(case, end.is_some()) }),
     )
 }
 

@@ -47,7 +47,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         () if counted("InAddrErrors") => {
             "it was for an address that the machine does not have (ip addr), or came from one that cannot be"
         }
-        () if counted("NoRoutes") => "there was no route",
+        () if counted("OutNoRoutes") || counted("InNoRoutes") => "there was no route",
         () if counted("ReversePathFilter") => "the reverse path filter did not believe the sender's address",
         () if counted("InTruncatedPkts") => "packets had been cut short on their way",
         () if counted("InHdrErrors") => "its headers were wrong",
@@ -73,4 +73,21 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         finding = finding.attempt(case.sender.setting("tx_checksum"), "off", "loss");
     }
     Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, findings};
+    use super::*;
+
+    #[test]
+    fn a_route_that_is_missing_is_named() {
+        let all = cases::cases();
+        let case = all.iter().find(|case| case.name == "a route that went").unwrap();
+        let found = findings(&case.record);
+        let sentences: Vec<&str> = found.iter().map(|one| one.sentence.as_str()).collect();
+        let dropped = found.iter().find(|one| one.name == RULE.name).unwrap();
+        assert!(dropped.sentence.ends_with("there was no route."), "{sentences:?}");
+        assert!(sentences[0].ends_with("on, when at the host a route to default was removed."), "{sentences:?}");
+    }
 }

@@ -20,13 +20,6 @@ use crate::time_budget::{Limit, TimeLine};
 
 /// Every one of them.
 pub(super) fn cases() -> Vec<FaultCase> {
-    let event = |at_s: f64, for_s: Option<f64>, end: Option<End>, what: EventKind| Event {
-        at_s,
-        for_s,
-        within_s: 0.05,
-        end,
-        what,
-    };
     let lossy = |record: &mut Record, lost: u64| {
         let direction = record.direction;
         let tcp = tcp_of(record);
@@ -251,32 +244,6 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("half a second of nothing", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
             lose(r, 4_200);
             r.events = vec![event(0.7, Some(0.5), None, EventKind::Stall { direction: None, lost_share: Some(0.98) })];
-        }),
-        case("an address that another machine took", "neighbour-changed", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
-            lose(r, 4_200);
-            nic(&mut r.target).mac = Some("00:19:b8:00:12:34".to_owned());
-            let change = |from: &str, to: &str| EventKind::NeighbourChanged {
-                address: "10.0.0.2".to_owned(),
-                from: format!("00:19:b8:00:12:{from}"),
-                to: format!("00:19:b8:00:12:{to}"),
-            };
-            r.events = vec![
-                event(0.68, None, Some(End::Host), change("34", "77")),
-                event(0.7, Some(0.5), None, EventKind::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
-                event(1.2, None, Some(End::Host), change("77", "34")),
-            ];
-        }),
-        case("an address that moved without harm", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
-            lose(r, 4_200);
-            let change = EventKind::NeighbourChanged {
-                address: "10.0.0.2".to_owned(),
-                from: "00:19:b8:00:12:34".to_owned(),
-                to: "00:19:b8:00:12:77".to_owned(),
-            };
-            r.events = vec![
-                event(0.2, Some(0.5), None, EventKind::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
-                event(1.2, None, Some(End::Host), change),
-            ];
         }),
         case(
             "a rate limit on the way that drops two of three",
@@ -651,6 +618,67 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
             over_tcp(r, 7);
             r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
+        }),
+    ]
+}
+
+fn event(at_s: f64, for_s: Option<f64>, end: Option<End>, what: EventKind) -> Event {
+    Event { at_s, for_s, within_s: 0.05, end, what }
+}
+
+/// Routes, addresses and neighbours that changed in mid-trial.
+pub(super) fn changed_ways() -> Vec<FaultCase> {
+    vec![
+        case(
+            "a route that became unreachable for half a second",
+            "outage",
+            &["transmit-ring"],
+            udp(Rx, 100, 75.0),
+            |r| {
+                let lost = lose(r, 4_200);
+                r.host.counters.add(Stage::SenderSocket, "Udp SndbufErrors", lost);
+                let route = |removed| EventKind::RouteChanged { destination: "10.0.0.2/32".to_owned(), removed };
+                r.events = vec![
+                    event(0.63, None, Some(End::Host), route(false)),
+                    event(0.7, Some(0.5), None, EventKind::Stall { direction: Some(Rx), lost_share: Some(1.0) }),
+                    event(1.13, None, Some(End::Host), route(true)),
+                ];
+            },
+        ),
+        case("a route that went", "flow-died", &["stack-drops"], udp(Rx, 100, 75.0), |r| {
+            let lost = lose(r, 4_200);
+            r.host.counters.add(Stage::SenderStack, "Ip OutNoRoutes", lost);
+            let route = EventKind::RouteChanged { destination: "default".to_owned(), removed: true };
+            r.events = vec![
+                event(1.46, None, Some(End::Host), route),
+                event(1.5, None, None, EventKind::FlowDied { flow: 0, direction: Some(Rx), lost_share: Some(1.0) }),
+            ];
+        }),
+        case("an address that another machine took", "neighbour-changed", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            nic(&mut r.target).mac = Some("00:19:b8:00:12:34".to_owned());
+            let change = |from: &str, to: &str| EventKind::NeighbourChanged {
+                address: "10.0.0.2".to_owned(),
+                from: format!("00:19:b8:00:12:{from}"),
+                to: format!("00:19:b8:00:12:{to}"),
+            };
+            r.events = vec![
+                event(0.68, None, Some(End::Host), change("34", "77")),
+                event(0.7, Some(0.5), None, EventKind::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(1.2, None, Some(End::Host), change("77", "34")),
+            ];
+        }),
+        case("an address that moved without harm", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            let change = EventKind::NeighbourChanged {
+                address: "10.0.0.2".to_owned(),
+                from: "00:19:b8:00:12:34".to_owned(),
+                to: "00:19:b8:00:12:77".to_owned(),
+            };
+            r.events = vec![
+                event(0.2, Some(0.5), None, EventKind::Stall { direction: Some(Rx), lost_share: Some(0.98) }),
+                event(1.2, None, Some(End::Host), change),
+            ];
         }),
     ]
 }
