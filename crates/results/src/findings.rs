@@ -299,8 +299,8 @@ fn rank(found: Vec<Finding>) -> Vec<Finding> {
         }
     }
     let mut scored: Vec<(f64, Finding)> = scores.into_iter().zip(found).collect();
-    // Stable: equals stay in the rules' order.
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // Of two that explain the same, what weighs more itself. Stable: equals stay in the rules' order.
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.weight.total_cmp(&a.1.weight)));
     scored.into_iter().map(|(_, finding)| finding).collect()
 }
 

@@ -36,7 +36,7 @@ pub(super) const RULE: Rule = Rule {
                rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput and delivery rate, nor where loss kept the window small: of one stream that \
                loses segments, round trips count where 70 % of the delivery rate arrives and two segments and a half wait; of both ways at once, \
                not where nothing came through for 40 % of the time, nor where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way. Before lossy-path where it took 1.5 times as long as \
-               what loss took; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links whose runs are \
+               what loss took; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links, 70 % of all at least, whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial (loss-began), the share and the rate while it lasted; of TCP the rate that its throughput fell to and kept \
                (rate-changed). Or none is lost, and they were read more than 5 % slower than they were sent, by a receiver that had half of its \
@@ -51,7 +51,7 @@ pub(super) const RULE: Rule = Rule {
 /// Datagrams that vanish between the ends as a limit of rate has it: more is offered than passes.
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
-    let pattern = Pattern::of(case, &missing.loss).filter(|_| own_bursts(case).is_none())?;
+    let pattern = missing.pattern(case).filter(|_| own_bursts(case).is_none())?;
     // Of several streams each alone has no pattern: what passes of all together does not change.
     let together = is_above_a_rate(case, missing.loss.ratio);
     if !pattern.is_of_a_rate() && !together {

@@ -34,7 +34,7 @@ const EXCEEDS: f64 = 1.8;
 pub(super) const RULE: Rule = Rule {
     name: "lossy-path",
     says: "Packets are lost between the two ends; TCP goes no faster than such a loss permits.",
-    rests_on: "Datagrams, requests, answers: at least 10 % of the loss unaccounted for, and the sender's link tx_packets less the \
+    rests_on: "Datagrams, requests, answers: at least 10 % of the loss unaccounted for, or of datagrams 1 % of what the sender's link sent, and the sender's link tx_packets less the \
                receiver's link rx_packets agree with it to a fifth. TCP: at least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
                more than half of them dropped by counters of either machine, and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
@@ -50,9 +50,10 @@ pub(super) const RULE: Rule = Rule {
 /// Datagrams, requests or answers that left the sender's link and never reached the receiver's.
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
-    let pattern = Pattern::of(case, &missing.loss);
+    let pattern = missing.pattern(case);
     let (uneven, burst) = (UnevenFlows::of(case), own_bursts(case));
-    let is_of_a_rate = pattern.as_ref().is_some_and(Pattern::is_of_a_rate) || is_above_a_rate(case, missing.loss.ratio);
+    let together = missing.is_nearly_all() && is_above_a_rate(case, missing.loss.ratio);
+    let is_of_a_rate = together || pattern.as_ref().is_some_and(Pattern::is_of_a_rate);
     if burst.is_none() && is_of_a_rate {
         return None;
     }
@@ -233,7 +234,22 @@ pub(super) fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{cases, findings};
     use super::*;
+    use crate::record::Record;
+
+    #[test]
+    fn few_beside_many_are_told_and_have_no_pattern_of_the_many() {
+        let all = cases::cases();
+        let name = "a shaper at the sender, and a few of what it lets pass lost on the way";
+        let case = all.iter().find(|case| case.name == name).unwrap();
+        let names = |record: &Record| findings(record).into_iter().map(|one| one.name).collect::<Vec<_>>();
+        assert_eq!(names(&case.record), ["qdisc-drops", RULE.name]);
+        // Where the links tell of none that are lost between them, a few may be anybody's.
+        let mut elsewhere = case.record.clone();
+        elsewhere.target.counters.add(linerate_path::stage::Stage::DriverRxRing, "link rx_packets", 600);
+        assert_eq!(names(&elsewhere), ["qdisc-drops"]);
+    }
 
     #[test]
     fn what_loss_permits() {

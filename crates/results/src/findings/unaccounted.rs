@@ -19,6 +19,10 @@ use crate::total::Total;
 const PART: f64 = 0.1;
 /// Of requests and answers, of which few are lost.
 const PART_OF_REQUESTS: f64 = 0.3;
+/// And of the packets that the sender's link sent, where the links agree.
+const PART_OF_LINK: f64 = 0.01;
+/// Where so much of the loss is missing, the rest makes no pattern of its own.
+const NEARLY_ALL: f64 = 0.7;
 /// So small a share of what is missing went between the links: it is missing behind them.
 const FEW_BETWEEN: f64 = 0.2;
 /// From so many on they are more than what is answered to the marks of a stream's end.
@@ -84,7 +88,11 @@ impl Missing {
         let part = packets as f64 / loss.packets as f64;
         // Each request that is lost costs a time-out: of them a few are enough.
         let (few, least) = if case.is(Workload::UdpRr) { (1, PART_OF_REQUESTS) } else { (FEW, PART) };
-        if packets < few.min(loss.packets) || part < least || case.record.loss_budget.is_none() {
+        // Beside much that is lost elsewhere, what is a good part of that which came as far.
+        let is_large = part >= least;
+        let of_link = case.sender.link_sent().filter(|_| case.is(Workload::UdpStream));
+        let is_told = is_large || of_link.is_some_and(|sent| packets as f64 >= PART_OF_LINK * sent as f64);
+        if packets < few.min(loss.packets) || !is_told || case.record.loss_budget.is_none() {
             return None;
         }
         let (sent_besides, came_besides) = (Besides::sent(case), Besides::received(case));
@@ -205,7 +213,17 @@ impl Missing {
                 None => missing.came &= between_them(out, came).is_none_or(|without| without <= 0.5),
             }
         }
-        Some(missing)
+        (is_large || missing.is_between()).then_some(missing)
+    }
+
+    /// Whether hardly anything was lost elsewhere.
+    pub(super) fn is_nearly_all(&self) -> bool {
+        self.part >= NEARLY_ALL
+    }
+
+    /// How it is spread: that of all that was lost, which other losses blur.
+    pub(super) fn pattern(&self, case: &Case<'_>) -> Option<Pattern> {
+        Pattern::of(case, &self.loss).filter(|_| self.is_nearly_all())
     }
 
     fn is_before(&self) -> bool {
@@ -391,7 +409,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     Some(
         RULE.finds(case, machine, sure, missing.part, sentence)
             .because_of(missing.evidence(case))
-            .because_of(Pattern::of(case, &missing.loss).map(|pattern| pattern.clause()))
+            .because_of(missing.pattern(case).map(|pattern| pattern.clause()))
             .because_of(case.loss_from().map(|from| from.clause()))
             .wrong_if(match machine {
                 Some(end) if end == sender => {
@@ -456,7 +474,7 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    pub(super) fn of(case: &Case<'_>, loss: &Loss) -> Option<Pattern> {
+    fn of(case: &Case<'_>, loss: &Loss) -> Option<Pattern> {
         let bursts = case.flow()?.loss_bursts.as_ref()?;
         let (runs, lost) = case.loss_runs()?;
         let mean = lost as f64 / runs as f64;

@@ -257,6 +257,18 @@ pub(super) fn cases() -> Vec<FaultCase> {
                 arrivals(r, &[(117_600, 16_400), (156_800, 600)], &[(2, 16_400), (3, 400)]);
             },
         ),
+        case(
+            "a shaper at the sender, and a few of what it lets pass lost on the way",
+            "qdisc-drops",
+            &["lossy-path"],
+            udp(Rx, 300, 100.0),
+            |r| {
+                let lost = lose(r, 34_000);
+                r.host.counters.add(Stage::Qdisc, "eth0 tbf drops", lost - 600);
+                between_links(r, 17_630, 600);
+                arrivals(r, &[(117_600, 16_400), (156_800, 600)], &[(2, 16_400), (3, 400)]);
+            },
+        ),
         case("a policer whose bucket lets the first second pass", "bottleneck", &[], udp(Rx, 50, 30.0), |r| {
             let lost = lose(r, 3_400);
             between_links(r, 8_510, lost);
