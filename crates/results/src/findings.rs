@@ -1206,6 +1206,30 @@ mod tests {
     }
 
     #[test]
+    fn of_both_ways_the_one_that_loses_nothing_has_not_the_queue_that_runs_over() {
+        let ways = |lost: [u64; 2]| {
+            let mut record = record_of("a slower link on the way");
+            let of = |direction| record.time_budget.iter().cloned().map(move |line| TimeLine { direction, ..line });
+            record.time_budget = of(Direction::Tx).chain(of(Direction::Rx)).collect();
+            let figures = record.result.as_mut().unwrap();
+            figures.flow.tcp.as_mut().unwrap().segments_sent = Some(5_000);
+            let [tx, rx] = lost.map(|lost| {
+                let mut flow = figures.flow.clone();
+                flow.tcp.as_mut().unwrap().retransmissions = lost;
+                flow
+            });
+            figures.directions = Some(Directions { tx, rx });
+            record.direction = Direction::Both;
+            let limited = findings(&record).into_iter().filter(|one| one.name == "bottleneck");
+            limited.map(|one| one.direction).collect::<Vec<_>>()
+        };
+        assert_eq!(ways([0, 60]), [Direction::Rx]);
+        assert_eq!(ways([60, 0]), [Direction::Tx]);
+        // Each has one, or nobody can tell.
+        assert_eq!((ways([60, 60]).len(), ways([0, 0]).len()), (2, 2));
+    }
+
+    #[test]
     fn a_way_that_went_is_told_from_a_flow_that_died() {
         let check = |streams: &str, kind: &str, says: &str| {
             let mut record = record_of("a way that went in mid-trial");
@@ -1285,5 +1309,11 @@ mod tests {
         let first = make(&checksum_offload::RULE, Sureness::Likely, 0.5).explains(&["segmentation", "receiver-cpu"]);
         let ranked: Vec<&str> = rank(vec![slow, by_itself, first]).iter().map(|one| one.name).collect();
         assert_eq!(ranked, ["checksum-offload", "segmentation", "receiver-cpu"]);
+        // Of two of the same, the longer one.
+        let [little, much] = [(&receiver_starved::RULE, 0.5), (&sender_starved::RULE, 0.7)]
+            .map(|(rule, weight)| make(rule, Sureness::Likely, weight).explains(&["sender-cpu"]));
+        let slow = make(&sender_cpu::RULE, Sureness::Likely, 0.95);
+        let ranked: Vec<&str> = rank(vec![little, much, slow]).iter().map(|one| one.name).collect();
+        assert_eq!(ranked, ["sender-starved", "receiver-starved", "sender-cpu"]);
     }
 }

@@ -35,7 +35,7 @@ pub(super) const RULE: Rule = Rule {
                while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle) a discipline that keeps to a \
                rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput and delivery rate, nor where loss kept the window small: of one stream that \
                loses segments, round trips count where 70 % of the delivery rate arrives and two segments and a half wait; of both ways at once, \
-               not where nothing came through for 40 % of the time, nor where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way. Before lossy-path where it took 1.5 times as long as \
+               not where nothing came through for 40 % of the time, nor where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way, nor where that one loses segments and this one none. Before lossy-path where it took 1.5 times as long as \
                what loss took; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links, 70 % of all at least, whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial (loss-began), the share and the rate while it lasted; of TCP the rate that its throughput fell to and kept \
@@ -124,10 +124,17 @@ fn in_middle(case: &Case<'_>, finding: Finding, middle: Option<(&str, &str, u64)
 
 /// Whether the queue in the round trips, which are both ways', is the other one's as likely. Many times as much went that way, while
 /// segments are lost here all the time, and the window is as small as that makes it. Or nothing came through here for much of the time:
-/// behind a queue that stands something is busy.
+/// behind a queue that stands something is busy. Or that one runs over, or is a shaper of the receiver's own, and nothing is lost here, where
+/// acknowledgements wait in it.
 fn is_other_ways_queue(case: &Case<'_>) -> bool {
     if case.record.direction != Direction::Both {
         return false;
+    }
+    let runs_over = |other: &Case<'_>| other.way != case.way && !other.loses_no_segments();
+    let is_shaped = || case.receiver.held_at_egress().is_some_and(|(_, share)| share >= SEEN);
+    let is_whole = case.loses_no_segments() && case.held_in_middle().is_none();
+    if is_whole && (is_shaped() || Case::of(case.record).iter().any(runs_over)) {
+        return true;
     }
     let is_small = |tcp: &TcpSummary, this: f64| {
         let ratio = tcp.needed_retransmissions() as f64 / tcp.segments_sent.unwrap_or(0).max(1) as f64;

@@ -336,6 +336,11 @@ impl<'a> Case<'a> {
         self.asked.as_ref().map_or(1.0, |asked| f64::from(asked.streams.max(1)))
     }
 
+    /// So many transactions may be under way at a time.
+    pub(super) fn at_once(&self) -> f64 {
+        self.streams() * self.asked.as_ref().map_or(1.0, |asked| f64::from(asked.outstanding.max(1)))
+    }
+
     /// Seconds that were measured. Clocks tell nanoseconds: of less, no share can be told.
     pub(super) fn span_s(&self) -> Option<f64> {
         self.record.duration_s.filter(|seconds| *seconds >= 1e-9)
@@ -385,6 +390,17 @@ impl<'a> Case<'a> {
     /// The share of time that one of these took.
     pub(super) fn share_of(&self, limits: &[Limit]) -> f64 {
         self.time().filter(|line| limits.contains(&line.limit)).map(|line| line.share).sum()
+    }
+
+    /// How long a transaction waited in queues, seconds, and which share of its time that was. Of several at a time, where fewer came
+    /// about than were asked, the quickest few waited for the others, too: then it is all beyond the quickest one.
+    pub(super) fn queued(&self) -> Option<(f64, f64)> {
+        let of = |limit: Limit| self.time().find(|line| line.limit == limit);
+        let queues = of(Limit::Queues).filter(|line| line.seconds > 0.0)?;
+        let is_behind = self.seldom().is_some() && self.at_once() > 1.0;
+        let quickest = of(Limit::OnTheWay).filter(|_| is_behind).zip(self.latency()?.min_s);
+        let waited_s = queues.seconds + quickest.map_or(0.0, |(line, least)| (line.seconds - least).max(0.0));
+        Some((waited_s, (waited_s * queues.share / queues.seconds).min(1.0)))
     }
 
     /// Whether CPU time can have been the limit: by the time budget of a TCP stream, where it has one.
@@ -480,6 +496,11 @@ impl<'a> Case<'a> {
         let losses = self.losses().filter(|losses| losses.of == Counted::Segments)?;
         let ratio = losses.lost() as f64 / losses.sent.max(1) as f64;
         (losses.lost() >= self.few_segments() && ratio >= self.least_loss()).then_some(ratio)
+    }
+
+    /// Whether TCP lost hardly any segments this way, by both ends' counts, or where those are not known, retransmitted hardly any.
+    pub(super) fn loses_no_segments(&self) -> bool {
+        self.losses().map_or(self.retransmitted().is_none(), |_| self.tcp_loss().is_none())
     }
 
     /// Of TCP a few losses matter where they keep its congestion window small most of the time.

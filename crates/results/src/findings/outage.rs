@@ -74,17 +74,27 @@ fn is_lossy(case: &Case<'_>) -> bool {
     case.is(Workload::TcpStream) && case.retransmitted().is_some_and(|share| share >= A_FIFTH)
 }
 
-/// What the silence explains; not what counters of the stack name for sure, but where the way is known to have changed.
-fn explains(case: &Case<'_>, is_known: bool) -> &'static [&'static str] {
+/// Whether a stack's counters name for sure what most of it was lost by, or of a steady stream of datagrams IP gave it to nobody.
+fn is_of_a_stack(case: &Case<'_>) -> bool {
     let is_reckoned = |line: &LossLine| matches!(line.cause, Some(DropCause::Undelivered | DropCause::Untransmitted));
     let is_counted = |stage: Stage| {
-        let at = case.lost_at(stage).filter(|at| at.part >= MOST_OF_THEM && !at.any(is_reckoned));
-        at.is_some_and(|at| case.sure_of(&at) == Sureness::Sure)
+        let at = case.lost_at(stage).filter(|at| at.part >= MOST_OF_THEM);
+        at.is_some_and(|at| match at.any(is_reckoned) {
+            true => case.is(Workload::UdpStream),
+            false => case.sure_of(&at) == Sureness::Sure,
+        })
     };
+    [Stage::SenderStack, Stage::ReceiverStack].into_iter().any(is_counted)
+}
+
+/// How much of the trouble a silence explains, and which findings: those of TCP's timer explain none; what a stack's counters name comes
+/// before it, unless the way is known to have changed.
+fn explained(case: &Case<'_>, by_loss: bool, is_known: bool, part: f64) -> (f64, &'static [&'static str]) {
     match () {
-        () if is_known => &EXPLAINS,
-        () if [Stage::SenderStack, Stage::ReceiverStack].into_iter().any(is_counted) => &EXPLAINS[2..],
-        () => &EXPLAINS[1..],
+        () if by_loss => (BEHIND, &[]),
+        () if is_known => (part, &EXPLAINS),
+        () if is_of_a_stack(case) => (BEHIND, &EXPLAINS[2..]),
+        () => (part, &EXPLAINS[1..]),
     }
 }
 
@@ -92,14 +102,15 @@ fn explains(case: &Case<'_>, is_known: bool) -> &'static [&'static str] {
 /// outside of it: with few outstanding, they are silent by themselves.
 fn is_chance(case: &Case<'_>) -> bool {
     let Some(latency) = case.latency().filter(|_| case.is(Workload::UdpRr)) else { return false };
-    let outstanding = case.asked.as_ref().map_or(1.0, |asked| f64::from(asked.outstanding.max(1)));
-    let at_once = outstanding * case.streams();
+    let at_once = case.at_once();
     let (answered, lost) = (latency.count as f64, latency.timeouts.unwrap_or(0) as f64);
     let is_to_be_expected = |seconds: f64| {
         let in_a_row = (seconds / REQUEST_TIMEOUT_S).round().max(1.0) * at_once;
         let outside = (lost - in_a_row).max(0.0);
         let tries = answered + outside;
-        tries / at_once * (outside / tries.max(1.0)).powf(in_a_row) >= IMPROBABLE
+        // Of a few, one more is as likely.
+        let ratio = if outside > 0.0 { (outside + 1.0) / tries.max(1.0) } else { 0.0 };
+        tries / at_once * ratio.powf(in_a_row) >= IMPROBABLE
     };
     let span_s = case.span_s().unwrap_or(0.0);
     let silences = case.events().filter_map(|event| match event.what {
@@ -154,7 +165,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         1 => format!("Nothing passed for {seconds} s, from {at} s on{when}."),
         _ => format!("Nothing passed for {seconds} s in all, {times} times, first at {at} s{when}."),
     };
-    let weight = if by_loss { 0.3 } else { part.max(0.7) };
+    let (weight, explains) = explained(case, by_loss, end.is_some(), part.max(0.7));
     Some(
         RULE.finds(case, end, Sureness::Likely, weight, sentence)
             .because(format!("nothing arrived for {} of the measured time", percent(share)))
@@ -164,12 +175,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because_of(near(case, first.at_s))
             .because_of(case.short())
             .wrong_if("It is wrong if no slice is without arrivals in the next trial, and as much is lost.")
-            .explains(if by_loss { &[] } else { explains(case, end.is_some()) }),
+            .explains(explains),
     )
 }
 
 /// A request over UDP is given up after this time.
 const REQUEST_TIMEOUT_S: f64 = 1.0;
+/// What a silence weighs that is another finding's.
+const BEHIND: f64 = 0.3;
 /// Of chance alone a trial has fewer such silences than this.
 const IMPROBABLE: f64 = 0.02;
 /// What an outage looks like besides.
@@ -225,14 +238,15 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
         many => format!("{many} flows died in mid-trial: nothing arrived from {at} s on."),
     };
     let kind = if all { "all" } else { "some" };
+    let (weight, explains) = explained(case, by_loss, end.is_some(), 1.0);
     Some(
-        DIED.finds(case, end, Sureness::Likely, if by_loss { 0.4 } else { 1.0 }, sentence)
+        DIED.finds(case, end, Sureness::Likely, weight, sentence)
             .of_kind(kind)
             .because_of((died.len() > 1).then(|| format!("{} of {} flows stopped", died.len(), case.streams())))
             .because(format!("the trial went on for {} s", tidy(silent_s)))
             .because_of(near(case, first.at_s))
             .wrong_if("It is wrong if the flow brings as much to its end in the next trial.")
-            .explains(if by_loss { &[] } else { explains(case, end.is_some()) }),
+            .explains(explains),
     )
 }
 
@@ -240,6 +254,22 @@ fn find_died(case: &Case<'_>) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::events::LeastSilence;
+    use crate::sample;
+
+    #[test]
+    fn two_time_outs_in_a_row_beside_two_others_are_chance() {
+        let is_chance_of = |lost: u64, silent_s: f64| {
+            let mut record = sample::rr(0, "64");
+            (record.workload, record.duration_s) = (Workload::UdpRr, Some(4.0));
+            let latency = record.result.as_mut().unwrap().latency.as_mut().unwrap();
+            (latency.count, latency.timeouts) = (209, Some(lost));
+            let what = EventKind::FlowDied { flow: 0, direction: None, lost_share: None };
+            record.events = vec![Event { at_s: 4.0 - silent_s, for_s: None, within_s: 0.05, end: None, what }];
+            is_chance(&Case::of(&record)[0])
+        };
+        assert!(is_chance_of(4, 1.6));
+        assert!(!is_chance_of(2, 1.6) && !is_chance_of(5, 3.0));
+    }
 
     #[test]
     fn the_rules_tell_how_long_a_silence_is() {

@@ -1,6 +1,8 @@
 //! A queueing discipline of the sender keeps to a rate, and that is what limits.
 //! Knows the time budget, and the disciplines' names.
 
+use linerate_machine::end::Direction;
+
 use super::case::{Case, percent, tidy};
 use super::refused::RefusedFrames;
 use super::{Finding, Rule, Sureness};
@@ -27,10 +29,7 @@ pub(super) const RULE: Rule = Rule {
 
 /// Of requests: either end's shaper, that of the answers too.
 fn find_of_requests(case: &Case<'_>) -> Option<Finding> {
-    let queued = case.share_of(&[Limit::Queues]);
-    if case.record.workload.is_stream() || queued < SHARE {
-        return None;
-    }
+    let (_, queued) = case.queued().filter(|(_, share)| *share >= SHARE && !case.record.workload.is_stream())?;
     let held = case.sides().into_iter().filter_map(|side| Some((side, side.held_at_egress()?)));
     let (side, (kind, share)) = held.max_by(|a, b| a.1.1.total_cmp(&b.1.1)).filter(|(_, (_, share))| *share >= HELD)?;
     let what = if side.end == case.sender.end { "requests" } else { "answers" };
@@ -98,6 +97,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "bottleneck",
                 "small-buffer",
             ])
-            .explains(if case.outlasts_loss(line.share) { &["lossy-path"] } else { &[] }),
+            .explains(if case.outlasts_loss(line.share) { &["lossy-path"] } else { &[] })
+            // Those of the other way wait in the same one.
+            .explains(if case.record.direction == Direction::Both { &["acknowledgements"] } else { &[] }),
     )
 }

@@ -514,6 +514,15 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("answers that wait where nobody sees it", "slow-answers", &[], rr(8.5e-3), |r| {
             slow(r, Limit::Queues, 0.8);
         }),
+        case("answers that wait for one another on a slow link", "slow-answers", &[], rr(8.5e-3), |r| {
+            drop(r.asked.insert("outstanding".to_owned(), "8".to_owned()));
+            drop(r.asked.insert("rate".to_owned(), "2000pps".to_owned()));
+            let result = r.result.as_mut().expect("figures");
+            result.transactions_per_s = Some(960.0);
+            result.latency.as_mut().expect("it is timed").min_s = Some(1.3e-3);
+            let line = |limit, seconds| TimeLine { direction: Rx, limit, end: None, seconds, share: seconds / 8.5e-3 };
+            r.time_budget = vec![line(Limit::OnTheWay, 4.7e-3), line(Limit::Queues, 3.6e-3)];
+        }),
         case(
             "requests over TCP that a packet filter takes",
             "stack-drops",
@@ -657,6 +666,13 @@ pub(super) fn changed_ways() -> Vec<FaultCase> {
                 ];
             },
         ),
+        case("a filter that takes all for half a second", "stack-drops", &["outage"], udp(Rx, 100, 75.0), |r| {
+            let lost = lose(r, 4_200);
+            r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 17_000);
+            r.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", 17_000 - lost);
+            let stall = EventKind::Stall { direction: Some(Rx), lost_share: Some(1.0) };
+            r.events = vec![event(0.7, Some(0.5), None, stall)];
+        }),
         case("a route that went", "flow-died", &["stack-drops"], udp(Rx, 100, 75.0), |r| {
             let lost = lose(r, 4_200);
             r.host.counters.add(Stage::SenderStack, "Ip OutNoRoutes", lost);
