@@ -26,6 +26,8 @@ pub fn head(size: u32) -> Vec<u8> {
     octets[4..8].copy_from_slice(&size.to_be_bytes());
     // Every answer at once: TCP_QUICKACK.
     octets[12] = 0x80;
+    // The size of the answers, which versions before 2.2 take for payload.
+    octets[60..64].copy_from_slice(&size.to_be_bytes());
     octets
 }
 
@@ -74,6 +76,11 @@ mod tests {
     #[test]
     fn an_answer_is_the_request_with_the_servers_times() {
         let mut request = head(100);
+        assert_eq!(
+            (&request[4..8], &request[60..64]),
+            (&[0, 0, 0, 100][..], &[0, 0, 0, 100][..]),
+            "a server of 2.2 reads both"
+        );
         request.resize(100, b'x');
         ask(6, &mut request);
         let mut response = vec![0; 100];

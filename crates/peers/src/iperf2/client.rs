@@ -91,7 +91,8 @@ impl Test<'_> {
         }
         // Of a server that does not know what it is asked, requests are a stream.
         if asks && outcome.flows.iter().all(|flow| flow.messages_total == 0) && !self.client.is_stopped() {
-            let action = "start an iperf there that knows --bounceback, as 2.1.8 does, or choose tcp-stream";
+            let action = "start an iperf there that knows --bounceback, as 2.1.8 does, or choose tcp-stream; one of 2.2 wants \
+                          request_size=68 or more";
             return Err(self.client.refused("answered no request", action));
         }
         Ok([remote_end(self.client.spec, &outcome), outcome])
