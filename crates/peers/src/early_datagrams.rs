@@ -196,7 +196,7 @@ impl EarlyDatagrams {
         self.over.store(true, Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let datagrams = thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        Early { datagrams, since: self.since.elapsed() }
+        Early { datagrams, since: Some(self.since) }
     }
 }
 

@@ -91,6 +91,11 @@ impl TrialClock {
         self.epoch.elapsed().as_nanos() as u64
     }
 
+    /// Nanoseconds of the measured part that passed before `window` began, of a flow whose first data came at `since`.
+    pub fn head_start_ns(&self, window: Window, since: Instant) -> u64 {
+        (self.epoch + Duration::from_nanos(window.start_ns)).saturating_duration_since(since).as_nanos() as u64
+    }
+
     /// Starts the trial on this end.
     pub fn start(&self) {
         self.sending_since.get_or_init(|| self.now_ns());
@@ -221,6 +226,20 @@ mod tests {
         assert_eq!(window, Window { start_ns: 1_000_000_500, end_ns: 3_000_000_500 });
         assert_eq!(clock.receiving(900), window, "the first data of all flows decides");
         assert!(!window.contains(1_000_000_499) && window.contains(1_000_000_500) && !window.contains(3_000_000_500));
+    }
+
+    #[test]
+    fn a_head_start_is_counted_from_the_first_data_of_all_flows() {
+        let before = Instant::now();
+        std::thread::sleep(Duration::from_millis(20));
+        let clock = TrialClock::new(&Spec::new(Workload::TcpStream));
+        let window = clock.receiving(5_000_000);
+        let head_start_ns = clock.head_start_ns(window, before);
+        // Whenever a flow's own thread asks.
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(clock.head_start_ns(window, before), head_start_ns);
+        assert!(head_start_ns >= 25_000_000);
+        assert_eq!(clock.head_start_ns(window, Instant::now()), 0, "its data came later than another's");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Knows no sockets, and none of the other tools.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::outcome::FlowOutcome;
@@ -158,8 +158,8 @@ impl std::ops::Deref for Framing {
 pub struct Early {
     /// In the order in which they came.
     pub datagrams: Vec<Vec<u8>>,
-    /// How long ago the first of them came.
-    pub since: Duration,
+    /// When the first of them came, where that is known.
+    pub since: Option<Instant>,
 }
 
 /// How another tool's requests and responses are written.

@@ -289,8 +289,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     let by_octets = task.spec.expected_time().is_none() && !ends_itself;
     let (mut last_ns, mut looked_ns) = (0, task.clock.now_ns());
     // The other end began without asking: its first octets waited for this thread.
-    let since = Some(task.framing.early(task.open.flow.id).since).filter(|since| !since.is_zero());
-    let began_ns = since.map(|since| (task.clock.now_ns(), since.as_nanos() as u64));
+    let since = task.framing.early(task.open.flow.id).since;
     let mut leaving = FinalDrain::default();
     while !task.clock.aborted() {
         // Whoever said over another connection that the test is over may still send: what comes from now on is of no test.
@@ -367,9 +366,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
             true => last_ns.min(window.end_ns).saturating_sub(window.start_ns),
             false => task.elapsed_ns(window, last_ns),
         };
-        if let Some((taken_ns, waited_ns)) = began_ns {
-            outcome.elapsed_ns += window.start_ns.saturating_sub(taken_ns) + waited_ns;
-        }
+        outcome.elapsed_ns += since.map_or(0, |since| task.clock.head_start_ns(window, since));
         outcome.tcp = tcp_summary(&socket, (last_ns.saturating_sub(window.start_ns)) as f64 / 1e9);
     }
     outcome.api = inward.api_use();

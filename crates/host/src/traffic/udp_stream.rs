@@ -2,7 +2,7 @@
 //! Knows one socket; which datagrams are lost is for [`linerate_trial::arrivals`] to say.
 
 use std::io::{self, ErrorKind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_path::merged_drops::MergedDrops;
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
@@ -340,8 +340,8 @@ struct Account<'a, C> {
     size: usize,
     /// Whether a number of octets ends the trial, rather than time.
     by_octets: bool,
-    /// How long before this thread began the first datagram came.
-    head_start_ns: u64,
+    /// When the first datagram came, of those that came before this thread began.
+    since: Option<Instant>,
     /// When the last datagram came, by the trial's clock.
     last_ns: u64,
     end_heard: bool,
@@ -360,7 +360,7 @@ impl<'a, C: Codec> Account<'a, C> {
             merged,
             size: task.spec.message_octets() as usize,
             by_octets: task.spec.expected_time().is_none() && !codec.ends_itself(),
-            head_start_ns: 0,
+            since: None,
             last_ns: 0,
             end_heard: false,
             bare_octets: [0; 2],
@@ -383,7 +383,7 @@ impl<'a, C: Codec> Account<'a, C> {
             self.handle_message(task, socket, &message, now, now);
         }
         if self.outcome.messages_total > 0 {
-            self.head_start_ns = early.since.as_nanos() as u64;
+            self.since = early.since;
             self.tracker.handle_clock_change();
             self.publish(task);
         }
@@ -564,9 +564,8 @@ impl<'a, C: Codec> Account<'a, C> {
         if let Some(window) = task.clock.receiving_so_far() {
             self.outcome.elapsed_ns = task.elapsed_ns(window, self.last_ns);
             // What came during a warm-up is not measured, whenever that began.
-            if task.spec.warmup.is_zero() {
-                self.outcome.elapsed_ns += self.head_start_ns;
-            }
+            let since = self.since.filter(|_| task.spec.warmup.is_zero());
+            self.outcome.elapsed_ns += since.map_or(0, |since| task.clock.head_start_ns(window, since));
         }
         let socket = &task.open.socket;
         self.outcome.octets = self.outcome.messages * self.size as u64;

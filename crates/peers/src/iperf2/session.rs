@@ -279,7 +279,7 @@ impl Session<'_> {
         let early: Vec<_> = receiving.into_iter().zip(early.into_iter().zip(since)).collect();
         framing(spec, numbers, Vec::new(), move |id| match early.iter().find(|(flow, _)| *flow == id) {
             Some((_, (Some(early), _))) => early.take(),
-            Some((_, (None, since))) if is_stream => Early { datagrams: Vec::new(), since: since.elapsed() },
+            Some((_, (None, since))) if is_stream => Early { datagrams: Vec::new(), since: Some(*since) },
             _ => Early::default(),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use linerate_host::traffic::{Codec, Early, Framing};
 use linerate_trial::spec::Spec;
@@ -19,7 +19,7 @@ impl Codec for Octets {
     }
 
     fn early(&self, _: u16) -> Early {
-        Early { datagrams: Vec::new(), since: self.0.map_or(Duration::ZERO, |since| since.elapsed()) }
+        Early { datagrams: Vec::new(), since: self.0 }
     }
 
     fn is_bare(&self) -> bool {

@@ -67,7 +67,7 @@ impl Codec for Streams {
 
     fn early(&self, _: u16) -> Early {
         let datagrams = std::mem::take(&mut *self.early.lock().unwrap_or_else(PoisonError::into_inner));
-        Early { datagrams, since: self.opened.map_or(Duration::ZERO, |opened| opened.elapsed()) }
+        Early { datagrams, since: self.opened }
     }
 
     fn is_bare(&self) -> bool {

@@ -100,7 +100,7 @@ pub fn receive(
     let counts = spec.warmup.is_zero();
     let early = move || match &early {
         Some(early) => early.take(),
-        None if counts => Early { datagrams: Vec::new(), since: since.elapsed() },
+        None if counts => Early { datagrams: Vec::new(), since: Some(since) },
         None => Early::default(),
     };
     let framing = Framing::new(Octets { is_udp: spec.workload.is_udp(), early });
