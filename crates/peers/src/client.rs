@@ -217,23 +217,22 @@ impl Client<'_> {
             Err(Error::Stopped) if !self.is_stopped() => return Err(Error::WrongServer(self.server())),
             closed => closed?,
         };
-        for closing in &closed {
-            match closing {
-                Closing::Closed(_) => {}
-                Closing::Open if self.is_stopped() => return Err(Error::Stopped),
-                Closing::Open => return Err(Error::NotClosed(self.server(), CLOSING_TIME)),
-                Closing::Broke(kind) => return Err(self.lost("it read the rest")((*kind).into())),
-                Closing::Talks => return Err(Error::WrongServer(self.server())),
-            }
-        }
+        let closed = closed.into_iter().map(|closing| match closing {
+            Closing::Closed(at) => Ok(at),
+            Closing::Open if self.is_stopped() => Err(Error::Stopped),
+            Closing::Open => Err(Error::NotClosed(self.server(), CLOSING_TIME)),
+            Closing::Broke(kind) => Err(self.lost("it read the rest")(kind.into())),
+            Closing::Talks => Err(Error::WrongServer(self.server())),
+        });
+        let closed = closed.collect::<Result<Vec<_>, _>>()?;
         let outcome = trial.join()?;
         let mut target = remote_end(self.spec, &outcome);
-        let took = |id: u16| Some(closed.get(usize::from(id))?.at()?.duration_since(began));
-        target.flows.retain_mut(|flow| {
-            let took = took(flow.id);
-            flow.elapsed_ns = took.unwrap_or_default().saturating_sub(self.spec.warmup).as_nanos() as u64;
-            took.is_some()
-        });
+        for far in &mut target.flows {
+            let near = outcome.flows.iter().find(|near| near.id == far.id);
+            let (Some(near), Some(closed)) = (near, closed.get(usize::from(far.id))) else { continue };
+            let took = closed.saturating_duration_since(began).saturating_sub(self.spec.warmup);
+            far.elapsed_ns = near.elapsed_ns.max(took.as_nanos() as u64);
+        }
         Ok([target, outcome])
     }
 }

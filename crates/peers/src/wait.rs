@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::sys::poll::wait_readable;
+use linerate_host::sys::socket_state::least_round_trip;
 use linerate_host::traffic::Trial;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec};
@@ -113,7 +114,8 @@ pub fn has_left(control: &TcpStream) -> bool {
 /// How a peer closed its side of a connection, if it did.
 #[derive(Clone, Copy, Debug)]
 pub enum Closing {
-    /// It did, at this moment.
+    /// It did, and had read the last at this moment, as far as its clock is to begin with the first: the word of it took half a
+    /// round trip, as the first octets did.
     Closed(Instant),
     /// Not while it was waited for.
     Open,
@@ -152,7 +154,10 @@ fn read_to_close(
     let (mut octets, mut heard) = ([0; 4096], 0);
     loop {
         match stream.read(&mut octets) {
-            Ok(0) => return Closing::Closed(Instant::now()),
+            Ok(0) => {
+                let now = Instant::now();
+                return Closing::Closed(now.checked_sub(least_round_trip(&stream)).unwrap_or(now));
+            }
             Ok(len) if talks(&octets[..len], heard) => return Closing::Talks,
             Ok(len) => heard += len,
             Err(error) if is_passing(&error) => {}

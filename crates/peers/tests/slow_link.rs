@@ -1,14 +1,18 @@
-//! What a server sends over a link that is slower than it: the throughput of its record is the link's, whatever the socket and
-//! the queue took. Says so and passes where there are no namespaces.
+//! Over a link that is slower than who sends, or long: the throughput of a record is the link's, whatever the socket, the queue and
+//! the way took. Says so and passes where there are no namespaces.
 
+use std::collections::VecDeque;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use linerate_lab::{HOST_IPV4, Lab, Privilege, Shape, TARGET_IPV4, privilege};
+use linerate_lab::{Forwards, HOST_IPV4, Lab, MiddleLab, PORTS, Port, Privilege, Shape, TARGET_IPV4, privilege};
 use linerate_machine::end::Direction;
+use linerate_machine::units::OfferedLoad;
 use linerate_peers::Route;
 use linerate_peers::limits::Limits;
 use linerate_peers::served_test::ServedTest;
@@ -19,11 +23,31 @@ use linerate_trial::tool::Tool;
 
 const LINK_BPS: u64 = 10_000_000;
 
-/// What a server's record has of a second in which it sent, and what its client saw.
-fn sent(tool: Tool, lab: &Lab) -> (ServedTest, [Outcome; 2]) {
+/// Where a test runs.
+trait Machines: Sync {
+    fn in_host<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T>;
+    fn in_target<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T>;
+}
+
+macro_rules! machines {
+    ($($lab:ty)*) => {$(
+        impl Machines for $lab {
+            fn in_host<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+                self.in_host(work)
+            }
+
+            fn in_target<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+                self.in_target(work)
+            }
+        }
+    )*};
+}
+
+machines!(Lab MiddleLab);
+
+/// What a server's record has of a second in which one end sent, and what its client saw.
+fn measured(tool: Tool, spec: &Spec, lab: &impl Machines) -> (ServedTest, [Outcome; 2]) {
     let (target, host) = (IpAddr::V4(TARGET_IPV4), IpAddr::V4(HOST_IPV4));
-    let mut spec = Spec::new(Workload::TcpStream);
-    (spec.direction, spec.extent) = (Direction::Tx, Extent::Time(Duration::from_secs(1)));
     let (over, served) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let said = thread::scope(|scope| {
         let server = lab.in_target(|| Server::bind(tool, Some(target), 0, Limits::default())).unwrap();
@@ -34,33 +58,101 @@ fn sent(tool: Tool, lab: &Lab) -> (ServedTest, [Outcome; 2]) {
         });
         let route = Route { local: host, interface: None, server: server_at, unanswered: None };
         let said = lab.in_host(|| {
-            Ok(linerate_peers::run(tool, &[], &spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()))
+            Ok(linerate_peers::run(tool, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()))
         });
-        while served.lock().unwrap().is_empty() {
+        let said = said.unwrap();
+        while said.is_ok() && served.lock().unwrap().is_empty() {
             thread::sleep(Duration::from_millis(20));
         }
         over.store(true, Ordering::Relaxed);
-        said.unwrap().unwrap()
+        said.unwrap()
     });
     (served.into_inner().unwrap().pop().unwrap(), said)
 }
 
+/// A second of a TCP stream.
+fn second(direction: Direction) -> Spec {
+    Spec { direction, extent: Extent::Time(Duration::from_secs(1)), ..Spec::new(Workload::TcpStream) }
+}
+
+fn rate(flow: &FlowOutcome) -> f64 {
+    flow.octets as f64 * 8e9 / flow.elapsed_ns as f64
+}
+
+fn has_namespaces() -> bool {
+    let has = privilege() == Privilege::Root;
+    if !has {
+        println!("SKIPPED: no namespaces here without root");
+    }
+    has
+}
+
 #[test]
 fn what_a_server_sent_counts_from_when_it_arrived() {
-    if privilege() != Privilege::Root {
-        println!("SKIPPED: no namespaces here without root");
+    if !has_namespaces() {
         return;
     }
     // The queue holds a second of the link: nothing is lost, and all of it is late.
     let shape = Shape { tx_rate_bps: Some(LINK_BPS), tx_queue_octets: 1000 * 1514, ..Shape::unshaped() };
     let lab = Lab::up(&shape).unwrap();
     for tool in [Tool::Netperf, Tool::Nuttcp, Tool::Iperf2] {
-        let (served, [_, client]) = sent(tool, &lab);
+        let (served, [_, client]) = measured(tool, &second(Direction::Tx), &lab);
         let [_, remote] = *served.ended.unwrap();
-        let rate = |flow: &FlowOutcome| flow.octets as f64 * 8e9 / flow.elapsed_ns as f64;
         let [told, seen] = [&remote, &client].map(|end| rate(&end.flows[0]));
         println!("{tool:?}: {told:.0} bit/s in the server's record, {seen:.0} at the client");
         assert!(told < LINK_BPS as f64, "{tool:?}: more than the link carries");
         assert!((told / seen - 1.0).abs() < 0.05, "{tool:?}: {told} and {seen}");
+    }
+}
+
+/// Carries every frame from one port to the other, and is late with it, until an interface is gone.
+fn carry_late(from: &Port, to: &Port, delay: Duration) -> io::Result<()> {
+    let (mut room, mut under_way) = ([0; 2048], VecDeque::<(Instant, Vec<u8>)>::new());
+    loop {
+        while let Some(len) = from.receive(&mut room)? {
+            under_way.push_back((Instant::now() + delay, room[..len].to_vec()));
+        }
+        while under_way.front().is_some_and(|(due, _)| *due <= Instant::now()) {
+            to.send(&under_way.pop_front().unwrap().1)?;
+        }
+        from.wait(Duration::from_millis(1))?;
+    }
+}
+
+/// In the namespace of this thread.
+fn sh(commands: &str) -> io::Result<()> {
+    let done = Command::new("sh").args(["-c", commands]).status()?.success();
+    if done { Ok(()) } else { Err(io::Error::other(commands)) }
+}
+
+#[test]
+fn no_round_trip_is_time_of_a_stream() {
+    const DELAY: Duration = Duration::from_millis(100);
+    const OFFERED_BPS: u64 = 2_000_000;
+    if !has_namespaces() {
+        return;
+    }
+    let lab = MiddleLab::up(Forwards::Bridge).unwrap();
+    // What a port sees is a frame, with its checksum.
+    let plain = || sh("ethtool -K eth0 tso off gso off tx off >/dev/null");
+    if let Err(error) = lab.in_host(plain).and_then(|()| lab.in_target(plain)) {
+        println!("SKIPPED: no ethtool here ({error})");
+        return;
+    }
+    let ports = lab.in_middle(|| {
+        PORTS.iter().try_for_each(|port| sh(&format!("ip link set {port} nomaster")))?;
+        let [left, right] = PORTS.map(Port::open);
+        Ok([Arc::new(left?), Arc::new(right?)])
+    });
+    let [left, right] = ports.unwrap();
+    for (from, to) in [(left.clone(), right.clone()), (right, left)] {
+        thread::spawn(move || carry_late(&from, &to, DELAY));
+    }
+    let spec = Spec { rate: OfferedLoad::BitsPerSecond(OFFERED_BPS), ..second(Direction::Rx) };
+    for tool in [Tool::Iperf2, Tool::Ttcp, Tool::Netperf, Tool::Iperf3] {
+        let (_, [target, _]) = measured(tool, &spec, &lab);
+        let told = rate(&target.flows[0]) / OFFERED_BPS as f64;
+        println!("{tool:?}: {told:.3} of the offered load");
+        assert!((told - 1.0).abs() < 0.05, "{tool:?}: {told}");
     }
 }

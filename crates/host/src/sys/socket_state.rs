@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use super::option;
 
@@ -12,6 +13,12 @@ use super::option;
 pub struct TcpInfo {
     octets: [u8; 256],
     len: usize,
+}
+
+/// The shortest round trip that a TCP connection saw; zero where nobody knows.
+pub fn least_round_trip(socket: &impl AsRawFd) -> Duration {
+    let us = TcpInfo::of(socket).ok().and_then(|info| info.min_rtt_us());
+    Duration::from_micros(us.unwrap_or(0).into())
 }
 
 /// Where a 32-bit field of `struct tcp_info` stands.
@@ -92,6 +99,11 @@ impl TcpInfo {
         let at = field as usize;
         let octets = self.octets[..self.len].get(at..at + 4)?;
         Some(u32::from_ne_bytes(octets.try_into().ok()?))
+    }
+
+    /// The shortest round trip, microseconds. Its field is ~0 until the first measurement.
+    pub fn min_rtt_us(&self) -> Option<u32> {
+        self.get32(Field32::MinRtt).filter(|&us| us != u32::MAX)
     }
 
     /// A 64-bit field; `None` where this kernel has none.

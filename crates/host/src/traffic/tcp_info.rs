@@ -19,8 +19,7 @@ pub fn tcp_summary(socket: &Socket, open_s: f64) -> Option<TcpSummary> {
     let has = |option: u8| info.get8(Field8::Options).map(|options| options & option != 0);
     Some(TcpSummary {
         retransmissions: info.get32(Field32::TotalRetrans)?.into(),
-        // ~0 until the first measurement.
-        min_rtt_s: info.get32(Field32::MinRtt).filter(|&us| us != u32::MAX).map(|us| f64::from(us) / 1e6),
+        min_rtt_s: info.min_rtt_us().map(|us| f64::from(us) / 1e6),
         rtt_s: info.get32(Field32::Rtt).map(|us| f64::from(us) / 1e6),
         cwnd: info.get32(Field32::SndCwnd),
         mss: info.get32(Field32::SndMss),

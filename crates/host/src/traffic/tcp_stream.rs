@@ -21,7 +21,7 @@ use super::task::Task;
 use super::tcp_info::tcp_summary;
 use super::wait::wait_until;
 use crate::sys::poll::wait_readable;
-use crate::sys::socket_state::{Field8, TCP_CLOSE, TcpInfo, set_receive_low_water, unacknowledged};
+use crate::sys::socket_state::{Field8, TCP_CLOSE, TcpInfo, least_round_trip, set_receive_low_water, unacknowledged};
 use crate::sys::thread::thread_use;
 
 /// How long a write or read may block before the thread looks whether it should end.
@@ -155,7 +155,8 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
 }
 
 /// Until all that was `sent` since `start_ns` has arrived at the other machine, or nothing more can: for so long at most, and
-/// while no silence is longer than that, nanoseconds. Returns what had, and when; where that was not all, at the moment at which
+/// while no silence is longer than that, nanoseconds. Returns what had, and how long that took there, where the first of it came
+/// half a round trip later than it left, and of the last it is known here as much later; where that was not all, at the moment at which
 /// it was most for its time, for a receiver that has stopped reading (netperf's) takes some octets still, now and then.
 fn wait_for_acknowledgement(
     socket: &Socket,
@@ -166,6 +167,7 @@ fn wait_for_acknowledgement(
 ) -> Acknowledged {
     let since_ns = clock.now_ns();
     let (mut least, mut progress_ns) = (u64::MAX, since_ns);
+    let round_trip_ns = least_round_trip(socket).as_nanos() as u64;
     let mut best = Acknowledged { octets: 0, ..sent };
     loop {
         let is_closed = TcpInfo::of(socket).is_ok_and(|info| info.get8(Field8::State) == Some(TCP_CLOSE));
@@ -174,7 +176,7 @@ fn wait_for_acknowledgement(
             (least, progress_ns) = (left, now);
             let seen = Acknowledged {
                 octets: sent.octets.saturating_sub(left),
-                elapsed_ns: sent.elapsed_ns.max(now.saturating_sub(start_ns)),
+                elapsed_ns: sent.elapsed_ns.max(now.saturating_sub(start_ns + round_trip_ns)),
             };
             let product =
                 |one: Acknowledged, other: Acknowledged| u128::from(one.octets) * u128::from(other.elapsed_ns);

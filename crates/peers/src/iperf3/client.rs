@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use linerate_host::sys::socket_state::{Field32, TcpInfo};
+use linerate_host::sys::socket_state::least_round_trip;
 use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
@@ -132,8 +132,7 @@ impl<'a> Test<'a> {
         reconcile(&mut outcome, &mut theirs);
         // With a warm-up the figures begin later.
         if spec.warmup.is_zero() {
-            let round_trip_us = TcpInfo::of(&self.control).ok().and_then(|info| info.get32(Field32::MinRtt));
-            leave_out_start(&mut theirs, &outcome, waited + Duration::from_micros(round_trip_us.unwrap_or(0).into()));
+            leave_out_start(&mut theirs, &outcome, waited + least_round_trip(&self.control));
         }
         Ok([theirs, outcome])
     }

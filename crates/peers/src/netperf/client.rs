@@ -11,6 +11,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::sys::socket_state::least_round_trip;
 use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::End;
@@ -115,10 +116,11 @@ impl Test<'_> {
             if far.role != Role::Receiver {
                 continue;
             }
-            // The server's clock runs from before this end began; the time in which nothing can have come is none of the
-            // stream's. What it read last, it read before it closed.
-            let close = closed.iter().find(|(id, _)| *id == far.id).map(|(_, at)| at.duration_since(began));
-            let waited = began.duration_since(link.since).as_nanos() as u64;
+            // The server's clock runs from before this end began, and its answer and what comes first have a way to go; the time
+            // in which nothing can have come is none of the stream's. What it read last, it read before it closed.
+            let close = closed.iter().find(|(id, _)| *id == far.id).map(|(_, at)| at.saturating_duration_since(began));
+            let waited = began.duration_since(link.since) + least_round_trip(&link.control);
+            let waited = waited.as_nanos() as u64;
             let least = close.map_or(near.elapsed_ns, |close| close.as_nanos() as u64);
             let told = if far.elapsed_ns < least / 2 { least } else { far.elapsed_ns };
             far.elapsed_ns = told.saturating_sub(waited).max(least).min(told);
