@@ -33,6 +33,12 @@ impl Remote {
         let row = self.tool.row();
         format!("{}{}", row.start, if self.udp { row.start_udp } else { "" })
     }
+
+    /// What has it stay for the trials after the first.
+    fn for_good(&self) -> String {
+        let without = |option: &&str| format!(" (without {option}, which ends it after one trial)");
+        self.tool.row().one_off.iter().map(without).collect()
+    }
 }
 
 /// Why there is no result. Each is one sentence that ends in what to try.
@@ -42,7 +48,7 @@ pub enum Error {
     /// The tool's protocol cannot express the trial.
     #[error("{tool} has no {what}; {instead}")]
     Unsupported { tool: Tool, what: Cow<'static, str>, instead: Cow<'static, str> },
-    #[error("cannot reach {server}: {error}; start '{}' there, and check cable and firewalls", server.start())]
+    #[error("cannot reach {server}: {error}; start '{}' there{}, and check cable and firewalls", server.start(), server.for_good())]
     Unreachable { server: Remote, error: io::Error },
     #[error("{server} was lost while {doing}: {}; {action}", Loss(error))]
     Lost { server: Remote, doing: &'static str, error: io::Error, action: &'static str },

@@ -39,6 +39,8 @@ pub struct Row {
     pub start: &'static str,
     /// What the command has besides where datagrams are to come.
     pub start_udp: &'static str,
+    /// What a server may have been started with that ends it after one test.
+    pub one_off: Option<&'static str>,
     /// Whether a server answers before a test has its data, on a control connection or to each datagram. Without it, the
     /// data's first octets may be any program's, and nothing may ever come back.
     pub answers_first: bool,
@@ -57,6 +59,7 @@ const USUAL: Row = Row {
     server: "",
     start: "",
     start_udp: "",
+    one_off: None,
     answers_first: true,
     asks_unproven: false,
     has_users: false,
@@ -72,6 +75,7 @@ impl Tool {
             clients: "iperf3, of any version from 3.0 on",
             server: "iperf3 server",
             start: "iperf3 -s",
+            one_off: Some("-1"),
             has_users: true,
             ..USUAL
         },
@@ -83,6 +87,7 @@ impl Tool {
             server: "iperf2 server",
             start: "iperf -s",
             start_udp: " -u",
+            one_off: Some("-1"),
             answers_first: false,
             asks_unproven: true,
             ..USUAL
@@ -103,6 +108,7 @@ impl Tool {
             clients: "nuttcp, of any version from 3.3.2 on",
             server: "nuttcp server",
             start: "nuttcp -S",
+            one_off: Some("-1"),
             ..USUAL
         },
         Row {

@@ -161,7 +161,7 @@ impl Test<'_> {
             .map_err(self.client.lost("the test was asked for"))?;
         let answer = self.hear(&control, MESSAGE_TIME, "its answer was awaited").map_err(|error| match error {
             Error::Lost { server, doing, error, .. } if error.kind() == ErrorKind::UnexpectedEof => {
-                let action = "if it was started with a passphrase (-Z), start it without";
+                let action = "see that it still runs and, if it was started with a passphrase (-Z), start it without";
                 Error::Lost { server, doing, error, action }
             }
             Error::Lost { error, .. } => self.client.unheard(MESSAGE_TIME)(error),
