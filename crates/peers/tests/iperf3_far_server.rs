@@ -135,7 +135,7 @@ fn datagrams_that_were_on_their_way_are_not_lost() {
             for _ in 0..times {
                 number += 1;
                 let mut datagram = [0; 1470];
-                datagram[8..16].copy_from_slice(&number.to_be_bytes());
+                datagram[8..12].copy_from_slice(&(number as u32).to_be_bytes());
                 socket.send_to(&datagram, client)?;
                 thread::sleep(Duration::from_millis(5));
             }
@@ -152,4 +152,29 @@ fn datagrams_that_were_on_their_way_are_not_lost() {
     serving.join().unwrap().unwrap();
     let arrivals = ours.flows[0].arrivals.as_ref().unwrap();
     assert_eq!((arrivals.received_total, theirs.flows[0].messages_total), (40, 40), "{arrivals:?}");
+}
+
+#[test]
+fn a_first_datagram_that_is_lost_is_no_failed_trial() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let socket = UdpSocket::bind(at).unwrap();
+    let serving = thread::spawn(move || -> io::Result<u8> {
+        let mut room = [0; 1470];
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut given_up = Control::accept(&listener)?;
+        socket.recv_from(&mut room)?;
+        // What comes again on the socket that a server has connected is data to it: the client has to begin anew.
+        let mut word = [0];
+        given_up.0.read_exact(&mut word)?;
+        let mut control = Control::accept(&listener)?;
+        let (_, client) = socket.recv_from(&mut room)?;
+        socket.send_to(b"6789", client)?;
+        control.0.write_all(b"\x01\x02")?;
+        control.await_end()?;
+        control.exchange(r#""bytes":1470,"packets":1,"end_time":0.5"#)?;
+        Ok(word[0])
+    });
+    run(&spec(Workload::UdpStream, Direction::Rx), at);
+    assert_eq!(serving.join().unwrap().unwrap(), 12, "the first test is ended");
 }

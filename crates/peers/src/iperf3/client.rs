@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::sys::socket_state::least_round_trip;
 use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
-use linerate_host::traffic::{Adopted, Trial};
+use linerate_host::traffic::{Adopted, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Outcome;
@@ -16,7 +16,7 @@ use socket2::Socket;
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, parameters_of, results_of};
 use super::message::{Cookie, MAX_TEXT, State, read_json, read_state, write_json, write_state};
 use super::parameters::Parameters;
-use super::reconcile::{last_pause, leave_out_start, reconcile};
+use super::reconcile::{last_pause, leave_out_start, reconcile, untold_time};
 use super::results::Results;
 use super::{authentication, datagram};
 use crate::client::{Client, is_reopening};
@@ -29,8 +29,13 @@ use crate::wait::{LOOK_AGAIN, join};
 
 /// How long the server has for each of its messages: less than the controller waits for the trial's end.
 const MESSAGE_TIME: Duration = Duration::from_secs(6);
-/// How long a server has to answer a stream's first datagram, which may be lost as any other.
-const REPLY_TIME: Duration = Duration::from_secs(3);
+/// How long a server has to answer a stream's first datagram, and how often it is asked: both may be lost as any other. In a test of
+/// its own each time, for a server counts what comes again as data.
+const REPLY_TIME: Duration = Duration::from_secs(2);
+const HELLOS: u32 = 3;
+/// What may be the matter where a server does not take the streams by which it is to send while it receives.
+const ONE_WAY: &str =
+    "if it is older than 3.7 (iperf3 --version), it sends one way at a time: choose direction=rx or tx";
 /// How late a sender may end, of a machine that is busy.
 const LATE: Duration = Duration::from_secs(2);
 /// The codes of a refusal: for a user that the server does not know, and for it has another test.
@@ -41,13 +46,22 @@ const BUSY: i32 = -1;
 pub fn measure(client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
     let mut tokens = client.tokens.iter().cloned();
     let mut parameters = Parameters { authtoken: tokens.next(), ..parameters_of(client.spec) };
+    let mut hellos = 1;
     loop {
-        match client.retry(|| Test::begin(client, &parameters), may_pass) {
+        let test = match client.retry(|| Test::begin(client, &parameters), may_pass) {
             // Another version of the server reads another token.
             Err(Error::Refused { code: NOT_AUTHORISED, .. }) if tokens.len() > 0 => {
                 parameters.authtoken = tokens.next();
+                continue;
             }
-            test => return test?.run(notify),
+            test => test?,
+        };
+        match test.streams() {
+            Err(Error::TcpAlone { .. }) if hellos < HELLOS && !client.is_stopped() => {
+                hellos += 1;
+                test.terminate();
+            }
+            streams => return test.run(streams?, notify).map_err(|error| test.one_way(error)),
         }
     }
 }
@@ -84,10 +98,9 @@ impl<'a> Test<'a> {
         Ok(test)
     }
 
-    fn run(&self, notify: Notify) -> Result<[Outcome; 2], Error> {
+    fn run(&self, streams: Vec<(Flow, Socket)>, notify: Notify) -> Result<[Outcome; 2], Error> {
         let Client { spec, .. } = *self.client;
         let opening = self.client.lost("streams were opened");
-        let streams = self.streams()?;
         let opened = Instant::now();
         // Open until the server has closed them: to a server that still sends, a stream that is gone is a failed test.
         let held = streams.iter().map(|(_, socket)| socket.try_clone()).collect::<io::Result<Vec<_>>>();
@@ -106,7 +119,7 @@ impl<'a> Test<'a> {
             Ok(()) => self.end(&trial),
             Err(error) => {
                 trial.stop();
-                let _ = write_state(&mut self.timed(), State::ClientTerminate);
+                self.terminate();
                 Err(error)
             }
         };
@@ -130,11 +143,30 @@ impl<'a> Test<'a> {
         let _ = io::copy(&mut self.timed().take(1024), &mut io::sink());
         let mut theirs = outcome_of(spec, End::Target, &theirs);
         reconcile(&mut outcome, &mut theirs);
+        let waited = waited + least_round_trip(&self.control);
+        untold_time(&mut theirs, &outcome, waited);
         // With a warm-up the figures begin later.
         if spec.warmup.is_zero() {
-            leave_out_start(&mut theirs, &outcome, waited + least_round_trip(&self.control));
+            leave_out_start(&mut theirs, &outcome, waited);
         }
         Ok([theirs, outcome])
+    }
+
+    /// Says that the test ends here.
+    fn terminate(&self) {
+        let _ = write_state(&mut self.timed(), State::ClientTerminate);
+    }
+
+    /// The same error; where a server broke off a stream by which it was to send while it receives, what may be the matter.
+    fn one_way(&self, error: Error) -> Error {
+        match error {
+            Error::Traffic(TrafficError::Reset(_) | TrafficError::System(_))
+                if self.client.spec.direction == Direction::Both =>
+            {
+                self.client.refused("broke off a stream by which it was to send", ONE_WAY)
+            }
+            error => error,
+        }
     }
 
     /// Says that the test is over. The server sends datagrams until it has heard that, and counts them; they arrive before its
@@ -212,7 +244,7 @@ impl<'a> Test<'a> {
 
     /// The streams, each opened before the next: the server numbers them as they come.
     fn streams(&self) -> Result<Vec<(Flow, Socket)>, Error> {
-        let open = |flow| Ok((flow, self.open().map_err(|error| self.not_opened(error))?));
+        let open = |flow: Flow| Ok((flow, self.open().map_err(|error| self.not_opened(flow, error))?));
         let mut streams =
             in_order_of_opening(self.client.spec).into_iter().map(open).collect::<Result<Vec<_>, Error>>()?;
         streams.sort_by_key(|(flow, _)| flow.id);
@@ -220,10 +252,14 @@ impl<'a> Test<'a> {
     }
 
     /// Why a stream was not opened. The control connection is there.
-    fn not_opened(&self, error: io::Error) -> Error {
+    fn not_opened(&self, flow: Flow, error: io::Error) -> Error {
+        let is_second_way = self.client.spec.direction == Direction::Both && flow.source == End::Target;
         let why = match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                format!("nothing answered the first datagram within {} s", REPLY_TIME.as_secs()).into()
+                let time_s = REPLY_TIME.as_secs();
+                let what =
+                    if is_second_way { format!(" of a stream that comes back ({ONE_WAY})") } else { String::new() };
+                format!("nothing answered the first datagram{what} within {time_s} s, {HELLOS} times").into()
             }
             ErrorKind::ConnectionRefused => "the first datagram was refused (ICMP)".into(),
             ErrorKind::PermissionDenied => "this machine does not let it leave (EPERM)".into(),

@@ -61,6 +61,8 @@ impl Refused {
 const MOST_OMIT_S: u64 = 600;
 /// Octets of all streams that a test may be asked for: numbers are exact up to here ([`super::parameters`]).
 const MOST_OCTETS: u64 = 1 << 53;
+/// Between two datagrams of a stream, of a sender that is as fast as it can be.
+const LEAST_GAP_NS: f64 = 50.0;
 /// What clients of TCP read and write at once where their user does not say.
 const USUAL_LEN: u32 = 128 << 10;
 
@@ -161,9 +163,18 @@ pub fn parameters_of(spec: &Spec) -> Parameters {
         burst: (spec.burst > 1).then_some(spec.burst.into()),
         tos: (spec.dscp != 0).then_some(u64::from(spec.dscp) << 2),
         congestion: spec.congestion_control.clone(),
-        udp_counters_64bit: is_udp,
+        udp_counters_64bit: is_udp && most_datagrams(spec) > i32::MAX as f64,
         client_version: Some(CLIENT_VERSION.to_owned()),
         ..Parameters::default()
+    }
+}
+
+/// The datagrams of a stream at most. Servers before 3.1 have numbers of 32 bits alone, and say nothing of being asked for longer ones.
+fn most_datagrams(spec: &Spec) -> f64 {
+    let size = u64::from(spec.message_octets());
+    match spec.extent {
+        Extent::Octets(octets) => octets as f64 / size as f64,
+        Extent::Time(time) => (spec.warmup + time).as_nanos() as f64 / spec.rate.gap_ns(size).unwrap_or(LEAST_GAP_NS),
     }
 }
 
@@ -343,6 +354,20 @@ mod tests {
             }
             let text = serde_json::to_string(&parameters_of(&spec)).unwrap();
             assert_eq!(spec_of(&parameters(&text), &Limits::default()).unwrap(), spec, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_long_where_short_ones_do_not_last() {
+        for (rate, time_s, long) in [
+            (OfferedLoad::Unlimited, 10, false),
+            (OfferedLoad::Unlimited, 600, true),
+            (OfferedLoad::PacketsPerSecond(100_000), 20_000, false),
+            (OfferedLoad::PacketsPerSecond(100_000), 30_000, true),
+        ] {
+            let extent = Extent::Time(Duration::from_secs(time_s));
+            let spec = Spec { rate, extent, ..Spec::new(Workload::UdpStream) };
+            assert_eq!(parameters_of(&spec).udp_counters_64bit, long, "{rate:?} for {time_s} s");
         }
     }
 

@@ -53,6 +53,17 @@ pub fn leave_out_start(theirs: &mut Outcome, ours: &Outcome, waited: Duration) {
     }
 }
 
+/// Gives the far end's account the time that this end's knows, where it tells none, as before 3.2. What it received it counts for longer:
+/// until it hears that the test is over, and where it leaves out a warm-up, from that one's end on its own clock, which ran before data
+/// came: that is what `waited` is.
+pub fn untold_time(theirs: &mut Outcome, ours: &Outcome, waited: Duration) {
+    for far in theirs.flows.iter_mut().filter(|far| far.elapsed_ns == 0) {
+        let Some(near) = ours.flows.iter().find(|near| near.id == far.id) else { continue };
+        let waited = if far.role == Role::Receiver { waited } else { Duration::ZERO };
+        far.elapsed_ns = near.elapsed_ns + waited.as_nanos() as u64;
+    }
+}
+
 /// What this end had sent beyond the last datagram that the other end saw, as far as that may have been on its way when the
 /// test was over: it was sent, and not lost.
 fn under_way(sender: &FlowOutcome, highest: u64) -> u64 {
@@ -106,6 +117,19 @@ mod tests {
             assert_eq!((ours.under_way, theirs.sent_by_end_mark), (under_way, Some(1000)), "{what}");
             assert_eq!((ours.messages_total, ours.octets_total), (1000, 64_000), "{what}");
         }
+    }
+
+    #[test]
+    fn a_time_that_is_not_told_is_that_of_this_end() {
+        let flow = |id, role, elapsed_ns| FlowOutcome { elapsed_ns, ..FlowOutcome::new(id, role) };
+        let ours = vec![flow(0, Role::Sender, 1000), flow(1, Role::Receiver, 1100), flow(2, Role::Sender, 1000)];
+        let theirs = vec![flow(0, Role::Receiver, 0), flow(1, Role::Sender, 0), flow(2, Role::Receiver, 1030)];
+        let (ours, mut theirs) = (Outcome::of_flows(End::Host, ours), Outcome::of_flows(End::Target, theirs));
+        untold_time(&mut theirs, &ours, Duration::from_nanos(44));
+        let elapsed_ns: Vec<u64> = theirs.flows.iter().map(|flow| flow.elapsed_ns).collect();
+        assert_eq!(elapsed_ns, [1044, 1100, 1030]);
+        leave_out_start(&mut theirs, &ours, Duration::from_nanos(44));
+        assert_eq!(theirs.flows[0].elapsed_ns, 1000, "without a warm-up nothing came while it waited");
     }
 
     #[test]

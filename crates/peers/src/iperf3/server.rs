@@ -26,7 +26,7 @@ use super::datagram;
 use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
 use super::message::{Cookie, MAX_RESULTS, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
-use super::reconcile::{last_pause, reconcile};
+use super::reconcile::{last_pause, reconcile, untold_time};
 use super::results::Results;
 use crate::deadline::Timed;
 use crate::early_datagrams::StreamMarks;
@@ -231,6 +231,7 @@ impl Test<'_> {
             Err(error) => return Err(error),
         };
         reconcile(&mut outcome, &mut theirs);
+        untold_time(&mut theirs, &outcome, Duration::ZERO);
         Ok(Box::new([outcome, theirs]))
     }
 
