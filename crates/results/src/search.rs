@@ -179,6 +179,14 @@ pub struct TriedLoad {
     pub seen: TrialFigures,
 }
 
+impl TriedLoad {
+    /// Whether the load keeps to a goal; `None`: the trial failed, or only what was not sent is more than may be lost.
+    pub fn keeps_to(&self, goal: &Goal) -> Option<bool> {
+        let [all, of_sent] = [self.loss_ratio?, self.seen.loss_of_sent?].map(|loss| goal.forgives(loss));
+        (all == of_sent).then_some(all)
+    }
+}
+
 /// What a trial showed beside its loss. Absent where it was not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrialFigures {

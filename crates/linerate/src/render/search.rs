@@ -45,7 +45,8 @@ pub(crate) fn json(searched: &[SearchRecords], expect: &[SearchExpectation]) -> 
                 "load_bps": tried.step.load_bps,
                 "trial_s": tried.step.trial_s,
                 "loss_ratio": tried.loss_ratio,
-                "kept": tried.loss_ratio.map(|loss_ratio| found.goal.forgives(loss_ratio)),
+                "sent_ratio": tried.seen.sent_ratio,
+                "kept": tried.keeps_to(&found.goal),
             })
         });
         serde_json::json!({
@@ -323,15 +324,19 @@ fn sentence(found: &GoalResult, one: &SearchRecords) -> String {
 fn confirmed(found: &GoalResult, one: &SearchRecords) -> Option<String> {
     let tried = one.confirmation(found)?;
     let (load, trial_s, name) = (load(&one.asked, tried.step.load_bps), tried.step.trial_s, &found.goal.name);
-    Some(match tried.loss_ratio {
-        None => format!("{name}: {load} could not be measured once more for {trial_s} s; the record says why."),
-        Some(loss) if found.goal.forgives(loss) => {
-            format!("{name}: measured once more for {trial_s} s, {load} keeps to it: {} % lost.", percent(loss))
-        }
-        Some(loss) => {
-            format!("{name}: measured once more for {trial_s} s, {load} does not keep to it: {} % lost.", percent(loss))
-        }
-    })
+    let Some(lost) = tried.seen.loss_of_sent else {
+        return Some(format!("{name}: {load} could not be measured once more for {trial_s} s; the record says why."));
+    };
+    let keeps = match tried.keeps_to(&found.goal) {
+        Some(true) => "keeps to it",
+        Some(false) => "does not keep to it",
+        None => "may keep to it",
+    };
+    Some(format!(
+        "{name}: measured once more for {trial_s} s, {load} {keeps}: {} % lost{}.",
+        percent(lost),
+        stages::unsent(tried)
+    ))
 }
 
 fn doubt_sentence(doubt: &SearchDoubt, asked: &SearchAsked) -> Option<String> {

@@ -58,16 +58,24 @@ fn latency(one: &SearchRecords) -> Vec<Piece> {
     let p50 = if one.asked.is_of_frames { "one way p50\nµs" } else { "round trip p50\nµs" };
     let titles = ["of what was found\n%", "load\nMbit/s", p50, "p99\nµs", "longest\nµs", "lost\n%"];
     let mut pieces = Piece::Table(Table::new(titles, rows)).under("Delay beside the stream");
-    let unsent = of(one, Purpose::Latency).into_iter().filter(|tried| sent_bps(tried) < tried.step.load_bps);
+    pieces.extend(fell_behind(one, Purpose::Latency, "delay"));
+    pieces
+}
+
+/// Where less was sent than the load: of what the figure is.
+fn fell_behind(one: &SearchRecords, purpose: Purpose, figure: &str) -> Option<Piece> {
+    let unsent = of(one, purpose).into_iter().filter(|tried| sent_bps(tried) < tried.step.load_bps);
     let line = |tried: &TriedLoad| {
         let [asked, sent] = [tried.step.load_bps, sent_bps(tried)].map(|bps| load(&one.asked, bps));
-        format!("The sender fell behind: of {asked} it sent {sent}, and the delay is that of what was sent.")
+        format!("The sender fell behind: of {asked} it sent {sent}, and the {figure} is that of what was sent.")
     };
-    let lines: Vec<String> = unsent.map(line).collect();
-    if !lines.is_empty() {
-        pieces.push(Piece::Lines(lines));
-    }
-    pieces
+    Piece::lines(unsent.map(line).collect::<Vec<_>>())
+}
+
+/// What a sentence says behind its loss where not all was sent.
+pub(super) fn unsent(tried: &TriedLoad) -> String {
+    let unsent = tried.seen.sent_ratio.map_or(0.0, |sent| 1.0 - sent);
+    if unsent > 0.0 { format!("; the sender did not send {} %", percent(unsent)) } else { String::new() }
 }
 
 /// What was sent of a load.
@@ -78,11 +86,13 @@ fn sent_bps(tried: &TriedLoad) -> f64 {
 fn loss_rate(one: &SearchRecords) -> Vec<Piece> {
     let row = |tried: &TriedLoad| {
         let part = tried.step.load_bps / one.asked.most_bps;
-        vec![Cell::percent(part), mbit(tried.step.load_bps), ratio(tried.loss_ratio)]
+        vec![Cell::percent(part), mbit(sent_bps(tried)), ratio(tried.seen.loss_of_sent)]
     };
     let rows: Vec<Vec<Cell>> = of(one, Purpose::LossRate).into_iter().map(row).collect();
     let titles = ["of the highest load\n%", "load\nMbit/s", "lost\n%"];
-    Piece::Table(Table::new(titles, rows)).under("Loss from the highest load down")
+    let mut pieces = Piece::Table(Table::new(titles, rows)).under("Loss from the highest load down");
+    pieces.extend(fell_behind(one, Purpose::LossRate, "loss"));
+    pieces
 }
 
 fn back_to_back(one: &SearchRecords) -> Vec<Piece> {
@@ -121,19 +131,20 @@ fn back_to_back(one: &SearchRecords) -> Vec<Piece> {
 
 fn recovery(one: &SearchRecords) -> Vec<Piece> {
     let Some(tried) = of(one, Purpose::Recovery).pop() else { return Vec::new() };
-    let after = load(&one.asked, tried.step.load_bps);
+    let (after, unsent) = (load(&one.asked, tried.step.load_bps), unsent(tried));
     let line = match stages::recovery(&one.tried) {
         Some((_, 0.0)) => format!(
             "An overload of 110 % of what was found lost nothing, and neither did {after} after it: there was nothing to recover \
-             from."
+             from{unsent}."
         ),
         Some((0.0, lost)) => format!(
-            "At 110 % of what was found, and then {after}, {} % was lost in all, and nothing of what was sent after the overload.",
+            "At 110 % of what was found, and then {after}, {} % was lost in all, and nothing of what was sent after the \
+             overload{unsent}.",
             percent(lost)
         ),
         Some((seconds, lost)) => format!(
             "{} % was lost in all; once the load fell from 110 % of what was found to {after}, the last that was lost was sent {} s \
-             later.",
+             later{unsent}.",
             percent(lost),
             figure(seconds, 3)
         ),
@@ -151,8 +162,9 @@ fn reset(one: &SearchRecords) -> Vec<Piece> {
             format!("After '{command}' nothing was lost at {load}: the device went on, or was not what was reset.")
         }
         Some(seconds) => format!(
-            "After '{command}' nothing passed for {} s: so much was lost at {load} (RFC 6201, frame-loss method).",
-            figure(seconds, 3)
+            "After '{command}' nothing passed for {} s: so much was lost at {load} (RFC 6201, frame-loss method){}.",
+            figure(seconds, 3),
+            unsent(tried)
         ),
         None => format!("After '{command}' nothing was measured; the record says why."),
     };
@@ -231,7 +243,14 @@ pub(super) fn json(one: &SearchRecords) -> serde_json::Value {
             "max_s": delay.max_s,
         })
     };
-    let loss = |tried: &TriedLoad| serde_json::json!({"record": tried.record, "load_bps": tried.step.load_bps, "loss_ratio": tried.loss_ratio});
+    let loss = |tried: &TriedLoad| {
+        serde_json::json!({
+            "record": tried.record,
+            "load_bps": tried.step.load_bps,
+            "sent_bps": sent_bps(tried),
+            "loss_ratio": tried.seen.loss_of_sent,
+        })
+    };
     let window = |window: &Window| {
         serde_json::json!({
             "record": window.record,

@@ -110,10 +110,10 @@ fn recovery_step(asked: &SearchAsked, tried: &[TriedLoad], throughput_bps: f64) 
     Some(Step { options, ..step(Purpose::Recovery, 0, throughput_bps * AFTERWARDS, 2.0 * asked.stage_s) })
 }
 
-/// How long after the overload packets were lost, seconds, and what part was lost in all. `None`: it was not measured.
+/// How long after the overload packets were lost, seconds, and what part of those sent was lost in all. `None`: it was not measured.
 pub fn recovery(tried: &[TriedLoad]) -> Option<(f64, f64)> {
     let one = of(tried, Purpose::Recovery).next_back()?;
-    Some((one.seen.recovery_s?, one.loss_ratio?))
+    Some((one.seen.recovery_s?, one.seen.loss_of_sent?))
 }
 
 fn reset(asked: &SearchAsked, tried: &[TriedLoad], throughput_bps: f64) -> Option<Step> {
@@ -238,8 +238,10 @@ mod tests {
         // No more than the line carries.
         let step = after(Stage::Recovery, &asked, &[], Some(99e6)).unwrap();
         assert_eq!(step.options[0].1, "100M");
-        let done =
-            TriedLoad { seen: TrialFigures { recovery_s: Some(0.25), ..TrialFigures::default() }, ..tried(step, 0.01) };
+        let done = TriedLoad {
+            seen: TrialFigures { recovery_s: Some(0.25), loss_of_sent: Some(0.01), ..TrialFigures::default() },
+            ..tried(step, 0.01)
+        };
         assert_eq!(recovery(std::slice::from_ref(&done)), Some((0.25, 0.01)));
         assert_eq!(after(Stage::Recovery, &asked, &[done], Some(99e6)), None);
         // A reset is measured once, and only with a command.

@@ -142,6 +142,13 @@ fn what_was_not_sent_is_apart_from_what_was_lost() {
     let told = |tried: &TriedLoad| (tried.loss_ratio, tried.seen.sent_ratio, tried.seen.loss_of_sent);
     let told: Vec<_> = searched.tried.iter().map(told).collect();
     assert_eq!(told, [(Some(0.5), Some(0.5), Some(0.0)), (Some(0.0), Some(1.0), Some(0.0))]);
+    // Of a load that was not sent whole, what was lost of the rest tells.
+    let goal = &asked().goals[0];
+    let kept: Vec<_> = searched.tried.iter().map(|tried| tried.keeps_to(goal)).collect();
+    assert_eq!(kept, [None, Some(true)]);
+    replay.heard(&step, &record(0, &asked(), &Step { load_bps: 80e6, ..step.clone() }, 70e6));
+    let searched = replay.searched(Workload::UdpStream, Direction::Rx, BTreeMap::new());
+    assert_eq!(searched.tried[2].keeps_to(goal), Some(false));
 }
 
 #[test]
