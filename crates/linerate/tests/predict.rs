@@ -174,6 +174,21 @@ const TABLES: [(&str, &str); 5] = [
 
 /// No figure in docs/predictions.md is typed: the commands that it names say each.
 #[test]
+fn a_table_may_be_of_a_machine_that_has_a_file_beside_it() {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../model");
+    let bench = Bench::bare("a_table_of_a_machine_s_file");
+    let machine = fs::read_to_string(models.join("machines/ap135.toml")).unwrap();
+    fs::write(bench.folder.path("mine.toml"), machine.replacen("\"ap135\"", "\"mine\"", 1)).unwrap();
+    let table = fs::read_to_string(models.join("tables/004.toml")).unwrap();
+    for (name, says) in [("mine.toml", "mine: AP135"), ("none.toml", "none.toml cannot be read")] {
+        let path = bench.folder.path("table.toml");
+        fs::write(&path, table.replacen("\"ap135\"", &format!("\"{name}\""), 1)).unwrap();
+        let ran = Running::start(bench.linerate(&["predict", "--table", &path])).wait(LIMIT);
+        assert!(ran.stdout.starts_with(says) || ran.stderr.contains(says), "{ran:#?}");
+    }
+}
+
+#[test]
 fn the_published_predictions_are_what_the_commands_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/predictions.md");
     let page = fs::read_to_string(&path).unwrap();

@@ -63,7 +63,7 @@ pub enum BadTable {
         error: BadSet,
     },
     /// A row has a number that cannot be.
-    #[error("row '{row}': {what} must be a number from {low:e} to {high:e}, in {unit}")]
+    #[error("row '{row}': {what} must be a number from {low} to {high}, in {unit}")]
     Number {
         /// Which.
         row: String,
@@ -161,10 +161,19 @@ impl Table {
         Some(Table::parse(text).expect("a test loads each of them"))
     }
 
-    /// Reads a table.
+    /// Reads a table, of a machine that comes with linerate.
     pub fn parse(text: &str) -> Result<Table, BadTable> {
+        Table::of(text, |name| Machine::shipped(name).ok_or_else(|| BadTable::NoMachine(name.to_owned())))
+    }
+
+    /// Reads a table, of the machine that its name leads to.
+    pub fn of<E: From<BadTable>>(text: &str, machine: impl FnOnce(&str) -> Result<Machine, E>) -> Result<Table, E> {
         let file: File = text::read(text).map_err(BadTable::Form)?;
-        let machine = Machine::shipped(&file.machine).ok_or(BadTable::NoMachine(file.machine))?;
+        let machine = machine(&file.machine)?;
+        Ok(Table::on(machine, file)?)
+    }
+
+    fn on(machine: Machine, file: File) -> Result<Table, BadTable> {
         let mut ids: Vec<&String> = file.row.iter().chain(&file.predict).map(|line| &line.id).collect();
         if ids.len() > MOST_ROWS {
             return Err(BadTable::TooMany(ids.len()));

@@ -38,15 +38,15 @@ fn a_table_with_what_cannot_be() {
         check_changed(
             "throughput = 130",
             &format!("throughput = {number}"),
-            "throughput must be a number from 1e-3 to 1e7, in Mbit/s",
+            "throughput must be a number from 0.001 to 10000000, in Mbit/s",
         );
         check_changed(
             "payload = 1448",
             &format!("payload = {number}"),
-            "payload must be a number from 1e0 to 6.5535e4, in bytes",
+            "payload must be a number from 1 to 65535, in bytes",
         );
         check_changed("payload = 1448", &format!("payload = 1448\noffered = {number}"), "offered must be");
-        check_changed("noise = 0.04", &format!("noise = {number}"), "noise must be a number from 1e-6 to 1e0");
+        check_changed("noise = 0.04", &format!("noise = {number}"), "noise must be a number from 0.000001 to 1, in");
     }
     check_changed("noise = 0.04", "noise = 4", "shares of the throughput");
     check_changed("noise = 0.04\n", "", "row 'one' has no noise; 0.03 where nothing was repeated");

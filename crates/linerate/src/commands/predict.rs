@@ -1,6 +1,7 @@
 //! `linerate predict`: what a change would give, by a model that was calibrated on what was measured.
 //! Knows where rows come from; fitting and predicting are `model`'s, the words are `render::predict`'s.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
@@ -9,7 +10,7 @@ use linerate_model::fit::{Effort, fit, unfitted};
 use linerate_model::machine::Machine;
 use linerate_model::predict::{Prediction, predict as predicted};
 use linerate_model::setting::{BadSet, Set};
-use linerate_model::table::{Row, Table};
+use linerate_model::table::{BadTable, Row, Table};
 use linerate_results::store::StoreError;
 
 use super::calibration::{Calibration, Configuration, check_place, configurations, of_load_and_machine};
@@ -73,15 +74,20 @@ fn of_file(name: &str) -> Result<Table> {
     let names = || Table::names().collect::<Vec<_>>().join(", ");
     let text = input_file::text(name.as_ref())
         .map_err(|error| anyhow!("{error}; the tables that come along are {}", names()))?;
-    Table::parse(&text).map_err(|error| anyhow!("{name}: {error}; docs/predict.md has the form of a table"))
+    let folder = Path::new(name).parent().unwrap_or_else(|| Path::new(""));
+    Table::of(&text, |name| machine(name, folder)).map_err(|error| match error.is::<BadTable>() {
+        true => anyhow!("{name}: {error}; docs/predict.md has the form of a table"),
+        false => anyhow!("{name}: {error}"),
+    })
 }
 
-fn machine(name: &str) -> Result<Machine> {
+/// One that comes along, or of a file, whose name is as from this folder.
+fn machine(name: &str, folder: &Path) -> Result<Machine> {
     if let Some(machine) = Machine::shipped(name) {
         return Ok(machine);
     }
     let names = || Machine::names().collect::<Vec<_>>().join(", ");
-    let text = input_file::text(name.as_ref())
+    let text = input_file::text(&folder.join(name))
         .map_err(|error| anyhow!("{error}; the machines that come along are {}", names()))?;
     Machine::parse(&text).map_err(|error| anyhow!("{name}: {error}; docs/predict.md has the form of a machine's file"))
 }
@@ -102,7 +108,8 @@ fn with_now(machine: Machine, now: &[String], said: &[Set]) -> Result<Machine> {
 
 /// The usual loads on a machine of which nothing was measured.
 fn bounds(arguments: &PredictArgs) -> Result<Table> {
-    let machine = with_now(machine(arguments.machine.as_deref().unwrap_or("any"))?, &arguments.now, &[])?;
+    let machine =
+        with_now(machine(arguments.machine.as_deref().unwrap_or("any"), Path::new(""))?, &arguments.now, &[])?;
     let set = axes("--set", &arguments.set)?;
     let loads =
         [(Workload::UdpRx, 1470.0), (Workload::UdpTx, 1470.0), (Workload::TcpRx, SEGMENT), (Workload::TcpTx, SEGMENT)];
@@ -159,7 +166,7 @@ fn of_records(arguments: &PredictArgs, shared: &SharedArgs, beside: &mut Beside)
         }
     }
     let machine = match &arguments.machine {
-        Some(name) => machine(name)?,
+        Some(name) => machine(name, Path::new(""))?,
         None => calibration.any(),
     };
     let machine = with_now(machine, &arguments.now, calibration.said())?;
