@@ -7,9 +7,11 @@ use linerate_machine::units::OfferedLoad;
 use linerate_trial::api::{NotLive, ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::Spec;
+use linerate_wire::frame::{ETHERNET_LEN, FCS_LEN, TAG_LEN};
 
 use super::datagrams_in::choose_timestamps;
 use super::{Chosen, refuse_receiver, refuse_sender};
+use crate::interfaces;
 use crate::sys::bpf::MAX_BATCH;
 use crate::sys::frame_blocks::FrameBlocks;
 use crate::sys::frames as packets;
@@ -30,6 +32,7 @@ const RINGS: usize = 8 << 20;
 /// Chooses how a stream's frames leave, and gets it ready.
 pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen, TrafficError> {
     let Some(link) = &open.frames else { return Ok(Chosen::Neither) };
+    check_size(spec, link)?;
     let api = match spec.sender_api {
         None if is_live_best(spec, open, link) && make_live(spec, open, link).is_ok() => SenderApi::LiveFrames,
         None if is_xdp_best(spec, open, link) && make_xdp(spec, open, link, true).is_ok() => SenderApi::AfXdp,
@@ -64,6 +67,18 @@ pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen
         set.map_err(|error| TrafficError::Option { option: "socket_buffer", error })?;
     }
     Ok(Chosen::FramesOut(api))
+}
+
+/// What is longer than the MTU, a header and a tag no interface takes; XDP's ways would drop it without a word.
+fn check_size(spec: &Spec, link: &FrameLink) -> Result<(), TrafficError> {
+    let (interface, octets) = (link.port.interface(), spec.frame_sizes().largest());
+    let mtu = interfaces::link(interface).ok().and_then(|link| link.mtu);
+    match mtu {
+        Some(mtu) if octets as usize > mtu as usize + ETHERNET_LEN + TAG_LEN + FCS_LEN => {
+            Err(TrafficError::FrameTooLarge { octets, interface: interface.to_owned() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether `auto` is to be what jumps over the queueing discipline and takes a CPU whole: where nobody has put one there,
