@@ -312,12 +312,7 @@ impl Session {
             await_detection(prepare.local, interface, DETECTION);
         }
         let mut trial =
-            Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(|error| {
-                match error {
-                    TrafficError::CannotListen { .. } => Refusal(RefusalKind::NoAddress, error.to_string()),
-                    _ => failed(error),
-                }
-            })?;
+            Trial::prepare(prepare.spec, prepare.end, prepare.local, interface.clone(), tokens).map_err(refusal_of)?;
         if let Some(wanted) = prepare.registers {
             trial.watch_registers(wanted);
         }
@@ -377,7 +372,7 @@ impl Session {
             }
             Err(error) => {
                 self.trial = TrialState::None;
-                Err(failed(error))
+                Err(refusal_of(error))
             }
         }
     }
@@ -447,6 +442,24 @@ impl Session {
             }
         }
     }
+}
+
+/// A trial that cannot be made or not be connected.
+fn refusal_of(error: TrafficError) -> Refusal {
+    let kind = match &error {
+        TrafficError::CannotListen { .. } => RefusalKind::NoAddress,
+        // Whoever answers.
+        TrafficError::Api { .. }
+        | TrafficError::FrameTooLarge { .. }
+        | TrafficError::NoCongestionControl { .. }
+        | TrafficError::NoEthernet { .. }
+        | TrafficError::NoRawSockets
+        | TrafficError::NotRouted { .. }
+        | TrafficError::Option { .. }
+        | TrafficError::Scheduling { .. } => RefusalKind::BadRequest,
+        _ => RefusalKind::Failed,
+    };
+    Refusal(kind, error.to_string())
 }
 
 /// What a controller needs to know of an error besides its sentence.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, Reply, Request, Secret};
+use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, RefusalKind, Reply, Request, Secret};
 use linerate_control::{AgentEvent, Client, ControlError};
 use linerate_machine::change::Changed;
 use linerate_machine::end::{End, PerEnd};
@@ -303,15 +303,20 @@ fn drive(
     if interrupt::requested() {
         return Err(TrialError::Interrupted);
     }
-    if let (Err(of_target), Err(of_host)) = (&target, &host)
-        && !matches!((of_target, of_host), (ControlError::Lost { .. }, _) | (_, ControlError::Lost { .. }))
+    let is_lost = |connected: &Result<Reply, ControlError>| matches!(connected, Err(ControlError::Lost { .. }));
+    let is_told = |connected: &Result<Reply, ControlError>| {
+        is_lost(connected) || matches!(connected, Err(ControlError::Refused { kind: RefusalKind::BadRequest, .. }))
+    };
+    if let (Err(_), Err(of_host)) = (&target, &host)
+        && !is_told(&target)
+        && !is_told(&host)
     {
         // Neither found the other: one sentence about both, with what each sees of its link.
-        return Err(TrialError::NotOpened(with_links(pair, route, (host.unwrap_err().to_string(), None))));
+        return Err(TrialError::NotOpened(with_links(pair, route, (of_host.to_string(), None))));
     }
-    // A machine that is gone is the news; the other only misses it.
-    let is_lost = |connected: &Result<Reply, ControlError>| matches!(connected, Err(ControlError::Lost { .. }));
-    let connected = if is_lost(&host) { [host, target] } else { [target, host] };
+    // A machine that is gone is the news, and then one that cannot; the other only misses it.
+    let is_host = is_lost(&host) || is_told(&host) && !is_lost(&target);
+    let connected = if is_host { [host, target] } else { [target, host] };
     for connected in connected {
         connected.map_err(of_connecting)?;
     }

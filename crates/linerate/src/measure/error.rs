@@ -27,7 +27,10 @@ pub(crate) enum TrialError {
 /// Why flows were not opened.
 pub(super) fn of_connecting(error: ControlError) -> TrialError {
     match error {
-        ControlError::Refused { .. } => TrialError::NotOpened(error.to_string()),
+        // What this machine cannot do, whoever answers, is not the network's doing.
+        ControlError::Refused { kind, .. } if kind != RefusalKind::BadRequest => {
+            TrialError::NotOpened(error.to_string())
+        }
         _ => of_control(error),
     }
 }

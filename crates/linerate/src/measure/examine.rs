@@ -18,6 +18,7 @@ use linerate_results::examination::{
 };
 use linerate_results::join::{EndedTrial, Route};
 use linerate_trial::event::{Event, EventKind};
+use linerate_trial::frames::FrameKind;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Ip, MAX_STREAMS, Spec, Workload};
 
@@ -51,7 +52,8 @@ const LARGEST: u32 = 65_000;
 /// What a trial needed: of all that does not pass, what explains its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
-    transport: Protocol,
+    /// `None`: frames go below IP, whatever sockets hear of each other.
+    transport: Option<Protocol>,
     asker: End,
     direction: Direction,
     is_stream: bool,
@@ -75,7 +77,11 @@ impl Scope {
     pub(crate) fn of(spec: &Spec) -> Scope {
         let of_requests = matches!(spec.workload, Workload::TcpRr | Workload::UdpRr | Workload::TcpCrr);
         Scope {
-            transport: if spec.workload.is_udp() { Protocol::Udp } else { Protocol::Tcp },
+            transport: match spec.workload {
+                Workload::Frames => (spec.frame_kind() != FrameKind::Raw).then_some(Protocol::Udp),
+                workload if workload.is_udp() => Some(Protocol::Udp),
+                _ => Some(Protocol::Tcp),
+            },
             // The target listens for streams, whichever way they go.
             asker: if of_requests && spec.direction == Direction::Tx { End::Target } else { End::Host },
             direction: spec.direction,
@@ -85,6 +91,7 @@ impl Scope {
             connections: match spec.workload {
                 // One that opens the flow and stays, and that of the transaction.
                 Workload::TcpCrr => spec.streams.saturating_mul(2).min(MAX_STREAMS),
+                Workload::Frames => 0,
                 workload if workload.is_udp() => 0,
                 _ => spec.streams,
             },
@@ -175,15 +182,15 @@ impl Examined {
         let mut examination = examine(pair, spec.ip, Some(scope), &mut |_| {});
         // Of another tool's server its protocol tells what passes, unless it is one that answers nothing.
         if let Some(foreign) = pair.foreign.as_ref().filter(|foreign| foreign.unanswered.is_none())
-            && let Some(route) = route
+            && let (Some(route), Some(transport)) = (route, scope.transport)
             && let Ok(found) = &mut examination
             && found.cause().is_none()
         {
             let began = Instant::now();
             let from = if spec.direction == Direction::Tx { End::Target } else { End::Host };
             let steps = match not_opened {
-                Some(sentence) => Ok(attempts::of_no_server(foreign.tool, (scope.transport, from), sentence)),
-                None => attempts::streams(pair, route, scope.transport, from),
+                Some(sentence) => Ok(attempts::of_no_server(foreign.tool, (transport, from), sentence)),
+                None => attempts::streams(pair, route, transport, from),
             };
             let steps = match steps {
                 Ok(steps) => steps,
@@ -825,21 +832,28 @@ impl Examiner<'_> {
     fn cause(&self) -> Option<usize> {
         let failed = |(at, step): (usize, &Step)| step.has_failed().then_some(at);
         let Some(scope) = self.scope else { return self.steps.iter().enumerate().find_map(failed) };
+        let is_of = |transport: Protocol| scope.transport == Some(transport);
         let matters = |step: &Step| match (step.probe, &step.came) {
-            (Probe::Transport { transport, asker }, _) => transport == scope.transport && asker == scope.asker,
-            (_, StepResult::Failed(Failed::Route { protocol: Some(protocol), .. })) => *protocol == scope.transport,
+            (Probe::Transport { transport, asker }, _) => is_of(transport) && asker == scope.asker,
+            (_, StepResult::Failed(Failed::Route { protocol: Some(protocol), .. })) => is_of(*protocol),
             (Probe::Echo { .. }, _) => false,
             (Probe::Size { from, .. }, _) => scope.has_sender(from),
-            (Probe::Closing { .. }, _) => scope.transport == Protocol::Tcp,
-            (Probe::Ecn { asker }, _) => scope.transport == Protocol::Tcp && scope.has_sender(asker),
+            (Probe::Closing { .. }, _) => is_of(Protocol::Tcp),
+            (Probe::Ecn { asker }, _) => is_of(Protocol::Tcp) && scope.has_sender(asker),
+            (Probe::Arrivals { .. } | Probe::Room { .. } | Probe::Flows { .. }, _) => scope.transport.is_some(),
             _ => true,
         };
         let first = |matters: &dyn Fn(&Step) -> bool| {
             self.steps.iter().enumerate().filter(|(_, step)| matters(step)).find_map(failed)
         };
         // What the trial needed most of all; then what else does not pass of its transport.
-        let of_transport =
-            |step: &Step| matches!(step.probe, Probe::Transport { transport, .. } if transport == scope.transport);
+        let is_transport = |step: &&Step| matches!(step.probe, Probe::Transport { .. });
+        // Where nothing passes, frames do not either.
+        let is_dead = scope.transport.is_none() && self.steps.iter().filter(is_transport).all(Step::has_failed);
+        let of_transport = |step: &Step| match step.probe {
+            Probe::Transport { transport, .. } => is_of(transport) || is_dead,
+            _ => false,
+        };
         first(&matters).or_else(|| first(&of_transport))
     }
 }
