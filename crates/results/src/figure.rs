@@ -546,6 +546,20 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_line_is_of_the_rate_that_was_asked_for() {
+        let mut record = sample::udp(0, Direction::Rx, 600, 400.0);
+        let frames =
+            FrameFigures { sizes: vec![FrameSize { octets: 1470, sent: 1, received: 1 }], ..Default::default() };
+        record.result.as_mut().unwrap().flow.frames = Some(frames);
+        let figure = FIGURES.iter().find(|figure| figure.name == "line_utilisation").unwrap();
+        let line = |record: &Record| figure.of(Source::whole(record));
+        let of_link = line(&record).unwrap();
+        let mbps = record.target.environment.nic.as_ref().unwrap().speed_mbps.unwrap();
+        record.asked.insert("line_rate".to_owned(), format!("{}M", mbps / 4));
+        assert!((line(&record).unwrap() / of_link - 4.0).abs() < 1e-9, "{of_link}");
+    }
+
+    #[test]
     fn the_loss_of_tcp_is_of_all_segments_and_known_from_both_ends_alone() {
         let metric = Metric::find("tcp_loss").unwrap();
         let mut record = sample::tcp(0, Direction::Rx, 900.0, false);

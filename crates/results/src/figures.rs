@@ -4,6 +4,7 @@
 use linerate_machine::cpu::CpuShares;
 use linerate_machine::end::Direction;
 use linerate_machine::end::End::{self, Host, Target};
+use linerate_machine::units::OfferedLoad;
 use linerate_path::budget::PauseFrames;
 use linerate_path::stage::Stage;
 use linerate_trial::histogram::Histogram;
@@ -48,10 +49,15 @@ figures! {
         Some(f.throughput_bps? * (each + BETWEEN_FRAMES) / each)
     }) { layer: Wire, each_way: true, column: left_out(4) };
     figure("line_utilisation", "line", Share, Rate, Getter::Source("result", |s| {
-        // Of the slower of the two ends' links; of both directions at once each has a line of its own.
+        // Of the rate that the load was a part of, or the slower of the two ends' links; of both directions at once each has a line
+        // of its own.
         let way = s.direction.unwrap_or(s.record.direction);
+        let asked = s.record.asked.get("line_rate").and_then(|rate| match rate.parse() {
+            Ok(OfferedLoad::BitsPerSecond(bits)) => Some(bits as f64),
+            _ => None,
+        });
         let speed = |end| Some(f64::from(s.record.machine(end).environment.nic.as_ref()?.speed_mbps?) * 1e6);
-        let line = speed(Target).into_iter().chain(speed(Host)).reduce(f64::min)?;
+        let line = asked.or_else(|| speed(Target).into_iter().chain(speed(Host)).reduce(f64::min))?;
         let each = s.flow?.octets_each().filter(|_| s.flow.is_some_and(|f| f.frames.is_some()))?;
         (way != Direction::Both).then_some(s.flow?.throughput_bps? * (each + BETWEEN_FRAMES) / each / line)
     })) { layer: Line, each_way: true, column: left_out(4) };
