@@ -72,6 +72,8 @@ pub struct Datagrams {
     pub fragments: u32,
     /// Datagrams to a buffer that the sender's stack cuts apart only on the way; 0 and 1 both mean that none is.
     pub segments: u32,
+    /// Frames of the trial that came longer or shorter than they were sent: none of those received.
+    pub altered: u64,
     /// End marks that were lost (see [`linerate_trial::outcome::FlowOutcome::end_marks`]): counters take them for datagrams.
     pub marks_lost: u64,
     /// Both ends run on one kernel, as namespaces do: a veth then counts as sent-and-dropped what the receiving
@@ -146,6 +148,9 @@ pub fn loss_budget(datagrams: &Datagrams, chain: Chain<'_>) -> LossBudget {
         found.get_mut(DropCause::Reassembly).net = 0;
     }
     let most = i128::from(lost) + i128::from(datagrams.marks_lost) + i128::from(datagrams.under_way);
+    // Copies may come altered, too.
+    let altered = found.get_mut(DropCause::Altered);
+    altered.take_off_not_lost(altered.net.saturating_sub(u64::try_from(most).unwrap_or(0)));
     for on in On::BOTH {
         budget.benign_drops.extend(found.tell_benign_apart(on, most));
         found.limit_to_lost(on, DropCause::Neighbours, most);
@@ -712,6 +717,11 @@ fn read_all(
                 let value = datagrams.send_errors;
                 finding.counters = vec![Counted { source: Source::Send, name: "send".to_owned(), value }];
                 finding.adjustments.clear();
+            }
+            DropCause::Altered if datagrams.altered > 0 => {
+                (finding.gross, finding.net) = (datagrams.altered, datagrams.altered);
+                let (name, value) = ("malformed".to_owned(), datagrams.altered);
+                finding.counters = vec![Counted { source: Source::Receiver, name, value }];
             }
             // An interface that stands on another one, a VLAN's or a macvlan, counts what that one's discipline refused once more
             // (net/8021q/vlan_dev.c, vlan_dev_hard_start_xmit; drivers/net/macvlan.c, macvlan_start_xmit).

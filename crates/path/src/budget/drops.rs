@@ -96,6 +96,8 @@ pub enum DropCause {
     ReceiveBuffer,
     /// A socket's filter or policy refused them.
     UdpErrors,
+    /// They arrived, and not as long as they were sent.
+    Altered,
     /// TCP found an error in them.
     TcpErrors,
     /// TCP had no room for them.
@@ -123,7 +125,7 @@ pub(super) enum Unit {
 /// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
 /// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
-pub(super) const DROPS: [Drop; 30] = [
+pub(super) const DROPS: [Drop; 31] = [
     Drop {
         id: DropCause::Qdisc,
         cause: None,
@@ -404,6 +406,16 @@ pub(super) const DROPS: [Drop; 30] = [
         unit: Whole,
         sources: &[&["Udp InErrors", "Udp6 InErrors"]],
         includes: &[DropCause::PolicyIn, DropCause::Checksum, DropCause::ReceiveBuffer],
+    },
+    // No counter's: the receiver of frames tells.
+    Drop {
+        id: DropCause::Altered,
+        cause: None,
+        machine: Receiver,
+        stage: Stage::ReceiverApplication,
+        unit: Whole,
+        sources: &[],
+        includes: &[],
     },
     Drop {
         id: DropCause::TcpErrors,

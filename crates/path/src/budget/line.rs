@@ -72,6 +72,8 @@ pub enum Source {
     Socket,
     /// The sending application, by errors of `send`.
     Send,
+    /// The receiving application.
+    Receiver,
 }
 
 /// A counter of one of the machines.
@@ -255,6 +257,7 @@ impl std::fmt::Display for Counted {
             Source::Counter => write!(f, "{} {}", self.name, self.value),
             Source::Socket => write!(f, "the trial's sockets dropped {}", self.value),
             Source::Send => write!(f, "{} refused by send", self.value),
+            Source::Receiver => write!(f, "{} came longer or shorter than they were sent", self.value),
         }
     }
 }

@@ -91,6 +91,14 @@ fn a_frame_that_was_refused_and_handed_over_again_is_no_loss() {
 }
 
 #[test]
+fn what_comes_as_another_length_is_not_unaccounted() {
+    let of = |altered| Datagrams { below_ip: true, altered, ..lost(100, 90) };
+    check(of(6), &[], &[], &[(Stage::ReceiverApplication, 6)], 4);
+    let budget = check(of(25), &[], &[], &[(Stage::ReceiverApplication, 10)], 0);
+    assert!(budget.lines[0].evidence().contains("25 came longer or shorter"), "{}", budget.lines[0].evidence());
+}
+
+#[test]
 fn a_lost_end_mark_is_no_lost_datagram() {
     for (sent, received, drops, packets) in [(100, 60, 41, Some(40)), (100, 100, 1, None)] {
         let datagrams = Datagrams { socket_drops: Some(drops), marks_lost: 2, ..lost(sent, received) };
@@ -660,7 +668,7 @@ proptest! {
     ) {
         let marks_lost = 0;
         let datagrams =
-            Datagrams { sent, under_way: 0, send_errors, send_retries: 0, refused_below: 0, unsent: 0, taken: 0, below_ip: false, bears_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
+            Datagrams { sent, under_way: 0, send_errors, send_retries: 0, refused_below: 0, unsent: 0, taken: 0, altered: 0, below_ip: false, bears_ip: false, received_unique, socket_drops, fragments, segments: 0, marks_lost, shared_kernel };
         let budget = loss_budget(&datagrams, Chain::direct(&MachineAccount::new(End::Host, &sender, None), &MachineAccount::new(End::Target, &receiver, None)));
         let explained: u64 = budget.lines.iter().map(|line| line.packets).sum();
         prop_assert_eq!(sent as i64 - received_unique as i64, explained as i64 + budget.unaccounted);

@@ -19,7 +19,7 @@ use linerate_trial::histogram::Histogram;
 use linerate_trial::spec::Workload;
 
 use crate::middle::{Middle, MiddlePath};
-use crate::record::{Counted, Interval, Latency, Losses, Machine, Record};
+use crate::record::{Counted, FrameFigures, Interval, Latency, Losses, Machine, Record};
 use crate::sample;
 use crate::time_budget::{Limit, TimeLine};
 
@@ -236,6 +236,11 @@ fn losses() -> Vec<FaultCase> {
             let lost = lose(r, 8_000);
             r.target.counters.add(Stage::Link, "link rx_crc_errors", lost);
             r.target.counters.add(Stage::MacRxFifo, "link rx_errors", lost);
+        }),
+        case("a device that cuts frames", "link-damage", &[], udp(Rx, 300, 250.0), |r| {
+            let malformed = lose(r, 8_000);
+            let flow = &mut r.result.as_mut().expect("it has figures").flow;
+            flow.frames = Some(FrameFigures { malformed, ..FrameFigures::default() });
         }),
         case("full duplex against half", "duplex", &["link-damage"], udp(Rx, 60, 30.0), |r| {
             let lost = lose(r, 4_000);
@@ -880,7 +885,8 @@ fn settle(record: &mut Record) {
     }
     let Some(flow) = record.result.as_ref().map(|figures| &figures.flow) else { return };
     let (Some(sent), Some(received)) = (flow.packets_sent, flow.packets_received) else { return };
-    let datagrams = Datagrams { sent, received_unique: received, ..Datagrams::default() };
+    let altered = flow.frames.as_ref().map_or(0, |frames| frames.malformed);
+    let datagrams = Datagrams { sent, received_unique: received, altered, ..Datagrams::default() };
     let seen = |end, machine: &Machine| {
         let nic = machine.environment.nic.as_ref();
         MachineAccount::new(end, &machine.counters, nic.and_then(|nic| nic.driver.as_deref()))

@@ -1,4 +1,5 @@
-//! Frames arrived damaged: the cable, its plugs, or a PHY. Or the receiving MAC found them wrong in another way.
+//! Frames arrived damaged: the cable, its plugs, or a PHY. Or the receiving MAC found them wrong in another way, or nobody but the
+//! trial, by their length.
 //! Knows the CRC counters; a duplex mismatch, which damages frames too, is another rule.
 
 use linerate_path::budget::DropCause;
@@ -9,9 +10,11 @@ use super::{Finding, Rule, Sureness};
 
 pub(super) const RULE: Rule = Rule {
     name: "link-damage",
-    says: "Frames arrive damaged over the cable, or the receiving MAC takes them for wrong: too long, too short, faulty.",
+    says: "Frames arrive damaged over the cable, or the receiving MAC takes them for wrong: too long, too short, \
+           faulty. Or they come, and not as long as they were sent.",
     rests_on: "A loss of at least 10 frames, and 5 % of what was lost, at the stage link, by CRC and alignment errors; \
-               or at the stage MAC RX FIFO, by length and other errors (likely).",
+               or at the stage MAC RX FIFO, by length and other errors (likely); or at the receiver application, by frames of \
+               the trial that have another length (sure).",
     source: "Linux Documentation/networking/statistics.rst, rx_crc_errors, rx_frame_errors, rx_length_errors and \
              rx_errors.",
     suggests: &["speed"],
@@ -19,7 +22,22 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    damaged(case).or_else(|| refused(case))
+    damaged(case).or_else(|| refused(case)).or_else(|| altered(case))
+}
+
+/// What the MAC took for whole, and is of another length than was sent.
+fn altered(case: &Case<'_>) -> Option<Finding> {
+    let at = case.lost_by(Stage::ReceiverApplication, |line| line.cause == Some(DropCause::Altered))?;
+    let end = case.receiver.end;
+    let sentence = format!(
+        "Frames reach the {end} longer or shorter than they were sent: a driver, its DMA or a device on the way cuts or pads them."
+    );
+    Some(
+        RULE.finds(case, None, Sureness::Sure, at.part, sentence)
+            .because(at.evidence())
+            .because(case.of_loss(&at))
+            .wrong_if("It is wrong if tcpdump -e at both ends sees these frames with one length."),
+    )
 }
 
 /// The MAC threw away what no CRC showed to be damaged.

@@ -187,6 +187,7 @@ impl Joined<'_> {
             bears_ip: of_frames && self.spec.frame_kind() != FrameKind::Raw,
             received_unique: pairs.iter().filter_map(|p| Some(p.sink.arrivals.as_ref()?.received_total)).total(),
             socket_drops: pairs.iter().map(|pair| pair.sink.socket_drops).total(),
+            altered: pairs.iter().filter_map(|pair| Some(pair.sink.frames.as_ref()?.malformed)).total(),
             marks_lost: pairs.iter().map(|p| p.source.end_marks.saturating_sub(p.sink.end_marks)).total(),
             fragments,
             segments: pairs.iter().filter_map(|pair| pair.source.api.segments).max().unwrap_or(0),
