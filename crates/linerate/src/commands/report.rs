@@ -11,6 +11,8 @@ use linerate_control::Endpoint;
 use linerate_machine::printable::in_line;
 use linerate_machine::text::{shell_quoted, shell_word};
 use linerate_results::record::Record;
+#[cfg(feature = "web")]
+use linerate_results::select::Filter;
 use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Reader, Store, StoreError};
 
@@ -22,6 +24,8 @@ use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, Shar
 use crate::input_file;
 use crate::measure::middle::AskedMiddle;
 use crate::output::{data, out, say};
+#[cfg(feature = "web")]
+use crate::render::answer::Answer;
 use crate::render::report::{
     ExcludedRecord, Material, Origin, Pseudonyms, Report, ReportedCampaign, Verified, attached_at, check_notes,
     each_attached, line, line_of, read_back, record_of, unlike, verify,
@@ -276,6 +280,23 @@ pub(crate) fn html_of(store: &Store, words: &[String]) -> Result<String> {
     let (mut origin, records, material) = picked(store, &words, false)?;
     origin.seal(&material);
     Ok(Report::new(&origin, material, |places| records.at(places))?.html())
+}
+
+/// What the records of a campaign come to, as a report says it; and why not, of each that cannot be read.
+#[cfg(feature = "web")]
+pub(crate) fn of_campaign(store: &Store, campaign: Campaign, filter: &Filter) -> Result<(Answer, Vec<StoreError>)> {
+    let (mut material, mut ids) = (Material::new(false), Vec::new());
+    // Nothing is attached, and no name of theirs is told of: their lines are not looked into.
+    let unreadable = store.each(filter, |record, _| {
+        ids.push(record.id.clone());
+        material.add(record, "");
+    })?;
+    if ids.is_empty() {
+        return Ok((Answer::default(), unreadable));
+    }
+    let origin = Origin::new(vec![(campaign.id.clone(), ids.clone())], Vec::new(), vec![carried(campaign)], false);
+    let records = Records::of(From::Store(store.reader()?, ids));
+    Ok((Report::new(&origin, material, |places| records.at(places))?.campaign(), unreadable))
 }
 
 /// The command that measured a campaign, and its plan as its file has it.

@@ -4,12 +4,10 @@ use linerate_results::record::Record;
 
 use super::answer::Answer;
 use super::compare::{self, ComparisonView};
-use super::doubts::Notes;
 use super::explain::Explained;
 use super::forms::Piece;
-use super::records::{self, Parts};
-use super::report::{pictures_of, pictures_of_all, pictures_of_sides};
-use super::{show, summary};
+use super::report::{pictures_of, pictures_of_sides};
+use super::show;
 
 fn pictures(charts: Vec<linerate_chart::Chart>) -> impl Iterator<Item = Piece> {
     charts.into_iter().map(|chart| Piece::Chart(Box::new(chart)))
@@ -28,16 +26,6 @@ pub(crate) fn record(record: &Record, all: bool) -> Answer {
 /// What a record shows.
 pub(crate) fn explained(explained: &Explained<'_>, record: &Record) -> Answer {
     Answer::of(explained.pieces().into_iter().chain(pictures(pictures_of(record))).collect())
-}
-
-/// The records of a campaign in brief: what they come to, their tables, and what is doubted.
-pub(crate) fn campaign(records: &[Record]) -> Answer {
-    let mut notes = Notes::default();
-    let tables = records::pieces(records, &Parts::new(), None, &mut notes);
-    let said = summary::summary_beside_tables(records).lines().map(str::to_owned).collect();
-    let doubts = Piece::Lines(notes.lines()).under("What to doubt");
-    let all = std::iter::once(Piece::Lines(said)).chain(tables).chain(doubts);
-    Answer::of(all.chain(pictures(pictures_of_all(records))).collect())
 }
 
 /// A comparison; of the records of both sides, in brief, each repeat stands beside the verdicts.

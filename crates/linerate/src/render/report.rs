@@ -28,6 +28,8 @@ use linerate_results::record::Record;
 use linerate_results::store::Campaign;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "web")]
+use super::answer::Answer;
 use super::forms;
 #[cfg(feature = "web")]
 pub(crate) use super::html::policy;
@@ -157,12 +159,6 @@ pub(super) fn pictures_of(record: &Record) -> Vec<linerate_chart::Chart> {
     figures::slices(record).into_iter().chain(figures::path(record)).collect()
 }
 
-/// Those of many, in brief: loads against what arrived, and what CPUs did.
-#[cfg(feature = "web")]
-pub(super) fn pictures_of_all(records: &[Record]) -> Vec<linerate_chart::Chart> {
-    figures::sweeps(records).into_iter().chain(figures::cpu(records)).collect()
-}
-
 /// Every repeat of both sides of a comparison beside the medians.
 #[cfg(feature = "web")]
 pub(super) fn pictures_of_sides(sides: [&[Record]; 2], comparison: &Comparison) -> Vec<linerate_chart::Chart> {
@@ -234,6 +230,12 @@ impl Report<'_> {
         let text = super::wrapped(&format!("{}\n", super::sentence(&title)), Some(COLUMNS)) + "\n" + &text;
         let text = if ascii { crate::output::in_ascii(&text) } else { text };
         text.lines().map(|line| cut(line) + "\n").collect()
+    }
+
+    /// What it says of a campaign, for a browser.
+    #[cfg(feature = "web")]
+    pub(crate) fn campaign(&self) -> Answer {
+        Answer::of(document::campaign(self))
     }
 
     /// The number by which the document calls each record, from 1.

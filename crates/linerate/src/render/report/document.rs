@@ -107,13 +107,32 @@ pub(super) fn pieces(report: &Report<'_>) -> Vec<Piece> {
         pieces.extend(every_run(report, comparison));
     }
     pieces.extend(expectations::pieces(&expected));
-    pieces.extend(limits(report));
+    pieces.extend(limits(report, |at| (at + 1).to_string()));
     pieces.extend(inside::pieces(&report.material));
     pieces.extend(doubts(&report.material.records));
     pieces.extend(failed(&report.material.records));
     pieces.extend(left_out(&report.origin.left_out));
     pieces.extend(again(report));
     place(remarks, &mut pieces);
+    pieces
+}
+
+/// A campaign that is looked at: what it comes to, its figures, and of the sections those that judge it.
+#[cfg(feature = "web")]
+pub(super) fn campaign(report: &Report<'_>) -> Vec<Piece> {
+    let records = &report.material.records;
+    let expected = expectations::judged(report);
+    let mut lines = expectations::lines(&expected);
+    lines.extend(summary::summary_beside_tables(records).lines().map(str::to_owned));
+    lines.extend(explain::in_a_line(&report.material.firsts, None).lines().map(str::to_owned));
+    let mut notes = Notes::default();
+    let mut pieces: Vec<Piece> = Piece::lines(lines).into_iter().collect();
+    pieces.extend(records::pieces(records, &Parts::new(), None, &mut notes));
+    pieces.extend(Piece::Lines(notes.lines()).under("What to doubt"));
+    pieces.extend(charts(figures::sweeps(records)));
+    pieces.extend(charts(figures::cpu(records)));
+    pieces.extend(expectations::pieces(&expected));
+    pieces.extend(limits(report, |at| records[at].id.get(..10).unwrap_or(&records[at].id).to_owned()));
     pieces
 }
 
@@ -503,10 +522,27 @@ fn every_run(report: &Report<'_>, comparison: &Comparison) -> Vec<Piece> {
 }
 
 /// Configurations of which the same is said first, how often what, and in how many runs.
-struct Limited {
+struct Limited<'a> {
     names: Vec<String>,
-    firsts: Vec<(String, usize)>,
+    firsts: Vec<Headline<'a>>,
     runs: usize,
+}
+
+/// What records say first, in how many runs, and the first of them.
+struct Headline<'a> {
+    text: &'a str,
+    times: usize,
+    record: &'a str,
+}
+
+impl Headline<'_> {
+    /// Its words; where pages are, they lead to its evidence.
+    fn cell(&self) -> Cell {
+        let cell = Cell::long(self.text);
+        #[cfg(feature = "web")]
+        let cell = cell.linked(format!("/record/{}/explain", self.record));
+        cell
+    }
 }
 
 /// The records whose first finding is explained, by their places: of each kind of finding one.
@@ -520,7 +556,8 @@ pub(super) fn explained(material: &Material) -> Vec<usize> {
 }
 
 /// What each configuration was limited by, the first finding of each, and the evidence of each kind of finding once.
-fn limits(report: &Report<'_>) -> Vec<Piece> {
+/// `called`: by what a record at a place is known.
+fn limits(report: &Report<'_>, called: impl Fn(usize) -> String) -> Vec<Piece> {
     let material = &report.material;
     // Two campaigns may have the same configurations.
     let baselines = report.origin.sides.first().map_or(0, |side| side.records.len());
@@ -533,28 +570,28 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
     let apart = Distinction::of(&material.records);
     // The same of other figures is the same.
     let kind = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
-    let mut told: Vec<Limited> = Vec::new();
+    let mut told: Vec<Limited<'_>> = Vec::new();
     let mut rows = Vec::new();
     for runs in records::grouped(&all) {
-        let mut firsts: Vec<(String, usize)> = Vec::new();
+        let mut firsts: Vec<Headline<'_>> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for record in &runs {
-            let first = material.headlines[material.place(record)].as_str();
-            let at = *places.entry(kind(first)).or_insert(firsts.len());
+            let text = material.headlines[material.place(record)].as_str();
+            let at = *places.entry(kind(text)).or_insert(firsts.len());
             match firsts.get_mut(at) {
-                Some((_, times)) => *times += 1,
-                None => firsts.push((first.to_owned(), 1)),
+                Some(first) => first.times += 1,
+                None => firsts.push(Headline { text, times: 1, record: &record.id }),
             }
         }
-        firsts.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        firsts.sort_by_key(|first| std::cmp::Reverse(first.times));
         let name = format!("{}{}", side(runs[0]), apart.configuration(runs[0], &[]));
         // Neighbours of which the same is said stand together.
         match told.last_mut() {
             Some(last)
-                if last.firsts.len() == 1 && firsts.len() == 1 && kind(&last.firsts[0].0) == kind(&firsts[0].0) =>
+                if last.firsts.len() == 1 && firsts.len() == 1 && kind(last.firsts[0].text) == kind(firsts[0].text) =>
             {
                 last.names.push(name);
-                last.firsts[0].1 += firsts[0].1;
+                last.firsts[0].times += firsts[0].times;
                 last.runs += runs.len();
             }
             _ => told.push(Limited { names: vec![name], firsts, runs: runs.len() }),
@@ -565,11 +602,11 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
             [first, .., last] if names.len() > 2 => format!("{first} to {last}, {} in all", names.len()),
             few => few.join("; "),
         };
-        for (at, (first, times)) in firsts.into_iter().take(3).enumerate() {
+        for (at, first) in firsts.iter().take(3).enumerate() {
             rows.push(vec![
                 Cell::long(if at == 0 { names.as_str() } else { "" }),
-                Cell::numbers(format!("{} of {}", count(times as u64), count(runs as u64))),
-                Cell::long(first),
+                Cell::numbers(format!("{} of {}", count(first.times as u64), count(runs as u64))),
+                first.cell(),
             ]);
         }
     }
@@ -583,7 +620,7 @@ fn limits(report: &Report<'_>) -> Vec<Piece> {
         inner.extend(charts(figures::slices(record)));
         inner.extend(time::pieces(record));
         let configuration = apart.configuration(record, &[]);
-        let title = format!("{}: the evidence, from record {} ({configuration})", finding.name, at + 1);
+        let title = format!("{}: the evidence, from record {} ({configuration})", finding.name, called(*at));
         pieces.push(Piece::Folded(title, inner));
     }
     pieces

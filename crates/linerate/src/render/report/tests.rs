@@ -386,6 +386,31 @@ fn the_answer_has_what_limits_each_direction() {
     assert!(said.contains("(sure)") && said.contains("FIFO"), "{said}");
 }
 
+#[cfg(feature = "web")]
+#[test]
+fn a_campaign_is_judged_as_in_a_report() {
+    let case = linerate_results::findings::cases::cases().into_iter().find(|case| case.name.starts_with("fec: FIFO"));
+    let mut records = vec![case.unwrap().record];
+    records[0].trial.configuration = Some(1);
+    let records = own(records);
+    let mut origin = one_side(&records);
+    origin.campaigns[0].campaign.finished_at = Some("2026-11-21T04:00:00Z".to_owned());
+    origin.campaigns[0].expected = vec![Expected { text: "throughput > 900G".to_owned(), configurations: vec![1] }];
+    let report = report(&origin, &records);
+    let (page, text) = (report.campaign(), report.text(false));
+    let shown = forms::whole_text(&page.pieces, COLUMNS, false);
+    let section = |title: &str| {
+        let from = text.find(&format!("\n{title}\n")).unwrap();
+        text[from..].split("\n\n").next().unwrap().to_owned()
+    };
+    for part in ["Not as expected: throughput > 900G", &section("What was expected"), &section("What limits it")] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // Its words lead to the evidence; a report leads nowhere.
+    let link = format!("href=\"/record/{}/explain\"", records[0].id);
+    assert!(page.html("/campaign/x?").into_string().contains(&link) && !report.html().contains(&link));
+}
+
 #[test]
 fn the_answer_has_the_verdicts_where_none_is_a_difference() {
     use linerate_results::sample;

@@ -12,7 +12,7 @@ use super::super::request::WebRequest;
 use super::actions::why_not_resumed;
 use super::records::query;
 use super::{View, ViewReply, choice, field, is_form, left_out, plain, raw, refused, without};
-use crate::commands::report::measured_by;
+use crate::commands::report::{measured_by, of_campaign};
 use crate::render;
 use crate::render::answer::Answer;
 
@@ -65,21 +65,17 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     };
     let filter = Filter { campaign: Some(id.clone()), ..Filter::default() };
     let ids = store.identifiers(&filter)?;
-    let (records, unreadable) = match ids.len() <= RECORDS {
-        true => store.select_in_brief(&filter)?,
-        false => (Vec::new(), Vec::new()),
-    };
     if is_form(asked, "csv") {
+        let (records, unreadable) = store.select_in_brief(&filter)?;
         return without(raw(kind::CSV, render::csv::csv(&records)), &unreadable);
     }
-    let answer = match records.is_empty() {
-        true if ids.is_empty() => Answer::said("It has no records yet."),
-        true if !unreadable.is_empty() => Answer::default(),
-        true => Answer::said(format!(
-            "It has {} records, more than this page shows; the list of records has them.",
-            ids.len()
-        )),
-        false => render::pages::campaign(&records),
+    let (answer, unreadable) = match ids.len() {
+        0 => (Answer::said("It has no records yet."), Vec::new()),
+        ..=RECORDS => of_campaign(&store, campaign.clone(), &filter)?,
+        many => {
+            let said = format!("It has {many} records, more than this page shows; the list of records has them.");
+            (Answer::said(said), Vec::new())
+        }
     };
     let run = lab.runs.look(|runs| {
         let of_this = runs.iter().rfind(|run| run.is_of(&id));
