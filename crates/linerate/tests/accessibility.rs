@@ -198,6 +198,11 @@ fn a_report_fits_on_paper() {
     for file in pages(&bench) {
         browser.open(file.as_ref());
         browser.lay_out(SHEET[0], "print", "light");
+        let folded = browser.run(
+            "return Array.from(document.querySelectorAll('details > :not(summary)'))
+                 .filter(one => !one.closest('figure') && !one.checkVisibility()).map(one => one.textContent.slice(0, 80))",
+        );
+        assert_eq!(folded, serde_json::json!([]), "{file}: paper unfolds nothing");
         browser.run(OPEN);
         let cut = browser.run(
             "const paper = one => one.closest('.many') ? arguments[1] : arguments[0];

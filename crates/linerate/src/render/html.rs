@@ -26,16 +26,20 @@ th small{display:block;font-weight:normal}\
 pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
 summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\
 figure{margin:1rem 0}svg{max-width:100%;height:auto}\
-@media screen{td:last-child:not([align]){min-width:12rem}}\
+@media screen{td.long:not(:first-child){min-width:12rem}}\
 a{color:#0b4f8a}:focus-visible{outline:3px solid #0b4f8a}\
 @page{margin:1cm}@page many{size:landscape;margin:1cm}\
 @media print{body{font-size:10pt}main{max-width:none;padding:0}.wide{overflow:visible}.many{page:many}\
 table{font-size:8pt}.many table{font-size:7pt}.most table{font-size:6pt}th,td{padding:.15em .3em}td{max-width:28em;overflow-wrap:break-word}\
-pre{white-space:pre-wrap;overflow:visible;font-size:8pt}h2,h3,summary{break-after:avoid}tr,svg{break-inside:avoid}}";
+pre{white-space:pre-wrap;overflow:visible;font-size:8pt}h2,h3,summary{break-after:avoid}tr,svg{break-inside:avoid}\
+details::details-content{display:block;content-visibility:visible}summary{list-style:none}figure details:not([open]){display:none}}";
 
 /// So many columns fit on a sheet of paper that stands upright, and so many on one that lies across; more need small print.
 const UPRIGHT: usize = 10;
 const ACROSS: usize = 16;
+
+/// A cell of more characters has room for a few words in a line, however many columns there are.
+const LONG_CELL: usize = 30;
 
 /// What stands around the pieces.
 pub(super) struct Page<'a> {
@@ -208,7 +212,8 @@ fn table(table: &Table, called: &Called<'_>, drawn: &Count, of: Option<usize>) -
                         }
                         tr {
                             @for (at, cell) in row.iter().enumerate() {
-                                td align=[align(at)] { (figure(cell, called)) }
+                                @let is_long = align(at).is_none() && cell.shown().chars().count() > LONG_CELL;
+                                td class=[is_long.then_some("long")] align=[align(at)] { (figure(cell, called)) }
                             }
                         }
                     }
