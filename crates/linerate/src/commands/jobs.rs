@@ -35,7 +35,7 @@ pub(crate) fn jobs(arguments: &JobsArgs) -> Result<ExitCode> {
                     && bench.as_ref().is_none_or(|bench| one.job.bench == *bench)
             };
             let found: Vec<JobRecord> = all_jobs(&mut queue)?.into_iter().filter(is_wanted).collect();
-            let none = "No job waits or runs; --all shows those that have ended.";
+            let none = "No job waits or runs; linerate jobs list --all shows those that have ended.";
             shown(&found, json, || render_jobs::list(&found, now().as_millisecond(), &NOT_HEARD, none).text(width));
         }
         JobsCommand::Dead => {
