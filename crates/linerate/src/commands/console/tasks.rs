@@ -98,7 +98,7 @@ pub(super) fn task(action: Action, state: &State) -> Task {
         }),
         Action::ListPlans => command(&["plans"]),
         Action::ReadPlan => command(&["plans", state.value("plan")]),
-        Action::ListRecords => command(&["records", "list", "--limit", "20"]),
+        Action::ListRecords => command(&["records", "list", "--limit", "12"]),
         Action::ShowRecord => command(&["records", "show", state.value("record")]),
         Action::Explain => command(&["explain", state.value("record")]),
         Action::List(list) => Task::List(list),

@@ -86,9 +86,22 @@ pub(super) struct Page {
 #[derive(Debug)]
 enum Kind {
     Text,
-    Command { runs: bool, status: Box<Status> },
-    Screen { end: End, screen: Screen, before: Option<(View, Instant)>, next: Option<Instant> },
-    List { list: List, next: Option<Instant> },
+    /// `measures`: its lines come one by one while something is measured.
+    Command {
+        runs: bool,
+        measures: bool,
+        status: Box<Status>,
+    },
+    Screen {
+        end: End,
+        screen: Screen,
+        before: Option<(View, Instant)>,
+        next: Option<Instant>,
+    },
+    List {
+        list: List,
+        next: Option<Instant>,
+    },
 }
 
 /// A question that is being answered.
@@ -174,16 +187,17 @@ impl App {
             Event::Settings(Err(sentence)) => self.state.unread = Some(format!("They could not be read: {sentence}.")),
             Event::Output(line) => self.append(line),
             Event::Campaign(event) => {
-                if let Some(Page { kind: Kind::Command { status, .. }, .. }) = &mut self.page {
+                if let Some(Page { kind: Kind::Command { status, measures, .. }, .. }) = &mut self.page {
+                    *measures = true;
                     status.hear(&event);
                 }
             }
             Event::Ended(how) => {
-                if let Some(Page { kind: Kind::Command { runs, status }, .. }) = &mut self.page {
+                if let Some(Page { kind: Kind::Command { runs, measures, .. }, .. }) = &mut self.page {
                     *runs = false;
                     self.note.take_if(|note| note == STILL_RUNS);
-                    // Of a campaign the end is what matters; a list or an explanation is read from its beginning.
-                    let from_top = how.is_none() && **status == Status::default();
+                    // Of what is measured the end is what matters; a list or an explanation is read from its beginning.
+                    let from_top = how.is_none() && !*measures;
                     self.append(how.unwrap_or_else(|| "Done.".to_owned()));
                     if from_top {
                         self.page.iter_mut().for_each(|page| page.top = 0);
@@ -376,7 +390,8 @@ impl App {
             }
             Task::Go(place) => self.go(place),
             Task::Command(words) => {
-                let kind = Kind::Command { runs: true, status: Box::default() };
+                let measures = words.first().is_some_and(|word| word == "check");
+                let kind = Kind::Command { runs: true, measures, status: Box::default() };
                 self.page = Some(Page { title: String::new(), lines: Vec::new(), top: 0, kind });
                 vec![Effect::Command(words)]
             }
@@ -507,7 +522,7 @@ impl Page {
 
     /// How the campaign in it stands; nothing where it is none.
     pub(super) fn status(&self) -> Vec<String> {
-        if let Kind::Command { runs: true, status } = &self.kind { status.lines() } else { Vec::new() }
+        if let Kind::Command { runs: true, status, .. } = &self.kind { status.lines() } else { Vec::new() }
     }
 
     /// Whether a command runs in it.

@@ -103,12 +103,13 @@ fn a_test_asks_and_becomes_a_command() {
 }
 
 #[test]
-fn a_list_is_read_from_its_beginning_and_a_campaign_at_its_end() {
+fn a_list_is_read_from_its_beginning_and_what_is_measured_at_its_end() {
     let of_campaign =
         CampaignEvent::Booting { end: End::Target, level: "6.12".to_owned(), elapsed_s: 1.0, at_most_s: 9.0 };
-    for (event, top) in [(None, 0), (Some(of_campaign), 61 + 2 - 20)] {
+    let last = 61 + 2 - 20;
+    for (chosen, event, top) in [("15\n1\n", None, 0), ("15\n1\n", Some(of_campaign), last), ("3\n", None, last)] {
         let mut app = app(80, 24);
-        let effects = keys(&mut app, "15\n1\n");
+        let effects = keys(&mut app, chosen);
         let [Effect::Command(words)] = &effects[..] else { panic!("{effects:?}") };
         app.begin(words, "linerate …");
         event.into_iter().for_each(|event| drop(app.handle(Event::Campaign(Box::new(event)))));
