@@ -30,7 +30,7 @@ use std::sync::Mutex;
 
 use anyhow::Result;
 use linerate_control::{ConnectOptions, Endpoint};
-use linerate_results::store::Store;
+use linerate_results::store::{CheckedRows, Store};
 use linerate_results::tally::Tally;
 
 #[cfg(feature = "nats")]
@@ -66,6 +66,7 @@ pub(crate) struct RunDefaults {
 /// All that the server knows.
 pub(crate) struct Lab {
     store: PathBuf,
+    checked: CheckedRows,
     /// The machines that may be looked at and measured: what the page calls each, and how it is reached.
     machines: Vec<(String, Endpoint)>,
     /// The host and the machine between the two where a request names none; both are among the machines.
@@ -114,6 +115,7 @@ impl Lab {
         let tally = Mutex::new(Tally::new(render::metrics::wanted()));
         Lab {
             store,
+            checked: CheckedRows::default(),
             machines,
             usual,
             plans,
@@ -140,6 +142,6 @@ impl Lab {
     }
 
     fn store(&self) -> Result<Store> {
-        Ok(Store::open_existing(&self.store)?)
+        Ok(Store::open_existing(&self.store)?.checking_once(&self.checked))
     }
 }

@@ -27,7 +27,7 @@ pub use self::campaigns::{Named, Summary, TRIES};
 pub use self::copy::Copied;
 use self::database::{Database, Row};
 use self::figures::ContextCache;
-pub use self::figures::{Point, RecordDigest};
+pub use self::figures::{CheckedRows, Point, RecordDigest};
 use self::packed::Dictionary;
 pub use self::sql_error::SqlError;
 pub use crate::error::StoreError;
@@ -47,6 +47,8 @@ pub struct Store {
     is_to_be_made: bool,
     /// Rows of what is derived may be gone, for nobody has looked yet.
     has_gaps: Cell<bool>,
+    /// What other stores of this process have checked already.
+    checked: Option<CheckedRows>,
 }
 
 /// A plan being carried out.
@@ -171,6 +173,11 @@ impl Store {
         Store::ready(sqlite::open_existing(path)?, path.to_owned())
     }
 
+    /// The same store, which looks once at what all of these look at: for a process that opens it again and again.
+    pub fn checking_once(self, checked: &CheckedRows) -> Store {
+        Store { checked: Some(checked.clone()), ..self }
+    }
+
     /// Whether the store can be opened to be read; a server has this long to answer.
     #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "a file answers at once"))]
     pub fn answers(path: &Path, within: Duration) -> Result<(), StoreError> {
@@ -204,7 +211,7 @@ impl Store {
         let made = figures::make_current(&database);
         // A file is handed on, and anybody may have written into it; to count a server's rows takes as long as there are many.
         let has_gaps = Cell::new(matches!(database, Database::Sqlite(_)));
-        let store = Store { database, path, is_to_be_made: false, has_gaps };
+        let store = Store { database, path, is_to_be_made: false, has_gaps, checked: None };
         made.map_err(|error| store.said_deriving(error))?;
         Ok(store)
     }

@@ -235,6 +235,36 @@ fn figures_that_do_not_fit_their_records_are_made_anew() {
     assert_eq!(store.observations(&all).unwrap().len(), 3);
 }
 
+#[test]
+fn of_a_store_that_is_opened_again_a_campaign_is_checked_once_and_when_it_has_grown() {
+    let folder = Folder::new("checked-once");
+    let path = folder.0.join("records.sqlite");
+    let record = |index| sample::udp(index, Direction::Rx, 600, 400.0);
+    let insert = |index| Store::open(&path).unwrap().insert(&record(index)).unwrap();
+    (0..3).for_each(insert);
+    let measured = record(0).result.unwrap().flow.throughput_bps.unwrap();
+    let checked = CheckedRows::default();
+    let throughput = Metric::find("throughput").unwrap();
+    let values = |wanted: &Selection| {
+        let store = Store::open(&path).unwrap().checking_once(&checked);
+        store.points(throughput, wanted, 10).unwrap().into_iter().map(|point| point.value).collect::<Vec<f64>>()
+    };
+    let (all, first) = (Selection::default(), Selection { record: Some(record(0).id), ..Selection::default() });
+    let forge =
+        || sqlite(&Store::open(&path).unwrap()).execute_batch("UPDATE figures SET throughput_bps = 1.0").unwrap();
+    // What was asked for by its levels is checked as a whole, or else the rest never would be.
+    let none = Selection { levels: vec![("rate".to_owned(), "1M".to_owned())], ..Selection::default() };
+    forge();
+    assert_eq!(values(&none), [0.0; 0]);
+    assert_eq!(values(&all), [measured; 3]);
+    assert_eq!(values(&all), [measured; 3]);
+    forge();
+    assert_eq!(values(&all), [1.0; 3], "looked at already");
+    assert_eq!(values(&first), [measured], "a part is always looked at");
+    insert(3);
+    assert_eq!(values(&all), [measured; 4], "it has grown");
+}
+
 /// As on a medium that is read only: root may write wherever it has the right to.
 #[test]
 fn a_store_that_cannot_be_written_is_read() {
