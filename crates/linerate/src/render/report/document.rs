@@ -532,6 +532,7 @@ struct Limited<'a> {
 struct Headline<'a> {
     text: &'a str,
     times: usize,
+    #[cfg_attr(not(feature = "web"), expect(dead_code, reason = "pages alone lead to it"))]
     record: &'a str,
 }
 

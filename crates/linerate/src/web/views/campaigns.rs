@@ -71,7 +71,7 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     }
     let (answer, unreadable) = match ids.len() {
         0 => (Answer::said("It has no records yet."), Vec::new()),
-        ..=RECORDS => of_campaign(&store, campaign.clone(), &filter)?,
+        1..=RECORDS => of_campaign(&store, campaign.clone(), &filter)?,
         many => {
             let said = format!("It has {many} records, more than this page shows; the list of records has them.");
             (Answer::said(said), Vec::new())
