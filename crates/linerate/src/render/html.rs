@@ -27,6 +27,7 @@ pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
 summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\
 figure{margin:1rem 0}svg{max-width:100%;height:auto}\
 @media screen{td.long:not(:first-child){min-width:12rem}}\
+@media screen and (max-width:50rem){.picture svg{max-width:none;width:45rem}}\
 a{color:#0b4f8a}:focus-visible{outline:3px solid #0b4f8a}\
 @page{margin:1cm}@page many{size:landscape;margin:1cm}\
 @media print{body{font-size:10pt}main{max-width:none;padding:0}.wide{overflow:visible}.many{page:many}\
@@ -277,27 +278,15 @@ fn figure(cell: &Cell, called: &Called<'_>) -> Markup {
     told
 }
 
-/// On a narrow screen a page of ours scrolls a picture by itself: as small as the screen nobody could read it. A report's reader
-/// can enlarge it.
-#[cfg(feature = "web")]
-fn scrolled(chart: &Chart, called: &Called<'_>, picture: PreEscaped<String>) -> Markup {
-    if !called.is_linked {
-        return picture;
-    }
-    html! { div class="wide picture" role="region" tabindex="0" aria-label=(sentence(&chart.title)) { (picture) } }
-}
-
-#[cfg(not(feature = "web"))]
-fn scrolled(_: &Chart, _: &Called<'_>, picture: PreEscaped<String>) -> Markup {
-    picture
-}
-
 /// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
 fn chart(chart: &Chart, called: &Called<'_>, drawn: &Count) -> Markup {
     let number = next(&drawn.figures);
     html! {
         figure {
-            (scrolled(chart, called, PreEscaped(linerate_chart::svg::drawn(chart, &format!("figure-{number}")))))
+            // A narrow screen scrolls it: as small as the screen nobody could read it.
+            div class="wide picture" role="region" tabindex="0" aria-label=(sentence(&chart.title)) {
+                (PreEscaped(linerate_chart::svg::drawn(chart, &format!("figure-{number}"))))
+            }
             @if let Some(forms) = called.forms {
                 (downloads(forms, &format!("figure={number}"), &["svg"], &chart.title))
             }
