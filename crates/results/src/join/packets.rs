@@ -1,7 +1,7 @@
 //! Where the packets of a stream went: the path and the loss budget of each direction, from both outcomes.
 //! Knows which machine sends; what counters mean is for `linerate_path::budget`.
 
-use linerate_machine::end::{Direction, End, PerEnd};
+use linerate_machine::end::{Direction, End, Party, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
 use linerate_path::budget::{
     Adjustment, Chain, Datagrams, DropCause, LossBudget, LossLine, MachineAccount, Trial, drops_seen, elsewhere,
@@ -302,7 +302,9 @@ fn segment_budget(
     let counted = |seen: &MachineAccount<'_>, stage, names: &[&str]| -> u64 {
         names.iter().filter_map(|name| seen.counters.get(stage, name)).total()
     };
-    let in_stack = budget.lines.iter().all(|line| matches!(line.stage, Stage::SenderStack | Stage::Qdisc));
+    let is_before_link =
+        |line: &LossLine| matches!(line.stage, Stage::SenderStack | Stage::Qdisc) && line.end != Party::Middle;
+    let in_stack = budget.lines.iter().all(is_before_link);
     let requests: &[&str] = if in_stack { &["Ip OutRequests", "Ip6 OutRequests"] } else { &[] };
     let buffers = [
         (sent, counted(sender, Stage::SenderStack, requests)),
@@ -319,21 +321,25 @@ fn segment_budget(
         line.cause != Some(DropCause::Undelivered) || behind.map_or(line.packets >= FEW, |gone| gone >= lost / 2)
     };
     let is_as_expected = || per_buffer >= 1.5 && (expected / MIXED..=expected * MIXED).contains(&(lost as f64));
-    // Those that the stack refuses, or a full queue, are larger than the mean one: more waits behind them. It was they, if all that left arrived.
-    let is_refused = || {
-        in_stack
-            && lost <= seen.saturating_mul(LARGEST)
-            && behind.is_none_or(|gone| gone < lost / 4)
-            && has_arrived(lost, chain)
-    };
     if let [line] = budget.lines.as_mut_slice()
         && lost > seen
         && is_of_trial(line)
-        && (is_as_expected() || is_refused())
+        && is_as_expected()
     {
-        line.adjustments.push(Adjustment::Buffers { packets: line.packets, segments: lost });
-        line.packets = lost;
+        buffers_of(line, lost);
         return budget;
+    }
+    // Those that the sender's stack refuses, or a full queue, are larger than the mean one: more waits behind them. It was they, if all
+    // that left arrived, and came to the sockets but for what is known.
+    let mut own = budget.lines.iter_mut().filter(|line| is_before_link(line));
+    if let (Some(line), None) = (own.next(), own.next()) {
+        let (rest, others) = (lost.saturating_sub(seen), seen - line.packets);
+        let fits = line.packets.saturating_add(rest) <= line.packets.saturating_mul(LARGEST);
+        let came_up = behind.is_none_or(|gone| gone <= others.saturating_add(rest / 4));
+        if rest > 0 && fits && came_up && has_arrived(rest, chain) {
+            buffers_of(line, line.packets + rest);
+            return budget;
+        }
     }
     // What counters saw beyond it are acknowledgements, or other traffic.
     budget.unaccounted = i64::try_from(lost.saturating_sub(seen)).unwrap_or(i64::MAX);
@@ -350,6 +356,12 @@ const LARGEST: u64 = 45;
 const LEAST_SEGMENT: u64 = 536;
 /// Buffers differ in size: what is dropped may hold so many times more, or fewer, segments than the mean one.
 const MIXED: f64 = 2.5;
+
+/// What a line counts are buffers of so many segments in all.
+fn buffers_of(line: &mut LossLine, segments: u64) {
+    line.adjustments.push(Adjustment::Buffers { packets: line.packets, segments });
+    line.packets = segments;
+}
 
 /// Whether the receiver's link has the octets that left by the sender's: too few are missing to be a quarter of so many segments, a
 /// check sequence of each packet included, which some links count.
