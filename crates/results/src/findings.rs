@@ -41,6 +41,7 @@ mod link_damage;
 mod link_down;
 mod link_speed;
 mod live_frames;
+mod losses;
 mod lossy_path;
 mod middle_cpu;
 mod middle_drops;

@@ -13,6 +13,7 @@ use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
+pub(super) use super::losses::{LossFrom, LostAt, TimerWaits};
 pub(super) use super::side::Side;
 use super::side::{held_at, is_of_root, sum_at};
 pub(super) use super::words::{percent, tidy};
@@ -111,80 +112,6 @@ pub(super) struct Case<'a> {
 pub(super) struct Loss {
     pub(super) packets: u64,
     pub(super) ratio: f64,
-}
-
-/// Loss that began in mid-trial, and stayed or ended.
-pub(super) struct LossFrom {
-    at_s: f64,
-    /// How long it lasted; absent: to the end.
-    for_s: Option<f64>,
-    /// Lost of sent meanwhile.
-    pub(super) ratio: f64,
-    pub(super) bps: f64,
-}
-
-/// Transactions that waited for TCP's timer.
-pub(super) struct TimerWaits {
-    /// Of those that were answered, how many took as long as the timer at least.
-    pub(super) timed: u64,
-    /// And the last still waited when the trial ended.
-    pub(super) is_left: bool,
-    answered: u64,
-}
-
-impl TimerWaits {
-    pub(super) fn all(&self) -> u64 {
-        self.timed.saturating_add(self.is_left.into())
-    }
-
-    /// Of how many.
-    pub(super) fn of(&self) -> u64 {
-        self.answered.saturating_add(self.is_left.into())
-    }
-}
-
-impl LossFrom {
-    /// A clause that says so.
-    pub(super) fn clause(&self) -> String {
-        let (at_s, share) = (tidy(self.at_s), percent(self.ratio));
-        match self.for_s {
-            None => format!("until {at_s} s next to nothing was lost, and {share} from then on"),
-            Some(for_s) => {
-                let until_s = tidy(self.at_s + for_s);
-                format!("from {at_s} s to {until_s} s {share} were lost, and next to nothing before and after")
-            }
-        }
-    }
-}
-
-/// What a stage lost of it.
-pub(super) struct LostAt<'a> {
-    pub(super) packets: u64,
-    /// Of all that was lost, 0 to 1; of segments that were retransmitted, for TCP.
-    pub(super) part: f64,
-    /// What says so.
-    lines: Vec<&'a LossLine>,
-}
-
-impl LostAt<'_> {
-    /// A clause with the counters.
-    pub(super) fn evidence(&self) -> String {
-        self.lines.iter().map(|line| line.evidence()).collect::<Vec<_>>().join("; ")
-    }
-
-    /// The interface and the kind of the root discipline whose counter says most of it, where one does.
-    pub(super) fn device_and_kind(&self) -> Option<(&str, &str)> {
-        let counters = self.lines.iter().flat_map(|line| &line.counters);
-        let counted =
-            counters.filter(|counted| is_of_root(&counted.name, "drops")).max_by_key(|counted| counted.value)?;
-        let mut words = counted.name.split_whitespace();
-        Some((words.next()?, words.next()?))
-    }
-
-    /// Whether one of the lines is so.
-    pub(super) fn any(&self, is: impl Fn(&LossLine) -> bool) -> bool {
-        self.lines.iter().any(|line| is(line))
-    }
 }
 
 impl<'a> Case<'a> {
@@ -423,6 +350,13 @@ impl<'a> Case<'a> {
     /// What happened in the trial, to this direction or to both.
     pub(super) fn events(&self) -> impl Iterator<Item = &'a Event> {
         self.record.events.iter().filter(|event| event.what.direction().is_none_or(|way| way == self.way))
+    }
+
+    /// Routes to the other end, and addresses, that changed in mid-trial.
+    pub(super) fn way_changes(&self) -> impl Iterator<Item = &'a Event> {
+        let is_way =
+            |what: &EventKind| matches!(what, EventKind::RouteChanged { .. } | EventKind::AddressChanged { .. });
+        self.events().filter(move |event| is_way(&event.what))
     }
 
     /// Loss that began in mid-trial.

@@ -126,11 +126,15 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         None => lost.saturating_sub(case.drops_seen()),
     };
     let few = case.few_segments();
-    if lost < few || between < few || (between as f64) < BETWEEN * lost as f64 {
+    let missing = Missing::of(case);
+    // A smaller part where the links say so.
+    let part = (between as f64 / lost.max(1) as f64).min(1.0);
+    let is_part = part >= BETWEEN || missing.as_ref().is_some_and(Missing::is_seen_between);
+    if lost < few || between < few || !is_part {
         return None;
     }
     // Behind the receiver's link, or before the sender's, is another rule's.
-    if Missing::of(case).is_some_and(|missing| !missing.is_between()) || behind_the_link(case).is_some() {
+    if missing.is_some_and(|missing| !missing.is_between()) || behind_the_link(case).is_some() {
         return None;
     }
     let ratio = lost as f64 / sent.max(1) as f64;
@@ -161,6 +165,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         (None, false) => "Segments are lost between the two ends.".to_owned(),
     };
     let weight = if limits || back.is_some() { 0.8 } else { 0.5 };
+    let weight = if part >= BETWEEN { weight } else { weight * part };
     // Where acknowledgements are lost too, only TCP's timer goes on: what looks like silence and long round trips is its.
     let timer: &'static [&'static str] = if back.is_some() { &["outage", "bottleneck"] } else { &[] };
     let kind = tcp.congestion_control.as_deref().unwrap_or("TCP");

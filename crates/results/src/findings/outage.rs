@@ -52,11 +52,7 @@ fn near(case: &Case<'_>, at_s: f64) -> Vec<String> {
 
 /// A route to the other end, or an address, that changed as a silence began: at which end, and a clause.
 fn change_at(case: &Case<'_>, at_s: f64) -> Option<(End, String)> {
-    let is_way = |event: &&Event| {
-        let is_way = matches!(event.what, EventKind::RouteChanged { .. } | EventKind::AddressChanged { .. });
-        is_way && begins_with(event, at_s)
-    };
-    let event = case.events().find(is_way)?;
+    let event = case.way_changes().find(|event| begins_with(event, at_s))?;
     let end = event.end?;
     Some((end, format!(", when at the {end} {}", event.what)))
 }

@@ -19,8 +19,9 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let lost = [(Stage::SenderStack, case.sender), (Stage::ReceiverStack, case.receiver)];
-    let lost = lost.into_iter().filter_map(|(stage, side)| Some((side, case.lost_at(stage)?)));
-    let (side, at) = lost.max_by(|a, b| a.1.part.total_cmp(&b.1.part))?;
+    let mut lost: Vec<_> = lost.into_iter().filter_map(|(stage, side)| Some((side, case.lost_at(stage)?))).collect();
+    lost.sort_by(|a, b| a.1.part.total_cmp(&b.1.part));
+    let (side, at) = lost.pop()?;
     let counted = |field: &str| at.any(|line| line.counts(field));
     let is_filtered = |line: &LossLine| {
         matches!(line.cause, Some(DropCause::Undelivered | DropCause::Untransmitted))
@@ -66,6 +67,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         .finds(case, Some(side.end), case.sure_of(&at), at.part, sentence)
         .because(at.evidence())
         .because(case.of_loss(&at))
+        .because_of(lost.iter().map(|(_, other)| format!("{}; {}", other.evidence(), case.of_loss(other))))
         .explains(&["retransmission-timeout"])
         .wrong_if("It is wrong if these counters grow as fast while no test runs: then other traffic moves them.");
     if counted("InCsumErrors") {
@@ -79,6 +81,21 @@ fn find(case: &Case<'_>) -> Option<Finding> {
 mod tests {
     use super::super::{cases, findings};
     use super::*;
+
+    #[test]
+    fn what_the_other_stack_dropped_stands_beside() {
+        let all = cases::cases();
+        let case = all.iter().find(|case| case.name == "a filter that takes all for half a second").unwrap();
+        let mut record = case.record.clone();
+        let of_sender = |line: &LossLine| LossLine { stage: Stage::SenderStack, packets: 1_000, ..line.clone() };
+        let lines = record.loss_budget.as_mut().unwrap();
+        let other = of_sender(&lines[0]);
+        lines.push(other);
+        let first = findings(&record).remove(0);
+        let of_all: Vec<&String> =
+            first.evidence.iter().filter(|clause| clause.contains("of all that was lost")).collect();
+        assert!(first.name == RULE.name && of_all.len() == 2 && of_all[1].contains("; 19 % of"), "{first:?}");
+    }
 
     #[test]
     fn a_route_that_is_missing_is_named() {

@@ -4,7 +4,7 @@
 use linerate_machine::environment::Nic;
 use linerate_path::stage::Stage;
 
-use super::case::Case;
+use super::case::{Case, tidy};
 use super::{Finding, Rule};
 
 pub(super) const RULE: Rule = Rule {
@@ -21,14 +21,21 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let lost = stages.into_iter().filter_map(|stage| Some((stage, case.lost_at(stage)?)));
     let (stage, at) = lost.max_by(|a, b| a.1.part.total_cmp(&b.1.part))?;
     let side = case.sender;
-    let sentence = match stage {
-        Stage::SenderSocket => format!("The {}'s socket refused what it was given.", side.end),
-        Stage::DriverTxRing if side.nic().is_some_and(Nic::is_tunnel) => format!(
+    let change = case.way_changes().find(|event| event.end == Some(side.end));
+    let sentence = match (stage, change) {
+        (Stage::SenderSocket, Some(event)) => format!(
+            "The {}'s socket refused what it was given, and at {} s {}.",
+            side.end,
+            tidy(event.at_s),
+            event.what
+        ),
+        (Stage::SenderSocket, None) => format!("The {}'s socket refused what it was given.", side.end),
+        (Stage::DriverTxRing, _) if side.nic().is_some_and(Nic::is_tunnel) => format!(
             "The interface below the {}'s {} refused what it was given: its queueing discipline shapes, or was full (tc -s qdisc).",
             side.end,
             side.nic().map_or("tunnel", |nic| &nic.name)
         ),
-        Stage::DriverTxRing => format!("The {}'s driver threw away what it was given to send.", side.end),
+        (Stage::DriverTxRing, _) => format!("The {}'s driver threw away what it was given to send.", side.end),
         _ => format!("The {}'s MAC failed to send.", side.end),
     };
     let mut finding = RULE
@@ -50,10 +57,24 @@ mod tests {
     use linerate_machine::end::{Direction, End};
     use linerate_path::budget::{Chain, MachineAccount, drops_seen};
 
-    use super::super::{Sureness, findings};
+    use super::super::{Sureness, cases, findings};
     use super::*;
     use crate::record::{Counted, Losses};
     use crate::sample;
+
+    #[test]
+    fn a_route_that_changed_is_why_the_socket_refused() {
+        let all = cases::cases();
+        let case = all.iter().find(|case| case.name == "a route that became unreachable for half a second").unwrap();
+        let mut record = case.record.clone();
+        // Of an end whose thread had no CPU there is no silence.
+        record.events.remove(1);
+        let first = findings(&record).remove(0);
+        let says = "socket refused what it was given, and at 0.63 s a route to 10.0.0.2/32 was added or changed.";
+        assert!(first.name == RULE.name && first.sentence.ends_with(says), "{first:?}");
+        record.events.clear();
+        assert!(findings(&record).remove(0).sentence.ends_with("socket refused what it was given."));
+    }
 
     #[test]
     fn of_a_drop_or_two_nothing_is_sure() {

@@ -236,6 +236,11 @@ impl Missing {
         self.between.map_or(self.of_segments && !self.is_before(), |between| self.fits(between))
     }
 
+    /// Whether the links say so, and not only that it has no other place.
+    pub(super) fn is_seen_between(&self) -> bool {
+        self.between.is_some() && self.is_between()
+    }
+
     /// Whether this share says so.
     fn fits(&self, between: f64) -> bool {
         let most = if self.of_segments { f64::INFINITY } else { self.most.between };
@@ -475,7 +480,7 @@ pub(super) enum Pattern {
 
 impl Pattern {
     fn of(case: &Case<'_>, loss: &Loss) -> Option<Pattern> {
-        let bursts = case.flow()?.loss_bursts.as_ref()?;
+        let bursts_of = case.flow()?.loss_bursts.as_ref()?;
         let (runs, lost) = case.loss_runs()?;
         let mean = lost as f64 / runs as f64;
         // Where loss began in mid-trial, all runs lie behind that, and distances are of both parts.
@@ -483,11 +488,17 @@ impl Pattern {
         let ratio = from.as_ref().map_or(loss.ratio, |from| from.ratio);
         // Of losses that do not depend on each other runs are as long as this.
         let independent = 1.0 / (1.0 - ratio).max(0.01);
-        let single = bursts.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
+        let single = bursts_of.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
         let even = even_share(case).filter(|share| from.is_none() && ratio >= MOST && *share >= EVEN);
         let bursts = || {
             let sent = loss.packets as f64 / loss.ratio.max(1e-9);
             case.whole_s().filter(|_| case.is(Workload::UdpStream)).map(|whole_s| mean * whole_s / sent.max(1.0))
+        };
+        // Beside an outage or two the rest is lost at this ratio.
+        let usual = || {
+            let long = bursts_of.iter().filter(|(length, _)| **length as f64 > LONG_RUN * independent);
+            let long = long.map(|(length, count)| length.saturating_mul(*count)).total() as f64;
+            ((lost as f64 - long) / (lost as f64 / ratio.max(1e-9) - long)).max(0.0)
         };
         if runs < ENOUGH_RUNS {
             // A few have a pattern only where each is far longer than chance makes it; one, where the rest came through.
@@ -497,7 +508,7 @@ impl Pattern {
         Some(match even {
             Some(share) => Pattern::Above(share),
             None if mean > 3.0 * independent => Pattern::Bursts { runs, mean, seconds: bursts() },
-            None if is_regular(single, ratio, runs) || is_short(mean, ratio, runs) => {
+            None if is_regular(single, usual(), runs) || is_short(mean, ratio, runs) => {
                 Pattern::Regular(PacketFate::each(ratio, lost))
             }
             None => Pattern::Random,

@@ -666,6 +666,12 @@ pub(super) fn changed_ways() -> Vec<FaultCase> {
                 ];
             },
         ),
+        case("losses by chance, and half a second of nothing", "lossy-path", &["outage"], udp(Rx, 100, 80.0), |r| {
+            let lost = lose(r, 3_300);
+            between_links(r, 17_030, lost);
+            // One of ten is lost, and 1,876 one after the other.
+            arrivals(r, &[(117_600, 12_000), (235_000, 1_200)], &[(1, 1_150), (2, 110), (3, 18), (1_876, 1)]);
+        }),
         case("a filter that takes all for half a second", "stack-drops", &["outage"], udp(Rx, 100, 75.0), |r| {
             let lost = lose(r, 4_200);
             r.target.counters.add(Stage::ReceiverStack, "Ip InReceives", 17_000);
