@@ -1207,6 +1207,42 @@ mod tests {
     }
 
     #[test]
+    fn no_more_answers_waited_for_the_timer_than_were_sent_again() {
+        let says = |again: u64| {
+            let mut record = record_of("requests over TCP that are lost beside packets of others");
+            for machine in [&mut record.target, &mut record.host] {
+                machine.counters.0.entry(Stage::SenderStack).or_default().remove("Tcp RetransSegs");
+            }
+            record.host.counters.add(Stage::SenderStack, "Tcp RetransSegs", again);
+            found(&findings(&record), "retransmission-timeout").map(|one| one.sentence.clone()).unwrap_or_default()
+        };
+        assert!(says(2).contains(", and 2 of "), "{}", says(2));
+        assert!(says(1).contains(", and at most 1 of "), "{}", says(1));
+    }
+
+    #[test]
+    fn a_few_long_waits_are_no_slow_answers() {
+        let is_slow = |median_s: f64| {
+            let mut record = record_of("answers that wait where nobody sees it");
+            record.result.as_mut().unwrap().latency.as_mut().unwrap().percentiles.insert("p50".to_owned(), median_s);
+            found(&findings(&record), "slow-answers").is_some()
+        };
+        assert!(is_slow(8e-3) && !is_slow(80e-6));
+    }
+
+    #[test]
+    fn nobody_asks_for_an_address_without_a_route_and_what_others_wait_for_is_not_sure() {
+        let mut record = record_of("a route that went");
+        record.host.counters.add(Stage::SenderStack, "arp_cache unresolved_discards", 18_787);
+        assert!(found(&findings(&record), "neighbours").is_none());
+        let others = record.loss_budget.as_mut().unwrap();
+        others[0].counters[0].name = "arp_cache unresolved_discards".to_owned();
+        others[0].adjustments.push(linerate_path::budget::Adjustment::MachineWide);
+        let sure = |name: &str| found(&findings(&record), name).map(|one| one.sure);
+        assert_eq!([sure("neighbours"), sure("stack-drops")], [Some(Sureness::Likely); 2]);
+    }
+
+    #[test]
     fn of_both_ways_the_one_that_loses_nothing_has_not_the_queue_that_runs_over() {
         let ways = |lost: [u64; 2]| {
             let mut record = record_of("a slower link on the way");

@@ -195,7 +195,7 @@ impl LossLine {
         match self.cause {
             Some(DropCause::Undelivered | DropCause::Untransmitted | DropCause::NotForwarded) => true,
             Some(DropCause::Backlog) => !is_confirmed,
-            _ => self.counters.is_empty(),
+            _ => self.counters.is_empty() || self.adjustments.contains(&Adjustment::MachineWide),
         }
     }
 

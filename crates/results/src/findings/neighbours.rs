@@ -33,7 +33,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if full == 0 && was_down && outage::silence(case.record, case.flow()?).is_some() {
         return None;
     }
-    let lost = case.lost_at(Stage::SenderStack)?;
+    // Without a route nobody asks for an address.
+    let lost = case.lost_by(Stage::SenderStack, |line| !line.counts("OutNoRoutes"))?;
     let end = case.sender.end;
     let name = format!("net.{ip}.neigh.default.gc_thresh3");
     let limit = case.sender.sysctl_number(&name);

@@ -38,8 +38,13 @@ fn is_between(case: &Case<'_>) -> bool {
 
 fn find(case: &Case<'_>) -> Option<Finding> {
     let waited = case.waited_for_timer()?;
-    let (slow, all, timed) = (waited.all(), waited.of(), waited.timed);
+    let (all, timed) = (waited.of(), waited.timed);
     let again = case.retransmitted_by_any();
+    // An end that stood still is as slow, and sends nothing again.
+    let slow = match waited.all() {
+        slow if (1..slow).contains(&again) => format!("at most {again}"),
+        slow => slow.to_string(),
+    };
     let syn: u64 = case.sides().iter().filter_map(|side| side.counter("TcpExt TCPSynRetrans")).total();
     let lost: u64 = case.record.losses.iter().map(|losses| losses.lost()).total();
     let sure = if again.max(lost) > 0 { Sureness::Likely } else { Sureness::Possible };
