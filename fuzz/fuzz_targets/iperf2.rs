@@ -94,7 +94,7 @@ fn datagrams(data: &[u8]) {
             assert!(far.messages_total <= ours.messages_total && far.octets_total <= ours.octets_total);
         }
         // What this end says has long numbers, whatever it heard.
-        let ours = Report { is_short: false, ..report };
+        let ours = Report { is_short: false, is_old: false, ..report };
         assert!(data.len() < 128 || Report::parse(&ours.emit()) == Some(ours));
     }
 }

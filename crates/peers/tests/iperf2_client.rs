@@ -318,6 +318,26 @@ fn a_server_that_answers_no_request_is_no_figure() {
     });
 }
 
+/// As those before 2.1 do, which take any test for one that they receive; some acknowledge its header.
+#[test]
+fn a_server_that_only_receives_is_no_figure_of_what_it_was_to_send() {
+    for direction in [Direction::Tx, Direction::Both] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let mut spec = Spec { direction, ..Spec::new(Workload::TcpStream) };
+        spec.extent = Extent::Time(Duration::from_millis(300));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(&[0; 28]).unwrap();
+                let _ = stream.read_to_end(&mut Vec::new());
+            });
+            let sentence = run(&spec, at).unwrap_err();
+            assert!(sentence.contains("sent nothing; if it is older than 2.1"), "{sentence}");
+        });
+    }
+}
+
 /// It reads everything or nothing, and does not close: it is named before the controller gives the trial up.
 #[test]
 fn a_server_that_hangs_is_a_sentence() {

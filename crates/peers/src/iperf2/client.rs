@@ -9,7 +9,7 @@ use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Early, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_trial::flow::Flow;
-use linerate_trial::outcome::{Outcome, Role};
+use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::Workload;
 use linerate_trial::wire::Probe;
 use socket2::Socket;
@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::protocol::Notify;
 use crate::remote_end::remote_end;
 use crate::socket_options::open;
-use crate::wait::is_cut_short;
+use crate::wait::{LOOK_AGAIN, is_cut_short};
 
 /// How long the server has to take a header.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -34,6 +34,10 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 const STACK: usize = 256 << 10;
 /// How late a server may end that sends, of a machine that is busy or a queue that is long.
 const LATE: Duration = Duration::from_secs(10);
+/// How long a server has for its first data: less than the controller waits for some.
+const FIRST_TIME: Duration = Duration::from_secs(3);
+/// Octets by which a server acknowledges a header: they are no data.
+const MOST_ACK: u64 = 52;
 /// How often, and how many times, a server is asked for datagrams: as the peer's client does.
 const ASK_PERIOD: Duration = Duration::from_millis(20);
 const ASK_TIMES: usize = 100;
@@ -84,7 +88,13 @@ impl Test<'_> {
             return self.client.send_streams(trial, &opened.iter().collect::<Vec<_>>(), LATE);
         }
         trial.start();
+        if !asks && self.client.spec.direction == Direction::Tx {
+            self.await_data(&trial)?;
+        }
         let outcome = self.client.outcome(trial, LATE)?;
+        if !asks {
+            self.check_sent(&outcome)?;
+        }
         // One that is killed closes as one that has sent everything.
         if is_cut_short(&outcome, self.client.spec) && !self.client.is_stopped() {
             return Err(self.client.lost("the test ran")(ErrorKind::UnexpectedEof.into()));
@@ -96,6 +106,30 @@ impl Test<'_> {
             return Err(self.client.refused("answered no request", action));
         }
         Ok([remote_end(self.client.spec, &outcome), outcome])
+    }
+
+    /// Until the server's first data has come, or the test is over.
+    fn await_data(&self, trial: &Trial) -> Result<(), Error> {
+        let (until, mut odometer) = (Instant::now() + FIRST_TIME, trial.odometer());
+        while odometer.read().octets <= MOST_ACK && !trial.ends_within(LOOK_AGAIN) && !self.client.is_stopped() {
+            if Instant::now() > until {
+                return Err(self.sends_nothing());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether data came on every stream on which it was to.
+    fn check_sent(&self, outcome: &Outcome) -> Result<(), Error> {
+        let came = |flow: &FlowOutcome| flow.role != Role::Receiver || flow.octets_total > MOST_ACK;
+        let is_well = outcome.flows.iter().all(came) || self.client.is_stopped();
+        if is_well { Ok(()) } else { Err(self.sends_nothing()) }
+    }
+
+    fn sends_nothing(&self) -> Error {
+        let action =
+            "if it is older than 2.1 (iperf -v), it sends nothing on its client's streams: choose direction=rx";
+        self.client.refused("sent nothing", action)
     }
 
     /// A test over UDP: each stream has a socket of its own, whichever way it goes.
@@ -113,6 +147,7 @@ impl Test<'_> {
         trial.start();
         self.ask(&trial, &held, &head(header_of(self.client.spec, Direction::Tx)))?;
         let mut outcome = self.client.outcome(trial, LATE)?;
+        self.check_sent(&outcome)?;
         for ours in outcome.flows.iter_mut().filter(|flow| flow.role == Role::Sender) {
             // The one that opened the stream.
             (ours.messages, ours.messages_total) = (ours.messages + 1, ours.messages_total + 1);
@@ -191,7 +226,11 @@ impl Test<'_> {
                 match udp.recv(&mut answer) {
                     Ok(len) => {
                         let Some(report) = Report::parse(&answer[..len]) else { continue };
-                        return Ok(ProvenPeer::by_echo(server, &u64::from(sum), &report.octets));
+                        if report.is_old && self.client.spec.direction == Direction::Both {
+                            return Err(self.sends_nothing());
+                        }
+                        let told = report.octets.saturating_add(if report.is_old { sizes[0] as u64 } else { 0 });
+                        return Ok(ProvenPeer::by_echo(server, &u64::from(sum), &told));
                     }
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                         return Err(self.client.unreachable(error));

@@ -213,8 +213,10 @@ pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> Option
     let mut far = FlowOutcome::new(ours.id, Role::Receiver);
     let received = report.datagrams.saturating_sub(report.lost);
     (far.messages, far.messages_total) = (received, received);
-    (far.octets, far.octets_total) = (report.octets, report.octets);
-    far.elapsed_ns = report.elapsed_us.saturating_mul(1000);
+    let octets = report.octets.saturating_add(if report.is_old { size } else { 0 });
+    (far.octets, far.octets_total) = (octets, octets);
+    // Before 2.1 a session that comes soon after another of the same address is timed from that one's beginning.
+    far.elapsed_ns = if report.is_old { ours.elapsed_ns } else { report.elapsed_us.saturating_mul(1000) };
     far.arrivals = Some(Arrivals {
         received,
         received_total: received,
@@ -237,7 +239,7 @@ pub fn report_of(flow: &FlowOutcome) -> Report {
         reordered: arrivals.reordered,
         datagrams: arrivals.received_total + missing,
         jitter_us: (arrivals.jitter_s.unwrap_or(0.0) * 1e6) as u64,
-        is_short: false,
+        ..Report::default()
     }
 }
 
@@ -340,6 +342,16 @@ mod tests {
         let hostile = Report { datagrams: u64::MAX, lost: 0, ..Report::default() };
         reported(&mut ours, &hostile, 0).unwrap();
         assert_eq!(ours.messages_total, 13, "what this end sent is no stranger's to tell");
+    }
+
+    #[test]
+    fn a_report_from_before_2_1_lacks_the_first_datagram_and_the_time() {
+        let mut ours = FlowOutcome { elapsed_ns: 1_000_000_000, ..FlowOutcome::new(0, Role::Sender) };
+        (ours.messages, ours.messages_total, ours.octets_total) = (9, 9, 1800);
+        let report =
+            Report { datagrams: 9, lost: 2, octets: 1200, elapsed_us: 1_400_000, is_old: true, ..Report::default() };
+        let far = reported(&mut ours, &report, 0).unwrap();
+        assert_eq!((far.messages_total, far.octets_total, far.elapsed_ns), (7, 1400, 1_000_000_000));
     }
 
     #[test]

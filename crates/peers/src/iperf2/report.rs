@@ -26,6 +26,8 @@ pub struct Report {
     pub jitter_us: u64,
     /// Its counts of datagrams are of 32 bits, signed.
     pub is_short: bool,
+    /// From before 2.1: the first datagram's octets are not among its own.
+    pub is_old: bool,
 }
 
 impl Report {
@@ -50,24 +52,41 @@ impl Report {
     /// Reads a report; `None` where it is none.
     pub fn parse(octets: &[u8]) -> Option<Report> {
         let word = |at: usize| Some(u64::from(u32::from_be_bytes(octets.get(at..at + 4)?.try_into().ok()?)));
-        if octets.len() < OLD_LEN || octets[..4] != [0; 4] {
+        if octets.len() < OLD_LEN {
             return None;
         }
-        let flags = word(16)? as u32;
-        if flags & VERSION1 == 0 {
+        // Before 2.1 the last datagram comes back, its negative number too, with the report written into it: behind 12 octets
+        // before 2.0.10.
+        let number = word(0)? as u32;
+        let is_old = number.cast_signed() < 0;
+        let at = if is_old && word(12)? == u64::from(VERSION1) { 12 } else { 16 };
+        let flags = word(at)? as u32;
+        if number != 0 && !(is_old && flags & !COUNTS_64 == VERSION1) || flags & VERSION1 == 0 {
             return None;
         }
+        let after = |words: usize| word(at + 4 * words);
         let high = |at: usize| if flags & COUNTS_64 != 0 { word(at).unwrap_or(0) << 32 } else { 0 };
-        let us = |at: usize| Some(word(at)? * 1_000_000 + word(at + 4)?.min(999_999));
-        Some(Report {
-            octets: word(20)? << 32 | word(24)?,
-            elapsed_us: us(28)?,
-            lost: word(36)? | high(116),
-            reordered: word(40)? | high(120),
-            datagrams: word(44)? | high(124),
-            jitter_us: us(48)?,
+        let us = |words: usize| Some(after(words)? * 1_000_000 + after(words + 1)?.min(999_999));
+        // 2.0.10 has a word between.
+        let jitter_at = if is_old && at == 16 && flags & COUNTS_64 == 0 { 9 } else { 8 };
+        let report = Report {
+            octets: after(1)? << 32 | after(2)?,
+            elapsed_us: us(3)?,
+            lost: after(5)? | high(116),
+            reordered: after(6)? | high(120),
+            datagrams: after(7)? | high(124),
+            jitter_us: us(jitter_at).unwrap_or(0),
             is_short: flags & COUNTS_64 == 0 || octets.len() < LEN,
-        })
+            is_old,
+        };
+        Some(if is_old { report.of_all(number.wrapping_neg().into()) } else { report })
+    }
+
+    /// The same with the first datagram, which before 2.1 counts as lost, where `last` is the last number: 2.0.10 takes its sign for a part
+    /// of it, and what it received is right.
+    fn of_all(self, last: u64) -> Report {
+        let received = self.datagrams.saturating_sub(self.lost).saturating_add(1).min(last);
+        Report { datagrams: last, lost: last - received, ..self }
     }
 }
 
@@ -99,8 +118,39 @@ mod tests {
             datagrams: 0x7_0000_0003,
             jitter_us: 1_000_005,
             is_short: false,
+            is_old: false,
         };
         assert_eq!(Report::parse(&report.emit()), Some(report));
+    }
+
+    #[test]
+    fn what_versions_before_2_1_report_is_understood() {
+        // Nine datagrams of 200 octets with the numbers 1 to 9, the last one's negated, as each of them told of these.
+        for (version, head, jitter_us) in [
+            (
+                "2.0.5",
+                "fffffff7 6b0aca12 00044573 80000000 00000000 00000640 00000000 00014300 00000001 00000000 00000009 00000000 00000002 00000000",
+                2,
+            ),
+            (
+                "2.0.10",
+                "fffffff7 6b0aca15 00042df3 ffffffff 80000000 00000000 00000640 00000000 00014300 7fffffef 00000000 7ffffff7 00000000 00000000 00000004",
+                4,
+            ),
+            (
+                "2.0.13",
+                "fffffff7 6b0aca18 000421f2 ffffffff 88000000 00000000 00000640 00000000 00014300 00000001 00000000 00000009 00000000 00000001 00000000",
+                1,
+            ),
+        ] {
+            let mut octets: Vec<u8> =
+                head.split(' ').flat_map(|word| u32::from_str_radix(word, 16).unwrap().to_be_bytes()).collect();
+            octets.resize(1470, 0);
+            let report = Report::parse(&octets).unwrap();
+            let counts = (report.octets, report.datagrams, report.lost, report.reordered);
+            assert_eq!(counts, (1600, 9, 0, 0), "{version}");
+            assert_eq!((report.elapsed_us, report.jitter_us, report.is_old), (82_688, jitter_us, true), "{version}");
+        }
     }
 
     #[test]
