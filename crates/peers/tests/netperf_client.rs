@@ -7,6 +7,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::end::Direction;
 use linerate_machine::units::OfferedLoad;
 use linerate_peers::Route;
 use linerate_trial::outcome::Outcome;
@@ -315,4 +316,40 @@ fn figures_that_cannot_be_are_not_believed() {
         assert!(target.flows[0].elapsed_ns >= 200_000_000, "{octet}: {}", target.flows[0].elapsed_ns);
         assert_eq!((target.cpu, target.told), (None, None), "{octet}");
     }
+}
+
+/// Its clock runs from its answer on, its data from when this end's connection is there: over a long round trip, and here.
+#[test]
+fn a_server_that_sends_did_not_while_it_was_not_connected() {
+    const CONNECTING: Duration = Duration::from_millis(500);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let mut spec = Spec { direction: Direction::Tx, ..Spec::new(Workload::TcpStream) };
+    spec.extent = Extent::Time(Duration::from_secs(1));
+    let (said, told) = thread::scope(|scope| {
+        let server = scope.spawn(|| {
+            let mut control = accept(&listener);
+            control.read_exact(&mut [0; 656]).unwrap();
+            let data = TcpListener::bind("127.0.0.1:0").unwrap();
+            let (began, port) = (Instant::now(), i32::from(data.local_addr().unwrap().port()));
+            control.write_all(&message(98, 0, &[(44, port)])).unwrap();
+            let mut stream = accept(&data);
+            thread::sleep(CONNECTING);
+            let mut sent = 0;
+            while began.elapsed() < Duration::from_secs(1) {
+                sent += stream.write(&[0; 10_000]).unwrap() as i32;
+                thread::sleep(Duration::from_millis(5));
+            }
+            stream.shutdown(Shutdown::Write).unwrap();
+            let told = began.elapsed();
+            let _ = stream.read(&mut [0]);
+            control.write_all(&message(98, 0, &[(20, sent), (40, float(told.as_secs_f32()))])).unwrap();
+            let _ = control.read(&mut [0]);
+            told
+        });
+        (run(&spec, at), server.join().unwrap())
+    });
+    let [target, host] = said.unwrap();
+    let [target, host] = [&target, &host].map(|end| Duration::from_nanos(end.flows[0].elapsed_ns));
+    assert!(target >= host && target <= told - CONNECTING / 2, "{target:?} of {told:?}, {host:?} here");
 }
