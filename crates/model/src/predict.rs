@@ -28,6 +28,9 @@ const DRAWS: usize = 16;
 /// A parameter or a trial that goes with the prediction less than so is not named.
 const WORTH_NAMING: f64 = 0.3;
 
+/// Sets whose figures differ by less than such a share agree: nothing is to be told apart.
+const NARROW: f64 = 0.01;
+
 /// A prediction of throughput, Mbit/s of payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
@@ -184,7 +187,8 @@ fn one(
     if let (Some(Refusal::LimitOrShare), Some(floor)) = (&refusal, floor) {
         interval.1 = interval.1.max(most.min(floor.mbps * (1.0 + floor.noise)));
     }
-    let goes_with = |other: &[f64]| spearman(other, &figures).powi(2);
+    let agree = quantile(&figures, 0.9) - quantile(&figures, 0.1) <= NARROW * median;
+    let goes_with = |other: &[f64]| if agree { 0.0 } else { spearman(other, &figures).powi(2) };
     let parameters = machine
         .unknown()
         .into_iter()

@@ -47,6 +47,16 @@ fn a_number_without_a_source_does_not_load() {
     check_refused(&MACHINE.replacen(source, "", 1), "has no source");
 }
 
+/// A cable of 10 Mbit/s limits every set alike.
+#[test]
+fn where_all_sets_agree_nothing_would_make_it_surer() {
+    let slow = Machine::parse(&MACHINE.replacen("value = 1000\n", "value = 10\n", 1)).unwrap();
+    let asked = [row(Workload::UdpRx, 1470.0, None, &[]), row(Workload::TcpTx, 1448.0, None, &[])];
+    for one in predict(&slow, &unfitted(&slow, EFFORT), &[], &asked, EFFORT) {
+        assert!(one.interval.1 < 10.0 && one.widest.is_none() && one.trial.is_none(), "{one:#?}");
+    }
+}
+
 #[test]
 fn what_a_machine_file_says_is_checked() {
     check_refused(&MACHINE.replacen("unit = \"Mbit/s\"", "unit = \"MB/s\"", 1), "is in Mbit/s, not in MB/s");
