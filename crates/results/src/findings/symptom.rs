@@ -8,7 +8,7 @@ use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
-use crate::record::Record;
+use crate::record::{FlowFigures, Record};
 
 /// What is to be explained, or that there is nothing to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,8 @@ pub fn limit(record: &Record) -> Option<String> {
 
 /// What came through of a trial in which nothing went wrong; what happened in it, though it did no harm, is said.
 fn calm(record: &Record) -> String {
-    let case = &Case::of(record)[0];
+    let cases = Case::of(record);
+    let case = &cases[0];
     let (got, of) = match (case.asked_bps(), case.throughput_bps(), case.line_bps()) {
         (Some(asked), Some(got), _) if asked.is_finite() => {
             (got, format!("{} Mbit/s that were asked", tidy(asked / 1e6)))
@@ -114,8 +115,19 @@ fn calm(record: &Record) -> String {
     let harmless = |event: &&Event| matches!(event.what, EventKind::ClockStepped { .. } | EventKind::More { .. });
     match record.events.iter().find(|event| !harmless(event)) {
         Some(event) => format!("{came}. But at {event}."),
-        None => format!("Nothing went wrong: {came}."),
+        None => match lost(&cases).filter(|_| record.workload.is_stream()) {
+            Some(lost) => format!("{came}, and {lost}."),
+            None => format!("Nothing went wrong: {came}."),
+        },
     }
+}
+
+/// The few that were lost, where that is nothing to explain.
+fn lost(cases: &[Case<'_>]) -> Option<String> {
+    let sum = |of: fn(&FlowFigures) -> Option<u64>| cases.iter().filter_map(|case| of(case.flow()?)).sum::<u64>();
+    let (lost, sent) = (sum(|flow| flow.packets_lost), sum(|flow| flow.packets_sent));
+    let verb = if lost == 1 { "was" } else { "were" };
+    (lost > 0).then(|| format!("{lost} of {sent} {} {verb} lost", cases[0].noun()))
 }
 
 pub(super) fn capital(text: &str) -> String {
@@ -130,6 +142,17 @@ mod tests {
     use super::*;
     use crate::findings::missing_facts;
     use crate::sample;
+
+    #[test]
+    fn few_that_are_lost_are_told() {
+        let mut record = sample::udp(0, Direction::Rx, 300, 300.0);
+        assert!(symptom(&record).sentence.starts_with("Nothing went wrong: 300 of 300 Mbit/s"));
+        let flow = &mut record.result.as_mut().unwrap().flow;
+        let sent = flow.packets_sent.unwrap();
+        (flow.packets_lost, flow.loss_ratio) = (Some(2), Some(2.0 / sent as f64));
+        let wants = format!("300 of 300 Mbit/s that were asked came through, and 2 of {sent} datagrams were lost.");
+        assert_eq!(symptom(&record), Symptom { is_there: false, sentence: wants });
+    }
 
     #[test]
     fn no_figure_is_held_against_a_speed_that_it_exceeds() {
