@@ -850,28 +850,6 @@ fn trials_that_fail_are_explained() {
     });
 }
 
-/// Frames go below IP: what sockets hear of each other explains none of them, nor what an end cannot do.
-#[test]
-fn what_an_end_cannot_do_is_not_laid_to_the_network() {
-    if !may() {
-        return;
-    }
-    let cases = [
-        (["sender_api=af-xdp", "streams=3"], "each stream takes a queue, and eth0 has 1"),
-        (["frame_size=2000", "direction=rx"], "frames of 2000 bytes are more than eth0 takes"),
-    ];
-    each(&cases, |(options, says)| {
-        let net = Net::new(Kind::Direct);
-        net.shell(nft!("T", "input", "meta l4proto tcp drop"));
-        let bench = Bench::bare("examine-own");
-        let options = options.iter().flat_map(|option| ["--set", option]);
-        let arguments: Vec<&str> = ["run", "frames", "--set", "duration=300ms"].into_iter().chain(options).collect();
-        let ran = Running::start(net.command(&bench, &arguments)).wait(IN_TIME);
-        let said = whole(&ran.stderr);
-        assert!(said.contains(says) && !said.contains("TCP"), "{said}");
-    });
-}
-
 #[test]
 fn a_datagram_that_an_output_filter_refuses_ends_no_trial() {
     if !may() {

@@ -74,6 +74,24 @@ fn without_bpf_frames_go_by_sockets_and_what_is_asked_for_by_name_is_refused() {
     }
 }
 
+/// Frames go below IP: what sockets hear of each other explains none of them, nor what an end cannot do.
+#[test]
+fn what_an_end_cannot_do_is_not_laid_to_the_network() {
+    let Some(rig) = Rig::up("frames_filter", &Shape::unshaped()) else { return };
+    const NO_TCP: &str = "add table ip f; add chain ip f i { type filter hook input priority 0; }; add rule ip f i meta l4proto tcp drop";
+    let mut filter = Command::new("nsenter");
+    filter.arg(format!("--net={}", rig.lab.target_netns().display())).args(["nft", NO_TCP]);
+    assert!(filter.status().unwrap().success());
+    for (options, want) in [
+        (["sender_api=af-xdp", "streams=3"], "each stream takes a queue, and "),
+        (["frame_size=2000", "direction=rx"], "frames of 2000 bytes are more than "),
+    ] {
+        let ran = run_on(&rig, &[], &options);
+        let complaint = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(complaint.contains(want) && !complaint.contains("TCP"), "{complaint}");
+    }
+}
+
 #[test]
 fn without_raw_sockets_there_are_no_frames() {
     let Some(rig) = Rig::up("frames_no_raw", &Shape::unshaped()) else { return };
