@@ -32,7 +32,6 @@ const RINGS: usize = 8 << 20;
 /// Chooses how a stream's frames leave, and gets it ready.
 pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen, TrafficError> {
     let Some(link) = &open.frames else { return Ok(Chosen::Neither) };
-    check_size(spec, link)?;
     let api = match spec.sender_api {
         None if is_live_best(spec, open, link) && make_live(spec, open, link).is_ok() => SenderApi::LiveFrames,
         None if is_xdp_best(spec, open, link) && make_xdp(spec, open, link, true).is_ok() => SenderApi::AfXdp,
@@ -48,11 +47,13 @@ pub fn choose_sender(spec: &Spec, open: &Open, auto: SenderApi) -> Result<Chosen
             api
         }
         Some(SenderApi::AfXdp) => {
+            check_size(spec, link)?;
             make_xdp(spec, open, link, false)?;
             return Ok(Chosen::FramesOut(SenderApi::AfXdp));
         }
         Some(api) => api,
     };
+    check_size(spec, link)?;
     if api == SenderApi::PacketBypass {
         packets::bypass_qdisc(&link.out).map_err(|error| match error.raw_os_error() {
             Some(libc::ENOPROTOOPT) => {
