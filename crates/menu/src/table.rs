@@ -71,15 +71,14 @@ fn write_rows(page: &mut String, view: &View, before: Option<(&View, f64)>, widt
             let mut is_done = false;
             while !is_done {
                 is_done = true;
-                page.push_str(group[0].indent);
-                for column in &mut *group {
+                for Shown { cells, is_number, width, indent } in &mut *group {
                     // A cell that is longer than its column goes on in the next line.
-                    let (width, cell) = (column.width, &mut column.cells[row]);
-                    let (part, rest) = split_at_char(cell, width);
-                    let _ = match column.is_number {
-                        true => write!(page, "{part:>width$}{GAP}"),
-                        false => write!(page, "{part:<width$}{GAP}"),
-                    };
+                    let cell = &mut cells[row];
+                    let (part, rest) = split_at_char(cell, *width);
+                    // A number stands at the right of its column.
+                    let before = if *is_number { *width - part.chars().count() } else { 0 };
+                    let after = *width - before;
+                    let _ = write!(page, "{indent}{:before$}{part:after$}{GAP}", "");
                     is_done &= rest.is_empty();
                     *cell = rest.to_owned();
                 }

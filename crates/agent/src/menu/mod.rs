@@ -8,8 +8,9 @@ mod settings;
 mod test;
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use linerate_control::{Lease, LeaseError, Psk};
@@ -69,7 +70,7 @@ pub(crate) fn run(program: &str) -> Result<(), String> {
     signals::listen();
     let ended = || signals::came().is_some();
     // As a file, which the program reads anyway: Stdin's own buffer and locks take two kilobytes.
-    let dialogue = (std::io::stdin().as_fd().try_clone_to_owned())
+    let dialogue = (io::stdin().as_fd().try_clone_to_owned())
         .and_then(|input| Dialogue::new(Box::new(File::from(input)), &output::print, &ended, columns()))
         .map_err(|error| format!("standard input cannot be read: {error}; try again"))?;
     let mut console = Console {
@@ -102,12 +103,12 @@ fn holder() -> Option<String> {
     Some(format!("{}.", LeaseError::Busy { holder, since_s }))
 }
 
-/// This very program once more, which ends with this one; `program` is how the user called it.
-fn another(program: &str) -> Command {
+/// Starts this very program once more, which ends with this one; `program` is how the user called it.
+fn start_another(program: &str, arguments: &[&str], streams: fn() -> Stdio) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(first_arguments(program));
+    command.args(first_arguments(program)).args(arguments).stdin(streams()).stdout(streams());
     child::end_with_us(&mut command);
-    command
+    command.spawn()
 }
 
 /// Asks for a value, and keeps the answer; false: the question was left open.

@@ -16,7 +16,7 @@ use linerate_control::{Guard, noise};
 use linerate_menu::dialogue::Lines;
 use socket2::{Domain, Socket, Type};
 
-use super::{another, json, read_key};
+use super::{json, read_key, start_another};
 use crate::arguments::address_and_port;
 
 /// How long an answer may take; opening flows takes longest.
@@ -51,16 +51,12 @@ impl Peer {
     /// An agent of this machine: a child, which ends with this. `program` is how the user called this one, and `lease` the
     /// first request.
     pub(super) fn here(program: &str, lease: &str) -> Result<Box<Peer>, Box<str>> {
-        let cannot =
-            |why: &dyn Display| -> Box<str> { format!("An agent could not be started here: {why}; try again.").into() };
-        let mut command = another(program);
-        command.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| cannot(&error))?;
-        let (Some(writer), Some(reader)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(cannot(&"it has no streams"));
-        };
+        const PIPED: &str = "both streams are piped";
+        let mut child = start_another(program, &["--stdio"], Stdio::piped)
+            .map_err(|error| format!("An agent could not be started here: {error}; try again."))?;
         // As files, which the program has a use for anyway.
-        let (reader, writer) = (File::from(OwnedFd::from(reader)), File::from(OwnedFd::from(writer)));
+        let writer = File::from(OwnedFd::from(child.stdin.take().expect(PIPED)));
+        let reader = File::from(OwnedFd::from(child.stdout.take().expect(PIPED)));
         Peer::greet("this machine", Box::new(reader), Box::new(writer), Carrier::Child(child), lease)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use linerate_host::sys::child;
 use linerate_menu::dialogue::{Dialogue, Disconnected};
 
-use super::{KEY, another, ask_for, is_address, is_key};
+use super::{KEY, ask_for, is_address, is_key, start_another};
 
 /// How long an agent that cannot listen takes to say so.
 const START: Duration = Duration::from_millis(300);
@@ -45,9 +45,8 @@ impl Remote {
             return Ok(());
         }
         // It says itself, on standard error, where it listens, or why it does not.
-        let mut command = another(program);
-        command.args(["--listen", &self.address, "--psk-file", &self.key]);
-        let sentence = match command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
+        let arguments = ["--listen", &self.address, "--psk-file", &self.key];
+        let sentence = match start_another(program, &arguments, Stdio::null) {
             Ok(child) => {
                 self.child = Some(child);
                 dialogue.rest(START)?;
