@@ -478,6 +478,14 @@ fn short_streams() -> Vec<FaultCase> {
             (tcp.limited_by_receive_window, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.98), Some(1.1e-3), Some(1e-3));
             drop(r.asked.insert("socket_buffer".to_owned(), "16K".to_owned()));
         }),
+        case("socket_buffer 16K, and a few segments lost on the way", "small-buffer", &[], tcp(Tx, 55.8), |r| {
+            let tcp = tcp_of(r);
+            (tcp.limited_by_send_buffer, tcp.rtt_s, tcp.min_rtt_s) = (Some(0.32), Some(0.59e-3), Some(0.4e-3));
+            tcp.retransmissions = 10;
+            (r.losses, r.unaccounted) = (vec![of_segments(Tx, 10, 10)], Some(10));
+            r.loss_budget = Some(Vec::new());
+            drop(r.asked.insert("socket_buffer".to_owned(), "16K".to_owned()));
+        }),
         case(
             "tcp_wmem 16 KiB over 20 ms, of which the kernel counts no wait",
             "small-buffer",

@@ -26,7 +26,8 @@ const BORNE_BY_BBR: f64 = 0.15;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
 pub(super) const ABOUT: f64 = 3.0;
 
-/// What a CPU does without offloads is not what to look at first where TCP loses so much on the way.
+/// Where TCP loses so much on the way it is not for something else to be looked at first: neither what a CPU does without offloads,
+/// nor what comes short of what the formulas permit, which are for small losses.
 const MUCH: f64 = 0.02;
 /// More than so many times what it permits is none that it lets through.
 const EXCEEDS: f64 = 1.8;
@@ -164,7 +165,12 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         (None, true) => "Segments are lost between the two ends, and TCP goes as fast as that lets it.".to_owned(),
         (None, false) => "Segments are lost between the two ends.".to_owned(),
     };
-    let weight = if limits || back.is_some() { 0.8 } else { 0.5 };
+    let weight = match () {
+        () if limits || back.is_some() => 0.8,
+        // It permits far more, and is not what a rate comes to: something else is the limit.
+        () if permits_more && !of_rate && ratio < MUCH => 0.2,
+        () => 0.5,
+    };
     let weight = if part >= BETWEEN { weight } else { weight * part };
     // Where acknowledgements are lost too, only TCP's timer goes on: what looks like silence and long round trips is its.
     let timer: &'static [&'static str] = if back.is_some() { &["outage", "bottleneck"] } else { &[] };
