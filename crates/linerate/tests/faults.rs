@@ -279,6 +279,29 @@ fn a_demo_that_is_interrupted_leaves_nothing() {
     }
 }
 
+/// A route that swallows has send(2) say EINVAL: that costs what is sent meanwhile, and no trial.
+#[test]
+fn a_route_that_swallows_for_a_while_ends_no_trial() {
+    let Some(bench) = Bench::new("swallowed") else { return };
+    let options = ["--set", "direction=rx", "--set", "rate=1000pps", "--set", "duration=3s", "--set", "warmup=0s"];
+    let running = Running::start(bench.run_command("udp-stream", &options));
+    bench.wait_for_traffic(200);
+    let route = |change: &str| {
+        let words = ["route", change, "blackhole", "198.18.0.2/32"];
+        let changed = bench.lab().in_host(|| std::process::Command::new("ip").args(words).status());
+        assert!(changed.unwrap().success());
+    };
+    route("add");
+    std::thread::sleep(Duration::from_millis(500));
+    route("del");
+    running.wait(IN_TIME).check_done();
+    let record = bench.records().pop().unwrap();
+    let flow = record.result.as_ref().unwrap().flow.clone();
+    assert!(flow.packets_lost.is_some_and(|lost| lost > 100) && flow.packets_received > flow.packets_lost, "{flow:?}");
+    let first = &linerate_results::findings::findings(&record)[0];
+    assert!(first.sentence.contains("when at the host a route to 198.18.0.2/32"), "{}", first.sentence);
+}
+
 /// A wrong address, or a board that is off: nobody answers ARP, and the sentence says so rather than guess at a firewall.
 #[test]
 fn an_address_that_nobody_has_is_said_to() {

@@ -120,7 +120,14 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
                 outcome.send_retries += 1;
                 continue;
             }
-            Err(error) if is_refused_once(&error) => {
+            // A router's word on an earlier one: from now on the kernel cuts them apart.
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) && too_large < TOO_LARGE_TIMES => {
+                too_large += 1;
+                continue;
+            }
+            Err(error) if out.falls_back(&error, socket) => continue,
+            // EINVAL of one like those that left before is a blackhole route's (ip-route(8)).
+            Err(error) if is_refused_once(&error) || sequence > 0 && error.raw_os_error() == Some(libc::EINVAL) => {
                 // The numbers are used up: the receiver will miss them, and this counter says why.
                 let refused = out.refused(count) as u64;
                 outcome.send_errors += refused;
@@ -129,12 +136,6 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
                 }
                 refused
             }
-            // A router's word on an earlier one: from now on the kernel cuts them apart.
-            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) && too_large < TOO_LARGE_TIMES => {
-                too_large += 1;
-                continue;
-            }
-            Err(error) if out.falls_back(&error, socket) => continue,
             Err(error) => {
                 let what = match error.raw_os_error() {
                     Some(libc::EMSGSIZE) => {
