@@ -209,7 +209,7 @@ impl Sampler {
         let mut progress_due = started_ns + self.progress_ns;
         let mut span: Option<Span> = None;
         let mut slept_ns = 0;
-        let mut is_begun = false;
+        let (mut is_begun, mut has_ended) = (false, false);
         loop {
             let now = self.clock.now_ns();
             // This thread may have come late, or the first data: what is told is of the seconds of the traffic.
@@ -278,11 +278,16 @@ impl Sampler {
                 notify(self.progress(now - started_ns));
                 progress_due += self.progress_ns;
             }
+            if has_ended {
+                break;
+            }
             slept_ns = self.clock.now_ns();
             let next = self.next_look(now, span.as_ref(), progress_due.min(cutter.due_ns()));
             match all_ended.recv_timeout(Duration::from_nanos(next)) {
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(()) | Err(RecvTimeoutError::Disconnected) if span.is_some() => break,
+                // What ended before this thread saw it begin is looked at once.
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => has_ended = true,
             }
         }
         if let Some(span) = &mut span
