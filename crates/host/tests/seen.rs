@@ -111,6 +111,7 @@ fn segments_that_a_shaper_dropped_are_those_that_are_lost() {
              ip -n $A link set $LINK gso_max_segs 1; \
              tc -n $A qdisc replace dev $LINK root handle 1: tbf rate {rate} burst 5000 limit {limit}"
         ));
+        let mut dropped_in_all = 0;
         for (streams, drains) in [(1, true), (3, true), (1, false)] {
             let dropped = || -> i64 {
                 let text = pair.must("tc -n $A -s qdisc show dev $LINK");
@@ -126,12 +127,14 @@ fn segments_that_a_shaper_dropped_are_those_that_are_lost() {
             let dropped = dropped() - before;
             let (lost, unacknowledged) = lost(&ends, Role::Sender);
             println!("{rate} {limit} {streams}: dropped {dropped}, lost {lost}, unacknowledged {unacknowledged}");
-            assert!(dropped > 0);
+            dropped_in_all += dropped;
             // A FIN that was dropped carries no data.
             let (fins, open) = (i64::from(streams), unacknowledged as i64);
             assert!((dropped - fins..=dropped + open).contains(&lost), "{dropped} {lost} {unacknowledged}");
             assert!(unacknowledged == 0 || !drains);
         }
+        // A single stream may happen to fit.
+        assert!(dropped_in_all > 0, "{rate}");
     }
 }
 
