@@ -1,6 +1,7 @@
 //! Segments are lost between the two ends, and TCP goes as fast as such a loss lets it.
 //! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
 
+use linerate_path::stage::Stage;
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
@@ -29,6 +30,8 @@ pub(super) const ABOUT: f64 = 3.0;
 /// Where TCP loses so much on the way it is not for something else to be looked at first: neither what a CPU does without offloads,
 /// nor what comes short of what the formulas permit, which are for small losses.
 const MUCH: f64 = 0.02;
+/// Shares of packets and of segments are the same to this part of the larger.
+const SAME_SHARE: f64 = 0.7;
 /// More than so many times what it permits is none that it lets through.
 const EXCEEDS: f64 = 1.8;
 
@@ -139,6 +142,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let ratio = lost as f64 / sent.max(1) as f64;
+    if is_taken_by_stack(case, ratio) {
+        return None;
+    }
     let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
     let limits = is_about(permitted, case, got);
@@ -219,6 +225,14 @@ pub(super) fn is_as_permitted(case: &Case<'_>) -> bool {
     let Some((tcp, got)) = case.tcp().zip(case.throughput_bps()) else { return false };
     let permitted = lost_of(case, tcp).and_then(|(lost, sent)| permitted_bps(tcp, lost as f64 / sent.max(1) as f64));
     is_about(permitted, case, got)
+}
+
+/// Whether the receiver's stack threw away such a share of the packets that came by its link as was lost of the segments: a packet may be
+/// several of them, so that its counters seem to miss most.
+fn is_taken_by_stack(case: &Case<'_>, ratio: f64) -> bool {
+    let came = case.receiver.link_received().filter(|_| case.losses().is_none());
+    let taken = case.lost_at(Stage::ReceiverStack);
+    taken.zip(came).is_some_and(|(at, came)| at.packets as f64 >= SAME_SHARE * ratio * came as f64)
 }
 
 /// How many packets fewer the receiver's link counts than the sender's, where both count each segment as one packet, and read at the
