@@ -40,7 +40,7 @@ pub(super) const RULE: Rule = Rule {
     says: "Packets are lost between the two ends; TCP goes no faster than such a loss permits.",
     rests_on: "Datagrams, requests, answers: at least 10 % of the loss unaccounted for, or of datagrams 1 % of what the sender's link sent, and the sender's link tx_packets less the \
                receiver's link rx_packets agree with it to a fifth. TCP: at least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
-               more than half of them dropped by counters of either machine, and no reordering that explains it. What loss \
+               more than half of them dropped by counters of either machine, no such share of the packets by its stack where the ends could not count segments, and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
                What permits more than three times what came through, steadily, is a limit of rate with a short queue; so is what \
                permits less than a 1.8th of it, where TCP's delivery rate is never much above what came through. A loss of fewer \
