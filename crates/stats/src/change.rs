@@ -36,7 +36,7 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
     if values.len() < FEWEST {
         return Vec::new();
     }
-    let mut stretches = with_drifts(values, levels(values));
+    let mut stretches = borne_out(values);
     for at in 1..stretches.len() {
         settle_drift(values, &mut stretches[at - 1..=at]);
     }
@@ -147,22 +147,24 @@ fn settle_drift(values: &[f64], two: &mut [Stretch]) {
     let fitted = |one: &Stretch, start, end| {
         if one.drifts() { Stretch::line(values, start, end) } else { Stretch::level(values, start, end) }
     };
-    let places =
-        (start + SHORTEST..=end - SHORTEST).map(|place| [fitted(&two[0], start, place), fitted(&two[1], place, end)]);
-    let misfit = |two: &[Stretch; 2]| two[0].misfit(values) + two[1].misfit(values);
-    if let Some(best) = places.min_by(|a, b| misfit(a).total_cmp(&misfit(b))) {
+    let of = |place: usize| {
+        let two = [fitted(&two[0], start, place), fitted(&two[1], place, end)];
+        (two[0].misfit(values) + two[1].misfit(values), two)
+    };
+    if let Some((_, best)) = (start + SHORTEST..=end - SHORTEST).map(of).min_by(|a, b| a.0.total_cmp(&b.0)) {
         two.copy_from_slice(&best);
     }
 }
 
-/// The stretches of different levels.
-fn levels(values: &[f64]) -> Vec<Stretch> {
+/// The stretches whose ends the tests bear out, those that drift as one.
+fn borne_out(values: &[f64]) -> Vec<Stretch> {
     let mut cuts = [vec![0], best_cuts(values), vec![values.len()]].concat();
-    let borne_out = ALPHA / values.len() as f64;
+    let level = ALPHA / values.len() as f64;
     loop {
         settle(values, &mut cuts);
-        let stretches: Vec<Stretch> = cuts.windows(2).map(|ends| Stretch::level(values, ends[0], ends[1])).collect();
-        let variance = dependent_variance(values, &with_drifts(values, stretches.clone()));
+        let levels = cuts.windows(2).map(|ends| Stretch::level(values, ends[0], ends[1]));
+        let stretches = with_drifts(values, levels.collect());
+        let variance = dependent_variance(values, &stretches);
         let p = |at: usize| {
             let (before, after) = (&values[cuts[at - 1]..cuts[at]], &values[cuts[at]..cuts[at + 1]]);
             let error = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
@@ -170,7 +172,7 @@ fn levels(values: &[f64]) -> Vec<Stretch> {
             shift::between(before, after).map_or(1.0, |shift| shift.p).max(by_chance)
         };
         match (1..cuts.len() - 1).map(|at| (at, p(at))).max_by(|a, b| a.1.total_cmp(&b.1)) {
-            Some((at, weakest)) if weakest > borne_out => cuts.remove(at),
+            Some((at, weakest)) if weakest > level => cuts.remove(at),
             _ => return stretches,
         };
     }

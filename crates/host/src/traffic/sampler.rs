@@ -283,11 +283,10 @@ impl Sampler {
             }
             slept_ns = self.clock.now_ns();
             let next = self.next_look(now, span.as_ref(), progress_due.min(cutter.due_ns()));
-            match all_ended.recv_timeout(Duration::from_nanos(next)) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) if span.is_some() => break,
-                // What ended before this thread saw it begin is looked at once.
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => has_ended = true,
+            has_ended = all_ended.recv_timeout(Duration::from_nanos(next)) != Err(RecvTimeoutError::Timeout);
+            // What ended before this thread saw it begin is looked at once more.
+            if has_ended && span.is_some() {
+                break;
             }
         }
         if let Some(span) = &mut span

@@ -229,8 +229,7 @@ impl Test<'_> {
                         if report.is_old && self.client.spec.direction == Direction::Both {
                             return Err(self.sends_nothing());
                         }
-                        let told = report.octets.saturating_add(if report.is_old { sizes[0] as u64 } else { 0 });
-                        return Ok(ProvenPeer::by_echo(server, &u64::from(sum), &told));
+                        return Ok(ProvenPeer::by_echo(server, &u64::from(sum), &report.all_octets(sizes[0] as u64)));
                     }
                     Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                         return Err(self.client.unreachable(error));

@@ -213,7 +213,7 @@ pub fn reported(ours: &mut FlowOutcome, report: &Report, repeats: u64) -> Option
     let mut far = FlowOutcome::new(ours.id, Role::Receiver);
     let received = report.datagrams.saturating_sub(report.lost);
     (far.messages, far.messages_total) = (received, received);
-    let octets = report.octets.saturating_add(if report.is_old { size } else { 0 });
+    let octets = report.all_octets(size);
     (far.octets, far.octets_total) = (octets, octets);
     // Before 2.1 a session that comes soon after another of the same address is timed from that one's beginning.
     far.elapsed_ns = if report.is_old { ours.elapsed_ns } else { report.elapsed_us.saturating_mul(1000) };

@@ -82,6 +82,11 @@ impl Report {
         Some(if is_old { report.of_all(number.wrapping_neg().into()) } else { report })
     }
 
+    /// The octets of all datagrams, of this size, that arrived.
+    pub fn all_octets(&self, size: u64) -> u64 {
+        self.octets.saturating_add(if self.is_old { size } else { 0 })
+    }
+
     /// The same with the first datagram, which before 2.1 counts as lost, where `last` is the last number: 2.0.10 takes its sign for a part
     /// of it, and what it received is right.
     fn of_all(self, last: u64) -> Report {

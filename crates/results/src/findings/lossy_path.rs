@@ -272,8 +272,26 @@ mod tests {
         assert_eq!(names(&case.record), ["qdisc-drops", RULE.name]);
         // Where the links tell of none that are lost between them, a few may be anybody's.
         let mut elsewhere = case.record.clone();
-        elsewhere.target.counters.add(linerate_path::stage::Stage::DriverRxRing, "link rx_packets", 600);
+        elsewhere.target.counters.add(Stage::DriverRxRing, "link rx_packets", 600);
         assert_eq!(names(&elsewhere), ["qdisc-drops"]);
+    }
+
+    #[test]
+    fn what_the_receivers_stack_takes_in_packets_of_several_segments_is_not_lost_on_the_way() {
+        let all = cases::cases();
+        let record_of = |name: &str| all.iter().find(|case| case.name == name).unwrap().record.clone();
+        let filter = record_of("a filter that takes all for half a second").loss_budget.unwrap().remove(0);
+        assert_eq!(filter.stage, Stage::ReceiverStack);
+        // 51 of 2,589 segments, or a fiftieth, were retransmitted.
+        let names = |came: u64| {
+            let mut record = record_of("one segment of fifty lost on the way");
+            let taken = linerate_path::budget::LossLine { packets: 12, ..filter.clone() };
+            (record.losses, record.loss_budget, record.unaccounted) = (Vec::new(), Some(vec![taken]), None);
+            record.host.counters.add(Stage::DriverRxRing, "link rx_packets", came);
+            findings(&record).into_iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(600), ["stack-drops"]);
+        assert_eq!(names(1_200)[0], RULE.name, "a hundredth of the packets is half of it");
     }
 
     #[test]
