@@ -4,6 +4,7 @@
 
 mod machines;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -74,10 +75,21 @@ impl Team {
     }
 
     fn worker(&self) -> Running {
+        Running::start(self.worker_command())
+    }
+
+    /// One that keeps its plans there.
+    fn worker_in(&self, run: &str) -> Running {
+        let mut command = self.worker_command();
+        command.env("XDG_RUNTIME_DIR", run);
+        Running::start(command)
+    }
+
+    fn worker_command(&self) -> std::process::Command {
         let (file, url, store) = (self.bench.folder.path("b.toml"), self.nats.url(), self.store.display().to_string());
         let lease = format!("{}s", LEASE.as_secs());
         let words = ["worker", "--bench", &file, "--queue", &url, "--store", &store, "--lease", &lease];
-        Running::start(self.bench.linerate(&words))
+        self.bench.linerate(&words)
     }
 
     fn told(&self, words: &[&str]) -> Ran {
@@ -451,6 +463,69 @@ enum Victim {
     Cable,
     /// A worker's machine stands still for a while, and goes on.
     Frozen,
+}
+
+/// A disk that is full, a server that crashes and a worker without room: nobody's job has an attempt less, or dies of it in a night.
+#[test]
+fn what_has_no_room_uses_no_attempt() {
+    if !Postgres::is_installed() {
+        println!("SKIPPED what_has_no_room_uses_no_attempt: PostgreSQL is not installed (cargo xtask setup servers)");
+        return;
+    }
+    let Some(mut team) = Team::new("no-room", "settings = [\"target.*\"]") else { return };
+    let folder = team.bench.folder.0.join("postgres");
+    let mut postgres = Postgres::start(&folder).unwrap();
+    team.store = PathBuf::from(postgres.url());
+    let run = team.bench.folder.path("run");
+    fs::create_dir(&run).unwrap();
+    let worker = team.worker_in(&run);
+    team.bench.wait_until("the worker is there", IN_TIME, || team.told(&["jobs", "benches"]).stdout.contains("free"));
+    let psql = |sql: &str| {
+        let mut psql = std::process::Command::new("psql");
+        psql.arg("-h").arg(&folder).args(["-U", "linerate", "postgres", "-v", "ON_ERROR_STOP=1", "-Atqc", sql]);
+        assert!(psql.status().unwrap().success(), "{sql}");
+    };
+    let queue = RefCell::new(team.queue());
+    let job = || jobs(&mut *queue.borrow_mut()).unwrap().pop().unwrap();
+    let wait_for = |why: &str| {
+        team.bench.wait_until(why, LONG, || {
+            let job = job();
+            assert!(!job.state.has_ended(), "{job:#?}");
+            job.why.is_some_and(|said| said.contains(why))
+        });
+    };
+
+    let full = "RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'";
+    psql(&format!("CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {full}; END $$"));
+    psql(
+        "CREATE TRIGGER full_disk BEFORE INSERT ON records FOR EACH ROW WHEN (NEW.trial_index > 3) EXECUTE FUNCTION full_disk()",
+    );
+    team.submit(&["--attempts", "1"]).check_done();
+    wait_for("is full; 4 finished trials of this campaign are kept");
+    psql("DROP TRIGGER full_disk ON records");
+
+    // In the midst of the same campaign, and there again before anybody asks.
+    let stored = team.records().len();
+    team.bench.wait_until("it goes on", LONG, || team.records().len() > stored);
+    postgres.crash().unwrap();
+    let is_done = || {
+        let job = job();
+        assert!(matches!(job.state, JobState::Waiting | JobState::Running | JobState::Done), "{job:#?}");
+        job.state == JobState::Done
+    };
+    team.bench.wait_until("it is done", LONG, is_done);
+
+    // Where plans are written is no folder.
+    let own = PathBuf::from(&run).join(format!("linerate-worker-{}", worker.id()));
+    fs::remove_dir_all(&own).unwrap();
+    fs::write(&own, "").unwrap();
+    team.submit(&["--attempts", "1"]).check_done();
+    wait_for("cannot make the folder");
+    fs::remove_file(&own).unwrap();
+    team.bench.wait_until("it is done", LONG, is_done);
+    team.check_records(&jobs(&mut *queue.borrow_mut()).unwrap());
+    worker.signal("INT");
+    worker.wait(IN_TIME).check_done();
 }
 
 /// Fails somebody at a random moment, again and again. `LINERATE_JOB_KILLS` says how often, `LINERATE_SEED` repeats what was seen.

@@ -242,6 +242,8 @@ pub enum StoreError {
         url: PathBuf,
         /// What it said.
         why: String,
+        /// It ends, or is gone: it says nothing of what was asked.
+        is_away: bool,
     },
     /// Something else.
     #[error("the store {}: {why}; check the disk, and that the file is whole", path.display())]
@@ -251,6 +253,19 @@ pub enum StoreError {
         /// What the engine said.
         why: SqlError,
     },
+}
+
+impl StoreError {
+    /// Whether the store fails whatever is asked of it: the same succeeds once its disk, its server or the way there is mended.
+    pub fn is_of_its_place(&self) -> bool {
+        use StoreError::{CannotOpen, DiskFull, Locked, NoServer, NotWritable, Other, Server, Silent, Unlogged};
+        match self {
+            CannotOpen { .. } | DiskFull { .. } | Locked(_) | NoServer { .. } | NotWritable(_) | Silent { .. } => true,
+            Unlogged(_) | Other { why: SqlError::Sqlite(_), .. } => true,
+            Server { is_away, .. } => *is_away,
+            _ => false,
+        }
+    }
 }
 
 fn campaigns_of(name: &str, count: u32) -> String {
@@ -298,9 +313,17 @@ fn of_server(url: PathBuf, error: &postgres::Error) -> StoreError {
         }
         Some(&(SqlState::DUPLICATE_TABLE | SqlState::DUPLICATE_OBJECT | SqlState::UNDEFINED_TABLE))
         | Some(&(SqlState::UNDEFINED_COLUMN | SqlState::DUPLICATE_FUNCTION)) => StoreError::NotOurs { url, why },
-        _ => StoreError::Server { url, why },
+        Some(&SqlState::DISK_FULL) => StoreError::DiskFull { path: url, kept: 0 },
+        Some(state) => StoreError::Server { url, why, is_away: AWAY.contains(state) },
+        // No word of the server's: the conversation broke off.
+        None => StoreError::Server { url, why, is_away: true },
     }
 }
+
+/// What a server says that ends, or does not let anybody in yet.
+#[cfg(feature = "postgres")]
+const AWAY: [SqlState; 4] =
+    [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
 
 /// What a server's error says, with what is behind it: by itself it names only the step that failed. One line.
 #[cfg(feature = "postgres")]

@@ -96,7 +96,8 @@ pub enum CampaignEnd {
     Failed(String),
     /// The bench does not take it, for this reason; another attempt would not change that.
     Refused(String),
-    /// It is no fault of the job's, for this reason: the store cannot be reached, or somebody else measures with a machine.
+    /// It is no fault of the job's, for this reason: the store cannot be reached or is full, this machine has no room, or somebody else
+    /// measures with one of the bench's.
     HandedBack(String),
     /// It was asked to end, or killed.
     Stopped,

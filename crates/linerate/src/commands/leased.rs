@@ -16,6 +16,8 @@ use crate::measure::events::CampaignEvent;
 
 /// As Ctrl-C's.
 pub(super) const STATUS: i32 = 130;
+/// Of a campaign whose store fails, whatever is kept in it: EX_IOERR of sysexits.h(3head).
+pub(super) const STORE_STATUS: u8 = 74;
 
 /// From now on this process ends when nothing has come on standard input for so long, or it has ended: the worker is dead, or
 /// has lost the bench, or does not get on itself.

@@ -32,6 +32,8 @@ use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::input_file;
 use crate::interrupt;
 use crate::measure::campaign;
+#[cfg(feature = "nats")]
+use crate::measure::campaign::CampaignError;
 use crate::measure::events::CampaignEvent;
 use crate::measure::pair::Pair;
 use crate::measure::precision::{Repeats, main_metric};
@@ -209,6 +211,10 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if let Some(file) = arguments.report.as_ref().filter(|_| !records.is_empty()) {
         let ids: Vec<String> = records.iter().map(|record| record.id.clone()).collect();
         at_end(&store, &order.plan.name, &ids, file, false)?;
+    }
+    #[cfg(feature = "nats")]
+    if arguments.leased.lease.is_some() && ended.as_ref().is_err_and(CampaignError::is_of_the_store) {
+        return Ok(ExitCode::from(leased::STORE_STATUS));
     }
     let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
     Ok(match with_events(status(ended), written)? {

@@ -70,6 +70,18 @@ pub(crate) enum CampaignError {
     Interrupted { finished: usize, is_resumed: bool },
 }
 
+#[cfg(feature = "nats")]
+impl CampaignError {
+    /// Whether it is the store that fails, whatever is kept in it.
+    pub(crate) fn is_of_the_store(&self) -> bool {
+        match self {
+            CampaignError::Store(why) => why.is_of_its_place(),
+            CampaignError::KeptHere { why, .. } | CampaignError::NotKept { why, .. } => why.is_of_its_place(),
+            _ => false,
+        }
+    }
+}
+
 /// The end of a campaign whose store did not take this record, for this reason.
 fn not_taken(why: StoreError, store: &Path, campaign: &Campaign, record: &Record) -> CampaignError {
     let (url, id) = (store.display().to_string(), record.id.clone());

@@ -165,7 +165,8 @@ fn begin(start: &Start, around: &WorkerContext) -> Result<Campaign, CampaignEnd>
     if let Some(why) = limits::refused(bench, &needs(&plan, &trials)) {
         return Err(refused(why));
     }
-    Campaign::start(start, around).map_err(|error| CampaignEnd::Failed(format!("{error:#}")))
+    // This machine has no room for a file, or for a process.
+    Campaign::start(start, around).map_err(|error| CampaignEnd::HandedBack(format!("{error:#}")))
 }
 
 fn words_of(came: &CampaignEnd) -> String {

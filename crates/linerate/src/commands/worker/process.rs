@@ -172,8 +172,10 @@ impl Campaign {
                     (_, None, Some(code)) => format!("the campaign ended with status {code} and no word"),
                     (_, None, None) => "the campaign was killed".to_owned(),
                 };
+                let is_no_fault =
+                    code.is_some_and(|code| [BUSY_STATUS, leased::STORE_STATUS].map(i32::from).contains(&code));
                 match is_store_there() {
-                    Ok(()) if code == Some(BUSY_STATUS.into()) => CampaignEnd::HandedBack(why),
+                    Ok(()) if is_no_fault => CampaignEnd::HandedBack(why),
                     Ok(()) => CampaignEnd::Failed(why),
                     Err(store) => CampaignEnd::HandedBack(format!("the store cannot be reached: {store}")),
                 }
