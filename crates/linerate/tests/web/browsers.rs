@@ -1,5 +1,6 @@
 //! The pages in Chromium: who attacks them from elsewhere, who reads them without a mouse, and how soon they show what happens.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -164,7 +165,11 @@ fn pages_are_for_everybody() {
     let may = ["--allow-run", "--allow-settings", "--allow-commands"];
     let mut all = vec!["/session".to_owned()];
     all.extend(pages());
-    let words = [&["--machine", "local"], &may[..]].concat();
+    let plans = bench.folder.path("plans");
+    fs::create_dir(&plans).unwrap();
+    // Links beneath one another, each a line as short as they are.
+    ["one", "two", "three"].iter().for_each(|name| fs::write(format!("{plans}/{name}.toml"), "").unwrap());
+    let words = [&["--machine", "local", "--plans", "plans"], &may[..]].concat();
     #[cfg(feature = "nats")]
     let queue = Queue::start(name, &bench).map(Queue::with_examples);
     #[cfg(feature = "nats")]
@@ -175,7 +180,9 @@ fn pages_are_for_everybody() {
     };
     #[cfg(feature = "nats")]
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let server = Server::start(&bench, &words);
+    let mut command = bench.linerate(&[&["web", "--listen", "127.0.0.1:0"], &words[..]].concat());
+    command.current_dir(&bench.folder.0);
+    let server = Server::of(&bench, command);
     let own = format!("http://{}/", server.host());
     let mut paints = Vec::new();
     for (at, page) in all.iter().enumerate() {
