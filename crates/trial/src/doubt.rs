@@ -442,7 +442,7 @@ impl Display for Doubted {
                 };
                 write!(
                     f,
-                    "{} link went down or came up during the trial ({changes} changes of the carrier): {what}; look at the \
+                    "{} link went down or came up during the trial (changes of the carrier: {changes}): {what}; look at the \
                      cable and its plugs, and measure again",
                     ends.join(" and ")
                 )

@@ -73,8 +73,9 @@ fn present(watched: &Watched, now: Instant) -> Answer {
             let of = trial.planned.map_or(String::new(), |planned| format!(" of {planned}"));
             lines.push(format!("Trial {}{of}: {}", trial.place, trial.words));
             let elapsed = now.saturating_duration_since(trial.began).as_secs();
-            let expected = trial.expected_s.map_or(String::new(), |s| format!(" of about {} s", figure(s, 3)));
-            lines.push(format!("{elapsed} s{expected} have passed."));
+            // What comes before and behind it is of no known length.
+            let traffic = trial.expected_s.map_or(String::new(), |s| format!("; its traffic takes {} s", figure(s, 3)));
+            lines.push(format!("{elapsed} s have passed{traffic}."));
         }
         (None, Some(doing), None) => lines.push(format!("Now {doing}.")),
         (None, None, None) if watched.campaign.is_none() => lines.push("The machines are being reached.".to_owned()),
@@ -239,6 +240,8 @@ fn ended(watched: &Watched) -> Vec<Piece> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -252,5 +255,15 @@ mod tests {
         // What it said itself stands.
         watched.broke_off("another");
         assert!(news(&watched).contains("--precision"));
+    }
+
+    #[test]
+    fn a_trial_that_takes_longer_than_its_traffic() {
+        let (mut watched, now) = (Watched::default(), Instant::now());
+        let event = r#"{"event": "trial_began", "place": 1, "planned": 2, "words": "tcp-rr", "index": 0, "repeat": 0,
+                        "configuration": 0, "expected_s": 3.0, "offered_bps": null, "left": null}"#;
+        watched.hear(serde_json::from_str(event).unwrap(), now);
+        let text = present(&watched, now + Duration::from_secs(4)).text(80);
+        assert!(text.contains("4 s have passed; its traffic takes 3.00 s."), "{text}");
     }
 }
