@@ -146,7 +146,8 @@ fn absurd(json: &str) -> Option<&str> {
 
 /// The SHA-256 of a text, a record's or a plan's, as sha256sum(1) prints it: whether two texts are the same.
 pub fn digest(text: impl AsRef<[u8]>) -> String {
-    Sha256::digest(text).iter().map(|octet| format!("{octet:02x}")).collect()
+    let digit = |of: u8| char::from(b"0123456789abcdef"[usize::from(of)]);
+    Sha256::digest(text).iter().flat_map(|octet| [octet >> 4, octet & 15]).map(digit).collect()
 }
 
 impl Record {
