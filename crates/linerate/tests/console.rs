@@ -17,7 +17,12 @@ use machines::{Bench, Ran, Running};
 const SOON: Duration = Duration::from_secs(60);
 
 /// Runs a command with these lines as its input.
-fn with_lines(mut command: Command, lines: &[&str]) -> Ran {
+fn with_lines(command: Command, lines: &[&str]) -> Ran {
+    begun_with(command, lines).wait(SOON)
+}
+
+/// The same, as long as it runs.
+fn begun_with(mut command: Command, lines: &[&str]) -> Running {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (read, mut write) = std::io::pipe().unwrap();
     command.stdin(read);
@@ -25,7 +30,7 @@ fn with_lines(mut command: Command, lines: &[&str]) -> Ran {
     let running = Running::start(command);
     // The end of the input is the end of the dialogue, had it not ended by then.
     drop(write);
-    running.wait(SOON)
+    running
 }
 
 fn console(bench: &Bench, lines: &[&str]) -> Ran {
@@ -35,7 +40,11 @@ fn console(bench: &Bench, lines: &[&str]) -> Ran {
 
 /// `linerate agent --menu` in a network namespace of the lab.
 fn menu(bench: &Bench, netns: &std::path::Path, lines: &[&str]) -> Ran {
-    with_lines(bench.linerate(&["agent", "--menu", "--netns", &netns.display().to_string()]), lines)
+    with_lines(menu_command(bench, netns), lines)
+}
+
+fn menu_command(bench: &Bench, netns: &std::path::Path) -> Command {
+    bench.linerate(&["agent", "--menu", "--netns", &netns.display().to_string()])
 }
 
 fn mtu(lab: &Lab) -> String {
@@ -179,7 +188,7 @@ fn a_board_changes_its_settings_for_as_long_as_its_menu_runs() {
 
 #[test]
 fn a_board_measures_against_an_agent_that_listens() {
-    let Some(bench) = Bench::new("a_board_measures_against_an_agent_that_listens") else { return };
+    let Some(mut bench) = Bench::new("a_board_measures_against_an_agent_that_listens") else { return };
     let key = bench.folder.path("key");
     Psk::generate_to(key.as_ref()).unwrap();
     let (target, host) = (bench.lab().target_netns(), bench.lab().host_netns());
@@ -224,8 +233,16 @@ fn a_board_measures_against_an_agent_that_listens() {
     );
     assert!(!ran.stdout.contains("Mbit/s of payload"), "{}", ran.stdout);
     give_back(&bench, lease);
+
+    // The cable is pulled in the middle.
+    let lines = ["7", &address, &key, "2s", "", "", "", "", "0"];
+    let running = begun_with(menu_command(&bench, &target), &lines);
+    bench.wait_for_traffic(1000);
+    bench.lab_mut().set_carrier(false).unwrap();
+    let ran = running.wait(SOON);
+    assert!(ran.check_done().stdout.contains("did not end in time; see the cable"), "{}", ran.stdout);
     drop(listener);
-    bench.check_nothing_runs(Duration::from_secs(5));
+    bench.check_nothing_runs(Duration::from_secs(15));
 }
 
 /// A lease is a name of its namespace, where it is given back.

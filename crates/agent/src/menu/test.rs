@@ -131,7 +131,9 @@ impl Tests {
                 return Err("The test was ended.".into());
             }
             if begin.elapsed() > most {
-                return Err("The test did not end in time; see what else keeps the two machines busy.".into());
+                return Err(
+                    "The test did not end in time; see the cable, and what else keeps both machines busy.".into()
+                );
             }
         }
         Ok(told(&[&here.said, &host.said]).ok_or(UNREADABLE)?.into())
