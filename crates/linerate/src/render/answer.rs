@@ -121,14 +121,15 @@ impl Answer {
     }
 }
 
-/// The value of a cell, as far as it is one number.
+/// The value of a cell, as far as it is one number; of one that has no end, its word stands there, as on the page.
 fn number(cell: &Cell) -> Option<f64> {
-    match &cell.value {
+    let value = match &cell.value {
         Value::Number(value, Digits::Percent) => Some(value * 100.0),
         Value::Number(value, _) => Some(*value),
-        Value::Numbers(text) => text.replace(',', "").parse().ok().filter(|value: &f64| value.is_finite()),
+        Value::Numbers(text) => text.replace(',', "").parse().ok(),
         Value::Nothing | Value::Text(_) | Value::Spread(..) | Value::Failed => None,
-    }
+    };
+    value.filter(|value: &f64| value.is_finite())
 }
 
 fn plain(cell: &Cell) -> String {
@@ -151,6 +152,7 @@ mod tests {
         let rows = vec![
             vec![Cell::text("a, \"b\""), Cell::number(1234.5, 2), Cell::percent(0.0125), Cell::count(21_874_u64)],
             vec![Cell::text("<c>"), Cell::default(), Cell::numbers("2+3"), Cell::default()],
+            vec![Cell::text("d"), Cell::number(f64::INFINITY, 3), Cell::default(), Cell::default()],
         ];
         let table = Table::new(["name", "rate\nMbit/s", "lost\n%", "count"], rows);
         let inner = Table::new(["x"], vec![vec![Cell::text("in")]]);
@@ -166,10 +168,11 @@ mod tests {
         let answer = answer();
         assert_eq!(
             answer.csv_of(Part::Table(1)).unwrap().lines().collect::<Vec<_>>(),
-            ["name,rate Mbit/s,lost %,count", "\"a, \"\"b\"\"\",1234.5,1.25,21874", "<c>,,2+3,"]
+            ["name,rate Mbit/s,lost %,count", "\"a, \"\"b\"\"\",1234.5,1.25,21874", "<c>,,2+3,", "d,unlimited,,"]
         );
         let read: Json = serde_json::from_str(&answer.json_of(Part::Table(1)).unwrap()).unwrap();
         assert_eq!((&read[0]["rate Mbit/s"], &read[1]["count"]), (&1234.5.into(), &Json::Null));
+        assert_eq!(read[2]["rate Mbit/s"], "unlimited");
         assert!(answer.markdown_of(Part::Table(2)).unwrap().contains("in"));
         for none in [Part::Table(0), Part::Table(3), Part::Figure(1), Part::Figure(0)] {
             assert_eq!((answer.csv_of(none), answer.svg_of(none)), (None, None), "{none:?}");

@@ -122,11 +122,12 @@ fn line(fields: impl Iterator<Item = String>) -> String {
 }
 
 /// A spreadsheet takes a field that begins with one of these for a formula, quoted or not, and a formula of a stranger's
-/// can start programs (OWASP, "CSV Injection"). An apostrophe before it makes it text. A number stays one.
+/// can start programs (OWASP, "CSV Injection"). An apostrophe before it makes it text. A number stays one, and a dash that says
+/// that there is none stays a dash.
 fn as_text(field: String) -> String {
     let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
     let is_number = || field.bytes().any(|b| b.is_ascii_digit()) && field.parse::<f64>().is_ok();
-    if is_formula && !is_number() { format!("'{field}") } else { field }
+    if is_formula && field != "-" && !is_number() { format!("'{field}") } else { field }
 }
 
 #[cfg(test)]
@@ -173,6 +174,8 @@ mod tests {
         check("-1.2e-7", "-1.2e-7");
         check("+3", "+3");
         check("1-2", "1-2");
+        check("-", "-");
+        check("--", "'--");
         let mut records = sample::repeats();
         records.truncate(1);
         records[0].plan = "=cmd|' /C calc'!A0".to_owned();
