@@ -287,8 +287,8 @@ fn opened(at: SocketAddr) -> UdpSocket {
 #[test]
 fn what_was_lost_while_it_did_not_count_is_told_apart() {
     // esnet/iperf#2055: without true counts of what was left out, versions from 3.13 on print a wrong loss.
-    const PARAMETERS: &str =
-        r#"{"udp":true,"omit":1,"time":2,"num":0,"blockcount":0,"parallel":1,"len":64,"bandwidth":1000000}"#;
+    const PARAMETERS: &str = r#"{"udp":true,"omit":1,"time":2,"num":0,"blockcount":0,"parallel":1,"len":64,"bandwidth":1000000,
+        "gso":1,"gso_dg_size":64,"gso_bf_size":65472}"#;
     const NOTHING: &str = r#"{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":0,
         "streams":[{"id":1,"bytes":640,"retransmits":0,"jitter":0,"errors":0,"packets":25,"omitted_errors":0,"omitted_packets":13}]}"#;
     let (told, served) = with_server("127.0.0.1", Limits::default(), |at| {
@@ -314,8 +314,9 @@ fn what_was_lost_while_it_did_not_count_is_told_apart() {
     let stream = &told["streams"][0];
     assert_eq!((&stream["errors"], &stream["packets"]), (&5.into(), &25.into()), "{told}");
     assert_eq!((&stream["omitted_errors"], &stream["omitted_packets"]), (&3.into(), &13.into()), "{told}");
-    let [ours, _] = served[0].ended.as_ref().unwrap().as_ref();
+    let [ours, theirs] = served[0].ended.as_ref().unwrap().as_ref();
     assert_eq!(ours.flows[0].arrivals.as_ref().unwrap().received, 10);
+    assert_eq!(theirs.flows[0].api.segments, Some(1023), "interfaces count such a buffer as one packet");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
+use linerate_trial::api::{ApiUse, SenderApi};
 use linerate_trial::arrivals::Arrivals;
 use linerate_trial::doubt::ReportFigure;
 use linerate_trial::flow::Flow;
@@ -255,6 +256,10 @@ pub fn outcome_of(spec: &Spec, end: End, results: &Results) -> Outcome {
     let flows = in_order_of_opening(spec).into_iter().enumerate().filter_map(|(n, flow)| {
         // Without a number of bytes nothing is known of a stream.
         let stream = results.streams.iter().find(|stream| stream.id == stream_id(n) && stream.bytes >= 0);
+        if stream.is_some_and(|stream| counts_heads(spec, flow.source != end, stream)) {
+            implausible.extend([ReportFigure::Bytes, ReportFigure::Datagrams]);
+            return None;
+        }
         if stream.is_none() {
             implausible.push(ReportFigure::Bytes);
         } else if stream.is_some_and(|stream| misses_too_many(stream) || stream.packets < 0) {
@@ -267,6 +272,20 @@ pub fn outcome_of(spec: &Spec, end: End, results: &Results) -> Outcome {
     let mut outcome = Outcome::of_flows(end, flows);
     plausible::doubt(&mut outcome, implausible);
     outcome
+}
+
+/// A receiver that has bytes of no datagram: 3.22 with `--skip-rx-copy` reads the head of each, counts its 16 bytes, and no number.
+fn counts_heads(spec: &Spec, receives: bool, stream: &StreamResults) -> bool {
+    spec.workload == Workload::UdpStream && receives && stream.packets == 0 && stream.bytes > 0
+}
+
+/// Notes with what an iperf3 client sent that its stack was to cut it apart, as its `parameters` say.
+pub fn note_buffers(theirs: &mut Outcome, parameters: &Parameters) {
+    let Some(segments) = parameters.datagrams_to_a_buffer() else { return };
+    for flow in theirs.flows.iter_mut().filter(|flow| flow.role == Role::Sender) {
+        let name = SenderApi::UdpSegment.name().to_owned();
+        flow.api = ApiUse { name, batch: segments, segments: Some(segments), ..ApiUse::default() };
+    }
 }
 
 /// More are missing than there were.
@@ -476,6 +495,17 @@ mod tests {
         assert_eq!((arrivals.received, arrivals.received_total), (90, 98));
         let silent = outcome_of(&spec, End::Host, &Results::default());
         assert!(silent.flows.is_empty());
+    }
+
+    #[test]
+    fn a_receiver_that_counts_the_heads_of_datagrams_tells_nothing_of_them() {
+        let spec = spec_of(&parameters(r#"{"udp":true,"len":1448,"reverse":true}"#), &Limits::default()).unwrap();
+        // 3.22 -u -R --skip-rx-copy, of 1727 datagrams.
+        for (bytes, packets, is_told) in [(27_632, 0, false), (27_632, 1727, true), (0, 0, true)] {
+            let stream = StreamResults { id: 1, bytes, packets, end_time: 1.0, ..StreamResults::default() };
+            let outcome = outcome_of(&spec, End::Host, &Results { streams: vec![stream], ..Results::default() });
+            assert_eq!((outcome.flows.len() == 1, outcome.doubts.is_empty()), (is_told, is_told), "{bytes}, {packets}");
+        }
     }
 
     #[test]

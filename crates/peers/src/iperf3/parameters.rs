@@ -86,12 +86,26 @@ pub struct Parameters {
     /// Datagrams have numbers of 64 bits.
     #[serde(deserialize_with = "flag", serialize_with = "as_number", skip_serializing_if = "is_false")]
     pub udp_counters_64bit: bool,
+    /// The client hands datagrams to its kernel in buffers that are cut apart on the way (`--gsro`, from 3.18 on).
+    #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
+    pub gso: bool,
+    /// Octets of such a buffer.
+    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+    pub gso_bf_size: Option<u64>,
     /// Who the client is, encrypted for the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authtoken: Option<String>,
     /// The client's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
+}
+
+impl Parameters {
+    /// Datagrams to a buffer that the client's stack cuts apart, of a client that sends so.
+    pub fn datagrams_to_a_buffer(&self) -> Option<u32> {
+        let most = self.gso_bf_size.filter(|_| self.gso)?.checked_div(self.len?)?;
+        u32::try_from(most).ok().filter(|most| *most > 1)
+    }
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -173,6 +187,20 @@ mod tests {
         assert!(parameters.udp && parameters.reverse && parameters.get_server_output && parameters.udp_counters_64bit);
         assert!(!parameters.tcp && !parameters.bidirectional);
         assert_eq!((parameters.parallel, parameters.len, parameters.bandwidth), (2, Some(1448), Some(5_000_000)));
+    }
+
+    #[test]
+    fn what_iperf3_3_22_sends_of_buffers_that_are_cut_apart() {
+        let text = r#"{"udp":true,"omit":0,"time":1,"parallel":1,"len":512,"bandwidth":5000000,"pacing_timer":1000,"gso":1,
+            "gso_dg_size":512,"gso_bf_size":65024,"gro":1,"gro_bf_size":65507,"client_version":"3.22"}"#;
+        let parameters: Parameters = serde_json::from_str(text).unwrap();
+        assert_eq!(parameters.datagrams_to_a_buffer(), Some(127));
+        // Without a rate it says what it could hold.
+        let text = text.replace("65024", "65507").replace(r#""gso_dg_size":512"#, r#""gso_dg_size":0"#);
+        assert_eq!(serde_json::from_str::<Parameters>(&text).unwrap().datagrams_to_a_buffer(), Some(127));
+        for plain in [r#"{"udp":true,"len":512,"gso":0,"gso_bf_size":65507}"#, r#"{"gso":1,"gso_bf_size":9}"#] {
+            assert_eq!(serde_json::from_str::<Parameters>(plain).unwrap().datagrams_to_a_buffer(), None, "{plain}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::Socket;
 
 use super::datagram;
-use super::mapping::{Refused, SAFETY, in_order_of_opening, outcome_of, results_of, spec_of};
+use super::mapping::{Refused, SAFETY, in_order_of_opening, note_buffers, outcome_of, results_of, spec_of};
 use super::message::{Cookie, MAX_RESULTS, State, read_json, write_json, write_state};
 use super::parameters::{MAX_PARAMETERS, Parameters};
 use super::reconcile::{last_pause, reconcile, untold_time};
@@ -219,7 +219,8 @@ impl Test<'_> {
         }
         let mut outcome = outcome?;
         if outcome.ended_early {
-            let theirs = remote_end(spec, &outcome);
+            let mut theirs = remote_end(spec, &outcome);
+            note_buffers(&mut theirs, parameters);
             return Ok(Box::new([outcome, theirs]));
         }
         last_pause(&mut outcome, spec.extent);
@@ -230,6 +231,7 @@ impl Test<'_> {
             Err(Error::ClientLost { .. } | Error::ClientLeft(_)) => remote_end(spec, &outcome),
             Err(error) => return Err(error),
         };
+        note_buffers(&mut theirs, parameters);
         reconcile(&mut outcome, &mut theirs);
         untold_time(&mut theirs, &outcome, Duration::ZERO);
         Ok(Box::new([outcome, theirs]))
