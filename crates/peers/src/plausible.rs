@@ -12,7 +12,8 @@ const RETRANSMITTED_IN_VAIN: u64 = 1000;
 /// The jitter that a test may have that was shorter than this: its datagrams left at once, and came when they came.
 const SHORT_S: f64 = 1.0;
 
-/// The part of a stream's time, and the time, by which the clocks of both ends may differ at its beginning and end.
+/// The part of a stream's time, and the time, by which the clocks of both ends may differ at its beginning and end, beside a round trip: an
+/// end that is told to send begins before the data comes, and ends after it has heard that it may.
 const TIME_APART: u64 = 10;
 const TIME_APART_NS: u64 = 100_000_000;
 /// Octets, and the part of all of them, that another tool may count more than were sent: as headers, or by rounding.
@@ -21,8 +22,8 @@ const PART_APART: u64 = 100;
 /// So many times the load that it was asked for a sender may offer, at most; and the load of one that was asked for none.
 const TIMES_ASKED: f64 = 2.0;
 const MOST_BPS: f64 = 1e12;
-/// Octets that a sender may send at once, whatever its load.
-const AT_ONCE: f64 = (16 << 20) as f64;
+/// Octets that a sender may send at once, whatever its load: what its socket and the way hold.
+const AT_ONCE: u64 = 16 << 20;
 
 /// Takes from the far end's account of a trial what this end's shows to be impossible. The test `took` so long, all of it.
 pub fn limit(spec: &Spec, ours: &Outcome, theirs: &mut Outcome, took: Duration) {
@@ -69,6 +70,12 @@ fn took_of(near: &FlowOutcome) -> u64 {
     near.elapsed_ns.max(near.acknowledged.map_or(0, |acknowledged| acknowledged.elapsed_ns))
 }
 
+/// A connection's round trip as its kernel saw it.
+fn round_trip_ns(near: &FlowOutcome) -> u64 {
+    let seconds = near.tcp.as_ref().and_then(|tcp| tcp.rtt_s.or(tcp.min_rtt_s));
+    (seconds.unwrap_or(0.0) * 1e9) as u64
+}
+
 /// Nobody receives what was not sent, nor long before it was.
 fn limit_receiver(near: &FlowOutcome, far: &mut FlowOutcome, figures: &mut Vec<ReportFigure>) {
     let most = near.octets_total.saturating_add((near.octets_total / PART_APART).max(OCTETS_APART));
@@ -82,7 +89,7 @@ fn limit_receiver(near: &FlowOutcome, far: &mut FlowOutcome, figures: &mut Vec<R
     // Both clocks begin at about the same time, and a receiver ends after its sender. Datagrams may cease to come before.
     let apart_ns = match near.arrivals.is_some() || far.arrivals.is_some() {
         true => u64::MAX,
-        false => (near.elapsed_ns / TIME_APART).max(TIME_APART_NS),
+        false => (near.elapsed_ns / TIME_APART).max(TIME_APART_NS).saturating_add(round_trip_ns(near)),
     };
     if far.elapsed_ns < near.elapsed_ns - apart_ns.min(near.elapsed_ns / 2) {
         far.elapsed_ns = took_of(near);
@@ -111,8 +118,8 @@ fn limit_sender(
     far.tcp = far.tcp.take().filter(|tcp| tcp.retransmissions <= most);
     let size = u64::from(spec.message_octets());
     let load = spec.offered_bps().map_or(MOST_BPS, |asked| TIMES_ASKED * asked);
-    let most = (load / 8.0 * took.as_secs_f64() + AT_ONCE) as u64;
-    let most = most.saturating_add(near.octets_total);
+    let most = (load / 8.0 * took.as_secs_f64()) as u64;
+    let most = most.saturating_add(AT_ONCE).saturating_add(near.octets_total);
     match &near.arrivals {
         Some(arrivals) => {
             let told = far.messages_total.saturating_add(far.messages_total / PART_APART);
@@ -125,8 +132,11 @@ fn limit_sender(
             }
         }
         None => {
-            // Each end leaves out a warm-up by its own clock, and some tell of the rest alone.
-            let least = near.octets.saturating_sub(near.octets_total - near.octets);
+            // Each end leaves out a warm-up by its own clock, and some tell of the rest alone: what was on its way when it ended
+            // was sent before, and arrived after.
+            let warmup = near.octets_total - near.octets;
+            let on_its_way = if warmup > 0 { AT_ONCE } else { 0 };
+            let least = near.octets.saturating_sub(warmup).saturating_sub(on_its_way);
             let told = far.octets_total.saturating_add((far.octets_total / PART_APART).max(OCTETS_APART));
             if told < least || far.octets_total > most {
                 (far.octets, far.octets_total) = (near.octets, near.octets_total);
@@ -163,16 +173,19 @@ mod tests {
             octets_total: 1_000_000,
             ..FlowOutcome::new(0, Role::Sender)
         };
-        for (elapsed_ns, octets, want_ns, doubted) in [
-            (950_000_000, 1_000_000, 950_000_000, vec![]),
-            (1_900_000_000, 1_000_000, 1_900_000_000, vec![]),
-            (550_000_000, 1_000_000, 1_050_000_000, vec![ReportFigure::Time]),
-            (1_000_000_000_000, 1_000_000, 1_050_000_000, vec![ReportFigure::Time]),
-            (1_000_000_000, 2_000_000, 1_000_000_000, vec![ReportFigure::Bytes]),
+        for (elapsed_ns, rtt_s, octets, want_ns, doubted) in [
+            (950_000_000, None, 1_000_000, 950_000_000, vec![]),
+            (1_900_000_000, None, 1_000_000, 1_900_000_000, vec![]),
+            (850_000_000, None, 1_000_000, 1_050_000_000, vec![ReportFigure::Time]),
+            (850_000_000, Some(0.1), 1_000_000, 850_000_000, vec![]),
+            (450_000_000, Some(10.0), 1_000_000, 1_050_000_000, vec![ReportFigure::Time]),
+            (1_000_000_000_000, None, 1_000_000, 1_050_000_000, vec![ReportFigure::Time]),
+            (1_000_000_000, None, 2_000_000, 1_000_000_000, vec![ReportFigure::Bytes]),
         ] {
             let far = FlowOutcome { elapsed_ns, octets, octets_total: octets, ..FlowOutcome::new(0, Role::Receiver) };
             let mut theirs = Outcome::of_flows(End::Host, vec![far]);
-            let ours = Outcome::of_flows(End::Target, vec![near()]);
+            let near = FlowOutcome { tcp: Some(TcpSummary { rtt_s, ..TcpSummary::default() }), ..near() };
+            let ours = Outcome::of_flows(End::Target, vec![near]);
             limit(&Spec::new(Workload::TcpStream), &ours, &mut theirs, Duration::from_secs(2));
             assert_eq!((theirs.flows[0].elapsed_ns, theirs.flows[0].octets), (want_ns, 1_000_000), "{elapsed_ns}");
             let told: Vec<_> = theirs.doubts.iter().map(|doubt| doubt.what.clone()).collect();
@@ -283,6 +296,12 @@ mod tests {
         for (octets, want) in [(0, 2_000_000), (1_990_000, 1_990_000), (3_000_000, 3_000_000), (1 << 53, 2_000_000)] {
             let seen = told(&spec(Workload::TcpStream), &near(2_000_000, None), octets, 0);
             assert_eq!(seen, (want, 0, want != octets), "{octets}");
+        }
+        // 20 MB of 40 are of no warm-up, but were on their way when it ended, as far as sockets hold so much.
+        for (octets, is_believed) in [(39_000_000, true), (24_000_000, true), (20_000_000, false)] {
+            let near = FlowOutcome { octets: 40_000_000, ..near(40_300_000, None) };
+            let want = if is_believed { octets } else { near.octets_total };
+            assert_eq!(told(&spec(Workload::TcpStream), &near, octets, 0).0, want, "{octets}");
         }
         let arrivals = |received| {
             let loss_bursts = [(7, 1)].into();

@@ -125,19 +125,17 @@ fn sh(commands: &str) -> io::Result<()> {
     if done { Ok(()) } else { Err(io::Error::other(commands)) }
 }
 
-#[test]
-fn no_round_trip_is_time_of_a_stream() {
-    const DELAY: Duration = Duration::from_millis(100);
-    const OFFERED_BPS: u64 = 2_000_000;
+/// Two machines of which each hears the other `delay` later; `None`, and a sentence, where they cannot be made.
+fn far_apart(delay: Duration) -> Option<MiddleLab> {
     if !has_namespaces() {
-        return;
+        return None;
     }
     let lab = MiddleLab::up(Forwards::Bridge).unwrap();
     // What a port sees is a frame, with its checksum.
     let plain = || sh("ethtool -K eth0 tso off gso off tx off >/dev/null");
     if let Err(error) = lab.in_host(plain).and_then(|()| lab.in_target(plain)) {
         println!("SKIPPED: no ethtool here ({error})");
-        return;
+        return None;
     }
     let ports = lab.in_middle(|| {
         PORTS.iter().try_for_each(|port| sh(&format!("ip link set {port} nomaster")))?;
@@ -146,13 +144,58 @@ fn no_round_trip_is_time_of_a_stream() {
     });
     let [left, right] = ports.unwrap();
     for (from, to) in [(left.clone(), right.clone()), (right, left)] {
-        thread::spawn(move || carry_late(&from, &to, DELAY));
+        thread::spawn(move || carry_late(&from, &to, delay));
     }
+    Some(lab)
+}
+
+#[test]
+fn no_round_trip_is_time_of_a_stream() {
+    const OFFERED_BPS: u64 = 2_000_000;
+    let Some(lab) = far_apart(Duration::from_millis(100)) else { return };
     let spec = Spec { rate: OfferedLoad::BitsPerSecond(OFFERED_BPS), ..second(Direction::Rx) };
     for tool in [Tool::Iperf2, Tool::Ttcp, Tool::Netperf, Tool::Iperf3] {
         let (_, [target, _]) = measured(tool, &spec, &lab);
         let told = rate(&target.flows[0]) / OFFERED_BPS as f64;
         println!("{tool:?}: {told:.3} of the offered load");
         assert!((told - 1.0).abs() < 0.05, "{tool:?}: {told}");
+    }
+}
+
+#[test]
+fn what_a_far_client_ends_is_not_lost_and_its_time_is_believed() {
+    let Some(lab) = far_apart(Duration::from_millis(150)) else { return };
+    let is_there = Command::new("iperf3").arg("--version").output().is_ok();
+    if !is_there {
+        println!("SKIPPED: iperf3 is not installed");
+        return;
+    }
+    let target = IpAddr::V4(TARGET_IPV4);
+    for options in ["-u -b 5M", "-b 2M"] {
+        let (over, served) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            let server = lab.in_target(|| Server::bind(Tool::Iperf3, Some(target), 0, Limits::default())).unwrap();
+            let port = server.port().unwrap();
+            let (lab, over, served) = (&lab, &over, &served);
+            scope.spawn(move || {
+                lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
+            });
+            let client = format!("iperf3 -c {target} -p {port} --bidir -t 1 {options} >/dev/null");
+            let done = lab.in_host(|| sh(&client));
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while done.is_ok() && served.lock().unwrap().is_empty() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(20));
+            }
+            over.store(true, Ordering::Relaxed);
+            done.unwrap();
+        });
+        let [ours, theirs] = *served.into_inner().unwrap().pop().unwrap().ended.unwrap();
+        assert_eq!(theirs.doubts, [], "{options}");
+        for sender in ours.flows.iter().filter(|flow| flow.arrivals.is_none() && options.contains("-u")) {
+            let receiver = theirs.flows.iter().find(|flow| flow.id == sender.id).unwrap();
+            let missing = sender.messages_total - receiver.messages_total;
+            assert!(missing > 0, "a client stops counting before this end has heard of it");
+            assert_eq!(missing, sender.under_way, "{options}");
+        }
     }
 }

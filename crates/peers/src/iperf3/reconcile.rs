@@ -5,13 +5,16 @@ use std::time::Duration;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::Extent;
 
-/// For how long a datagram may be on its way, in the sender's queue too, when the client says that the test is over.
-const UNDER_WAY_NS: u64 = 100_000_000;
+/// For how long a datagram may be on its way, in the sender's queue too, when the client says that the test is over: beside the
+/// round trip of a sender that hears of it, for those that leave before and come after.
+const UNDER_WAY: Duration = Duration::from_millis(100);
 
 /// What each end alone cannot know: how many datagrams the sender sent, and how many of them are of the measured part.
 /// Each end leaves its first seconds out by its own clock, so what was on its way at that moment would be lost, or never
-/// sent: what counts is the receiver's part, by the numbers that it had seen until then.
-pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
+/// sent: what counts is the receiver's part, by the numbers that it had seen until then. `hears_after` is the round trip in which this end
+/// hears of the other's end of the test.
+pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome, hears_after: Duration) {
+    let longest = UNDER_WAY + hears_after;
     for flow in &mut ours.flows {
         let Some(other) = theirs.flows.iter_mut().find(|one| one.id == flow.id) else { continue };
         let is_sender = flow.role == Role::Sender;
@@ -20,7 +23,7 @@ pub fn reconcile(ours: &mut Outcome, theirs: &mut Outcome) {
         let received = if is_sender { receiver.messages.min(sender.messages_total) } else { receiver.messages };
         let Some(arrivals) = &mut receiver.arrivals else { continue };
         if let Some(highest) = arrivals.sent_by_end_mark.filter(|_| is_sender) {
-            sender.under_way = under_way(sender, highest);
+            sender.under_way = under_way(sender, highest, longest);
         }
         arrivals.sent_by_end_mark = Some(sender.messages_total);
         // Numbers, not messages: a copy of a datagram was not sent.
@@ -65,12 +68,12 @@ pub fn untold_time(theirs: &mut Outcome, ours: &Outcome, waited: Duration) {
 }
 
 /// What this end had sent beyond the last datagram that the other end saw, as far as that may have been on its way when the
-/// test was over: it was sent, and not lost.
-fn under_way(sender: &FlowOutcome, highest: u64) -> u64 {
+/// test was over, of the `longest` time before: it was sent, and not lost.
+fn under_way(sender: &FlowOutcome, highest: u64, longest: Duration) -> u64 {
     if highest == 0 || sender.messages == 0 || sender.elapsed_ns == 0 {
         return 0;
     }
-    let most = u128::from(sender.messages) * u128::from(UNDER_WAY_NS) / u128::from(sender.elapsed_ns);
+    let most = u128::from(sender.messages) * longest.as_nanos() / u128::from(sender.elapsed_ns);
     let most = u64::try_from(most).unwrap_or(u64::MAX).clamp(1, sender.messages);
     sender.messages_total.saturating_sub(highest).min(most)
 }
@@ -93,17 +96,19 @@ mod tests {
         (sender.messages, sender.messages_total) = (1000, 1000);
         let mut ours = Outcome::of_flows(End::Target, vec![receiver]);
         let mut theirs = Outcome::of_flows(End::Host, vec![sender]);
-        reconcile(&mut ours, &mut theirs);
+        reconcile(&mut ours, &mut theirs, Duration::ZERO);
         theirs.flows[0].messages
     }
 
     #[test]
     fn what_is_on_its_way_at_the_end_was_sent_and_not_lost() {
-        for (highest, under_way, what) in [
-            (990, 10, "10 were under way, none was lost"),
-            (700, 100, "those of the last 0.1 s were under way at most: nothing came for longer"),
-            (0, 0, "nothing came at all"),
-            (u64::MAX, 0, "nobody saw what was not sent"),
+        for (highest, round_trip_ms, under_way, what) in [
+            (990, 0, 10, "10 were under way, none was lost"),
+            (700, 0, 100, "those of the last 0.1 s were under way at most: nothing came for longer"),
+            (700, 240, 300, "this end heard of the end 0.24 s after it was said, and sent until then"),
+            (600, 240, 340, "nothing came for longer"),
+            (0, 240, 0, "nothing came at all"),
+            (u64::MAX, 0, 0, "nobody saw what was not sent"),
         ] {
             let mut sender = FlowOutcome::new(0, Role::Sender);
             (sender.messages, sender.messages_total, sender.elapsed_ns) = (1000, 1000, 1_000_000_000);
@@ -112,7 +117,7 @@ mod tests {
             receiver.arrivals = Some(Arrivals { sent_by_end_mark: Some(highest), ..Arrivals::default() });
             let mut ours = Outcome::of_flows(End::Target, vec![sender]);
             let mut theirs = Outcome::of_flows(End::Host, vec![receiver]);
-            reconcile(&mut ours, &mut theirs);
+            reconcile(&mut ours, &mut theirs, Duration::from_millis(round_trip_ms));
             let (ours, theirs) = (&ours.flows[0], theirs.flows[0].arrivals.as_ref().unwrap());
             assert_eq!((ours.under_way, theirs.sent_by_end_mark), (under_way, Some(1000)), "{what}");
             assert_eq!((ours.messages_total, ours.octets_total), (1000, 64_000), "{what}");

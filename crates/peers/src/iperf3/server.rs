@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_host::sys::socket_state::least_round_trip;
 use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
@@ -232,7 +233,7 @@ impl Test<'_> {
             Err(error) => return Err(error),
         };
         note_buffers(&mut theirs, parameters);
-        reconcile(&mut outcome, &mut theirs);
+        reconcile(&mut outcome, &mut theirs, least_round_trip(&control.stream));
         untold_time(&mut theirs, &outcome, Duration::ZERO);
         Ok(Box::new([outcome, theirs]))
     }
