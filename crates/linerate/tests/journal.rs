@@ -252,6 +252,54 @@ fn an_interface_is_known_whatever_it_is_called() {
 }
 
 #[test]
+fn an_interface_that_is_made_meanwhile_begins_as_it_would_have() {
+    let Some(bench) = bench("made-meanwhile") else { return };
+    let in_target = |commands: &str| {
+        let sh = || Command::new("sh").args(["-ec", commands]).output();
+        let output = bench.lab().in_target(sh).unwrap();
+        assert!(output.status.success(), "{commands}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let make = |name: &str| in_target(&format!("ip link add {name} type veth peer name {name}p"));
+    let read = |name: &str| {
+        let files = [("ipv4", "rp_filter"), ("ipv4", "arp_ignore"), ("ipv6", "accept_ra")];
+        let files = files.map(|(family, key)| format!("/proc/sys/net/{family}/conf/{name}/{key}"));
+        in_target(&format!("cat {}", files.join(" ")))
+    };
+    let before = read("default");
+    for everybody_dies in [false, true] {
+        let mut agent = Agent::start(&bench);
+        let mut set = |values: [u32; 3]| {
+            let names = ["ipv4.conf.default.rp_filter", "ipv4.conf.default.arp_ignore", "ipv6.conf.default.accept_ra"];
+            let change = |(name, value)| json!({"name": format!("sysctl.net.{name}"), "value": format!("{value}")});
+            let changes: Vec<Value> = names.into_iter().zip(values).map(change).collect();
+            agent.ask(&json!({"set": {"changes": changes}})).unwrap();
+        };
+        set([2, 1, 0]);
+        make("first");
+        set([1, 2, 2]);
+        make("second");
+        assert_eq!(read("second"), "1\n2\n2\n");
+        // Somebody has chosen it.
+        make("own");
+        in_target("sysctl -qw net.ipv4.conf.own.rp_filter=2");
+        if everybody_dies {
+            kill_everything(&bench);
+        }
+        drop(agent);
+        bench.check_nothing_runs(IN_TIME);
+        if everybody_dies {
+            ask(&bench, &bench.target(), &["get", "mtu"]).check_done();
+        }
+        for name in ["default", "first", "second"] {
+            assert_eq!(read(name), before, "{name}; everybody dies: {everybody_dies}");
+        }
+        assert_eq!(read("own"), before.replacen(&before[..1], "2", 1));
+        in_target("for name in first second own; do ip link del $name; done");
+    }
+}
+
+#[test]
 fn what_could_not_be_put_back_is_tried_again_and_keeps_its_original() {
     let Some(bench) = bench("tried-again") else { return };
     let before = state(&bench);

@@ -52,6 +52,9 @@ pub(super) struct Entry {
     /// What was read after the last change that somebody asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) made: Option<String>,
+    /// Of what new interfaces begin with: the numbers of those that were there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) there: Vec<u32>,
     /// What it was found to be when it was put back, where that was neither the original nor what was made of it.
     #[serde(skip)]
     pub(super) found: Option<String>,
@@ -458,6 +461,7 @@ impl Journal {
             asked,
             with,
             made: None,
+            there: location.interfaces_before(),
             found: None,
         };
         self.append(&Line::Change(entry.clone()))?;

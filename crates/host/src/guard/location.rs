@@ -148,6 +148,28 @@ impl Location {
         originals.iter().zip(results).map(settle).collect()
     }
 
+    /// The numbers of the interfaces that are there, where new ones begin with this setting.
+    pub(super) fn interfaces_before(&self) -> Vec<u32> {
+        let links = of_new_interfaces(&self.name).and_then(|_| interfaces::links().ok());
+        links.unwrap_or_default().into_iter().map(|link| link.index).collect()
+    }
+
+    /// The same setting of the interfaces that began with what it is now, where that is not the `original`: none that were `there` before.
+    pub(super) fn of_new_interfaces(&self, there: &[u32], original: &str) -> Vec<Location> {
+        let sysctl = of_new_interfaces(&self.name).filter(|_| !there.is_empty());
+        let Some((InterfaceSysctl { tree, key, .. }, namespace)) = sysctl.zip(self.namespace.as_ref()) else {
+            return Vec::new();
+        };
+        let work = || {
+            let begins_with = self.read().ok().filter(|now| now != original)?;
+            let new = interfaces::links().ok()?.into_iter().filter(|link| !there.contains(&link.index));
+            let its =
+                new.filter_map(|link| Location::of(None, &format!("sysctl.{tree}.{}.{key}", link.name), None).ok());
+            Some(its.filter(|location| location.read().is_ok_and(|now| now == begins_with)).collect())
+        };
+        namespace.run(work).flatten().unwrap_or_default()
+    }
+
     /// The request to the driver that it is part of.
     pub(super) fn request(&self) -> Option<DriverRequest> {
         setting::find(&self.name).ok()?.request()
@@ -296,6 +318,11 @@ fn of_machine(name: &str) -> Option<Each> {
 fn of_interface(name: &str) -> Option<InterfaceSysctl<'_>> {
     let sysctl = InterfaceSysctl::parse(name.strip_prefix("sysctl.")?)?;
     (!matches!(sysctl.interface, "all" | "default")).then_some(sysctl)
+}
+
+/// The sysctl that new interfaces begin with, if a setting of this name is one.
+fn of_new_interfaces(name: &str) -> Option<InterfaceSysctl<'_>> {
+    InterfaceSysctl::parse(name.strip_prefix("sysctl.")?).filter(|sysctl| sysctl.interface == "default")
 }
 
 fn interface_of_sysctl(name: &str) -> Option<&str> {

@@ -242,6 +242,10 @@ impl Guard {
         for &one in group {
             let (Change { name, value, custom }, location) = one;
             let settings = location::settings(interface, custom.as_ref(), name);
+            // What began with the value of before would be taken for as it was.
+            if let Some(entry) = self.held.as_ref().and_then(|held| held.journal.entry_of(location)) {
+                put_back::of_new_interfaces(entry);
+            }
             // What is there already is left alone: to write it again may reload the link. It may be there because another
             // agent has made it so, by another of its names.
             let stands = setting::stands(name, value, &location.read()?);

@@ -20,13 +20,25 @@ pub(super) fn put_back(
         let Some(made) = &entry.made else { continue };
         entry.found = entry.location.read().ok().filter(|now| now != made && *now != entry.original);
     }
+    let of_new: Vec<_> = entries.iter().flat_map(of_new_interfaces).collect();
     let results = values(&entries.iter().map(|entry| (&entry.location, entry.original.as_str())).collect::<Vec<_>>());
     for (entry, result) in entries.iter().zip(&results) {
         if matches!(result, Ok(()) | Err(LocationError::Gone(_))) {
             journal.strike(entry);
         }
     }
-    entries.into_iter().zip(results).collect()
+    entries.into_iter().zip(results).chain(of_new).collect()
+}
+
+/// Gives interfaces that were made while what they begin with was changed what they would have begun with. The kernel does not: they have
+/// its mark that somebody chose the value, too (inetdev_init in net/ipv4/devinet.c).
+pub(super) fn of_new_interfaces(entry: &Entry) -> Vec<(Entry, Result<(), LocationError>)> {
+    let new = entry.location.of_new_interfaces(&entry.there, &entry.original).into_iter();
+    new.map(|location| {
+        let result = Location::put_back(&[(&location, entry.original.as_str())]).remove(0);
+        (Entry { location, asked: false, found: None, ..entry.clone() }, result)
+    })
+    .collect()
 }
 
 /// Gives settings these values, in this order: what came of each.

@@ -405,14 +405,6 @@ fn is_exempt(spec: &Spec, line: &str) -> bool {
         {
             true
         }
-        // An interface that is made while a default is changed begins with it.
-        Fault::Interface(Interface::Replaced) => spec.wanted.iter().any(|one| {
-            let of_eth0 = one.name.replace(".default.", ".eth0.");
-            one.name.contains(".default.")
-                && of_eth0
-                    .strip_prefix("sysctl.")
-                    .is_some_and(|name| line.starts_with(&format!("{} sysctl {}:", one.end, name.replace('.', "/"))))
-        }),
         _ => false,
     }
 }
