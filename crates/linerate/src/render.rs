@@ -1,8 +1,9 @@
 //! Records and other answers as people and programs read them: a file an answer, each from the records alone.
 //! Tables are `table_model`, what stands between them `forms`; nothing here prints.
 
-#[cfg(feature = "web")]
 pub(crate) mod answer;
+#[cfg(feature = "web")]
+pub(crate) mod answer_parts;
 mod apis;
 pub(crate) mod brief;
 pub(crate) mod budget;

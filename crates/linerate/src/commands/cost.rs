@@ -30,10 +30,10 @@ pub(crate) fn cost(arguments: &CostArgs, shared: &SharedArgs) -> Result<ExitCode
         );
     }
     match arguments.output {
-        TableArgs { json: true, .. } => out!("{}", render::cost::json(&campaign, &costs)),
+        TableArgs { json: true, .. } => data!("{}", render::cost::json(&campaign, &costs)),
         TableArgs { csv: true, .. } => data!("{}", render::cost::csv(&costs)),
-        TableArgs { markdown: true, .. } => out!("{}", render::cost::markdown(&costs)),
-        _ => out!("{}", render::cost::text(&costs, width())),
+        TableArgs { markdown: true, .. } => out!("{}", render::cost::answer(&costs).markdown()),
+        _ => out!("{}", render::cost::answer(&costs).text(width())),
     }
     Ok(match without(&unreadable) {
         ExitCode::SUCCESS if costs.iter().all(|cost| cost.fit.is_none()) => ExitCode::from(1),

@@ -59,12 +59,12 @@ fn without_own(trial: &PlannedTrial) -> PlannedTrial {
 /// The trials in the form that the user wants.
 fn show(matrix: &Matrix<'_>, output: OutputArgs) {
     match output {
-        OutputArgs { json: true, .. } => out!("{}", render::json(matrix)),
+        OutputArgs { json: true, .. } => data!("{}", render::json(matrix)),
         OutputArgs { csv: true, .. } => {
             data!("{}", render::csv(matrix));
             beside(&matrix.conclusion);
         }
-        OutputArgs { markdown: true, .. } => out!("{}", render::markdown(matrix)),
+        OutputArgs { markdown: true, .. } => out!("{}", render::answer(matrix).markdown()),
         _ => super::show(&render::text(matrix), false),
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         let changes = Changes { seed: Some(482_913), ..Changes::default() };
         let matrix = matrix(&plan, &changes, &trials, &refused);
         insta::assert_snapshot!(render::text(&matrix));
-        let other = [render::markdown(&matrix), render::csv(&matrix), render::json(&matrix)];
+        let other = [render::answer(&matrix).markdown(), render::csv(&matrix), render::json(&matrix)];
         insta::assert_snapshot!("in_other_forms", other.join("\n"));
     }
 

@@ -11,7 +11,7 @@ use super::predicted_gain::guess;
 use super::selection::one_record;
 use super::{experiment, open_store, width};
 use crate::cli::{ExplainArgs, SharedArgs};
-use crate::output::out;
+use crate::output::{data, out};
 use crate::render::explain::Explained;
 
 /// Explains a record, or tries what it suggests.
@@ -34,9 +34,9 @@ pub(crate) fn explain(arguments: &ExplainArgs, shared: &SharedArgs) -> Result<Ex
         return experiment::experiment(arguments, shared, &record, &explained, &mut store);
     }
     match arguments.output {
-        output if output.json => out!("{}", explained.json()),
-        output if output.markdown => out!("{}", explained.markdown()),
-        _ => out!("{}", explained.text(width())),
+        output if output.json => data!("{}", explained.json()),
+        output if output.markdown => out!("{}", explained.answer().markdown()),
+        _ => out!("{}", explained.answer().text(width())),
     }
     Ok(ExitCode::SUCCESS)
 }

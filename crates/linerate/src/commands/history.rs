@@ -33,10 +33,10 @@ pub(crate) fn history(arguments: &HistoryArgs, shared: &SharedArgs) -> Result<Ex
         say(format_args!("linerate: left out: {what}"));
     }
     match arguments.output {
-        TableArgs { json: true, .. } => out!("{}", render::history::json(metric, &series)),
+        TableArgs { json: true, .. } => data!("{}", render::history::json(metric, &series)),
         TableArgs { csv: true, .. } => data!("{}", render::history::csv(metric, &series)),
-        TableArgs { markdown: true, .. } => out!("{}", render::history::markdown(metric, &series)),
-        _ => out!("{}", render::history::text(metric, &series, width())),
+        TableArgs { markdown: true, .. } => out!("{}", render::history::answer(metric, &series).markdown()),
+        _ => out!("{}", render::history::answer(metric, &series).text(width())),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -18,7 +18,7 @@ use super::selection::records;
 use super::{open_store, width, without};
 use crate::cli::{PredictArgs, SharedArgs};
 use crate::input_file;
-use crate::output::out;
+use crate::output::{data, out};
 use crate::progress::Progress;
 use crate::render::predict::{Predicted, SetPredictions};
 
@@ -46,9 +46,9 @@ pub(crate) fn predict(arguments: &PredictArgs, shared: &SharedArgs) -> Result<Ex
     let tells = found.as_ref().is_ok_and(|found| found.predictions.iter().all(Prediction::tells));
     let shown = Predicted { table: &table, left_out: beside.left_out, found };
     match arguments.output {
-        output if output.json => out!("{}", shown.json()),
-        output if output.markdown => out!("{}", shown.markdown()),
-        _ => out!("{}", shown.text(width())),
+        output if output.json => data!("{}", shown.json()),
+        output if output.markdown => out!("{}", shown.answer().markdown()),
+        _ => out!("{}", shown.answer().text(width())),
     }
     Ok(match without(&beside.unreadable) {
         ExitCode::SUCCESS if !tells => ExitCode::from(1),

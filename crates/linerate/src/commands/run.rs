@@ -241,13 +241,12 @@ fn cases(order: &OwnedOrder, records: &[Record], expected: &[ExpectationResult],
 }
 
 fn show_proof(proof: &Proof, output: OutputArgs) {
-    let pasted = if output.markdown { render::proof::markdown(proof) } else { None };
-    match (pasted, render::proof::text(proof, width())) {
-        (Some(text), _) => out!("\n{text}"),
+    let Some(answer) = render::proof::answer(proof) else { return };
+    match output {
+        OutputArgs { markdown: true, .. } => out!("\n{}", answer.markdown()),
         // On standard output a program reads records, and nothing else.
-        (None, Some(text)) if output.json || output.csv => beside(&text),
-        (None, Some(text)) => out!("\n{text}"),
-        (None, None) => {}
+        OutputArgs { json, csv, .. } if json || csv => beside(&answer.text(width())),
+        _ => out!("\n{}", answer.text(width())),
     }
 }
 

@@ -4,8 +4,9 @@
 use linerate_results::cost::{PacketCost, Size};
 use linerate_stats::cost::{Cost, Estimate};
 
+use super::answer::Answer;
 use super::csv;
-use super::forms::{self, Piece};
+use super::forms::Piece;
 use super::json;
 use super::number::{count, figure};
 use super::table_model::{Cell, Table};
@@ -15,16 +16,6 @@ const ASSUMPTIONS: &str = "Taken for granted: CPU time grows by the same for eac
                            sizes that were measured; all of a machine's busy time is the traffic's; the work fits on one \
                            CPU; and a packet costs as much when that CPU is full as it did here. Batching makes packets \
                            cheaper under load, full caches make them dearer. Bytes are payload.";
-
-/// For a terminal of this width.
-pub(crate) fn text(costs: &[PacketCost], width: Option<u16>) -> String {
-    forms::text(&pieces(costs), width)
-}
-
-/// Ready to paste.
-pub(crate) fn markdown(costs: &[PacketCost]) -> String {
-    forms::markdown(&pieces(costs))
-}
 
 /// One object, figures in microseconds, bytes and bits per second.
 pub(crate) fn json(campaign: &str, costs: &[PacketCost]) -> String {
@@ -67,8 +58,8 @@ fn whose(cost: &PacketCost) -> &'static str {
     cost.end.map_or("both ends", |end| end.name())
 }
 
-/// Configurations of which no trial tells anything are said in a line each, at the end.
-fn pieces(costs: &[PacketCost]) -> Vec<Piece> {
+/// For people. Configurations of which no trial tells anything are said in a line each, at the end.
+pub(crate) fn answer(costs: &[PacketCost]) -> Answer {
     let (empty, told): (Vec<&PacketCost>, Vec<&PacketCost>) = costs.iter().partition(|cost| cost.sizes.is_empty());
     let mut pieces: Vec<Piece> = told.iter().flat_map(|cost| one(cost)).collect();
     let mut last: Vec<String> = empty.iter().flat_map(|cost| left_out(cost, &format!("{}: ", title(cost)))).collect();
@@ -76,7 +67,7 @@ fn pieces(costs: &[PacketCost]) -> Vec<Piece> {
         last.push(ASSUMPTIONS.to_owned());
     }
     pieces.extend(Piece::Lines(last).under("What to know"));
-    pieces
+    Answer::of(pieces)
 }
 
 fn title(cost: &PacketCost) -> String {
@@ -220,8 +211,8 @@ mod tests {
 
     #[test]
     fn costs_for_people() {
-        insta::assert_snapshot!(text(&found(), None));
-        insta::assert_snapshot!("costs_ready_to_paste", markdown(&found()));
+        insta::assert_snapshot!(answer(&found()).text(None));
+        insta::assert_snapshot!("costs_ready_to_paste", answer(&found()).markdown());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use linerate_machine::end::Direction;
 use linerate_results::findings::{Finding, MissingFact, Suggestion, Symptom, absent, findings, limit, symptom};
 use linerate_results::record::Record;
 
-use super::forms::{self, Piece};
+use super::answer::Answer;
+use super::forms::Piece;
 use super::predict::PredictedGain;
 use super::summary::summary_beside_budget;
 use super::{budget, check, json, registers, sentence, time, wrapped};
@@ -36,16 +37,6 @@ impl<'a> Explained<'a> {
         self.findings.iter().find_map(|finding| finding.tries.first())
     }
 
-    /// For a terminal of this width.
-    pub(crate) fn text(&self, width: Option<u16>) -> String {
-        forms::text(&self.pieces(), width)
-    }
-
-    /// Ready to paste.
-    pub(crate) fn markdown(&self) -> String {
-        forms::markdown(&self.pieces())
-    }
-
     /// One object.
     pub(crate) fn json(&self) -> String {
         let value = serde_json::json!({
@@ -62,7 +53,8 @@ impl<'a> Explained<'a> {
         json::line(value)
     }
 
-    pub(super) fn pieces(&self) -> Vec<Piece> {
+    /// For people.
+    pub(crate) fn answer(&self) -> Answer {
         let record = self.record;
         let started = record.started_at.get(..19).unwrap_or(&record.started_at).replace('T', " ");
         let mut pieces = vec![Piece::Heading(format!(
@@ -93,7 +85,7 @@ impl<'a> Explained<'a> {
             ("What the record does not know", Piece::Lines(absent.collect())),
         ];
         pieces.extend(last.into_iter().flat_map(|(title, piece)| piece.under(title)));
-        pieces
+        Answer::of(pieces)
     }
 
     fn say_findings(&self, pieces: &mut Vec<Piece>) {
@@ -296,8 +288,8 @@ mod tests {
     fn a_board_that_overruns() {
         let case = cases::cases().into_iter().find(|case| case.name.starts_with("fec: FIFO")).unwrap();
         let explained = Explained::of(&case.record, None);
-        insta::assert_snapshot!("a_board_that_overruns", explained.text(Some(110)));
-        insta::assert_snapshot!("a_board_that_overruns_in_markdown", explained.markdown());
+        insta::assert_snapshot!("a_board_that_overruns", explained.answer().text(Some(110)));
+        insta::assert_snapshot!("a_board_that_overruns_in_markdown", explained.answer().markdown());
         let json: serde_json::Value = serde_json::from_str(&explained.json()).unwrap();
         assert_eq!(json["findings"][0]["name"], "fifo-overrun");
         assert_eq!(json["findings"][0]["tries"][0]["name"], "target.pause.tx");
@@ -306,14 +298,17 @@ mod tests {
     #[test]
     fn a_clean_run_and_one_of_which_nothing_is_known() {
         let mut record = cases::cases().remove(0).record;
-        insta::assert_snapshot!("a_clean_run", Explained::of(&record, None).text(Some(110)));
+        insta::assert_snapshot!("a_clean_run", Explained::of(&record, None).answer().text(Some(110)));
         // As an old agent without root may leave it.
         record.target.environment = Default::default();
         record.host.environment.nic = None;
         (record.target.cpu, record.host.cpu, record.loss_budget, record.unaccounted) = (None, None, None, None);
         let flow = &mut record.result.as_mut().unwrap().flow;
         (flow.packets_lost, flow.loss_ratio) = (Some(9_000), Some(0.2));
-        insta::assert_snapshot!("a_run_of_which_nothing_is_known", Explained::of(&record, None).text(Some(110)));
+        insta::assert_snapshot!(
+            "a_run_of_which_nothing_is_known",
+            Explained::of(&record, None).answer().text(Some(110))
+        );
     }
 
     #[test]

@@ -7,10 +7,9 @@ use linerate_results::figure::{Difference, Metric};
 use linerate_results::history::{ChangePoint, Series};
 use linerate_stats::median;
 
-#[cfg(feature = "web")]
 use super::answer::Answer;
 use super::csv;
-use super::forms::{self, Piece};
+use super::forms::Piece;
 use super::json;
 use super::number::figure;
 use super::table_model::{Cell, Table};
@@ -19,16 +18,11 @@ use super::table_model::{Cell, Table};
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const PICTURE: usize = 40;
 
-/// For a terminal of this width.
-pub(crate) fn text(metric: &Metric, series: &[Series], width: Option<u16>) -> String {
-    forms::text(&pieces(metric, series), width)
-}
-
 /// For a browser: the picture first.
 #[cfg(feature = "web")]
-pub(crate) fn answer(metric: &Metric, series: &[Series]) -> Answer {
+pub(crate) fn pictured(metric: &Metric, series: &[Series]) -> Answer {
     let picture = drawn(metric, series).map(|chart| Piece::Chart(Box::new(chart)));
-    Answer::of(picture.into_iter().chain(pieces(metric, series)).collect())
+    Answer::of(picture.into_iter().collect()).followed_by(answer(metric, series))
 }
 
 /// So many configurations stand in one picture.
@@ -86,11 +80,6 @@ fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
     Some(Chart::new(title, sentence, table).x(Axis::whole("campaign")).panel(panel))
 }
 
-/// Ready to paste.
-pub(crate) fn markdown(metric: &Metric, series: &[Series]) -> String {
-    forms::markdown(&pieces(metric, series))
-}
-
 /// One object, figures in the record's units.
 pub(crate) fn json(metric: &Metric, series: &[Series]) -> String {
     let value = serde_json::json!({"format": "linerate.history/1", "metric": metric.name, "series": series});
@@ -117,7 +106,8 @@ pub(crate) fn csv(metric: &Metric, series: &[Series]) -> String {
     csv::lines(titles, rows)
 }
 
-fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
+/// For people.
+pub(crate) fn answer(metric: &Metric, series: &[Series]) -> Answer {
     let value = |value: f64| Cell::number(value * metric.unit.scale(), 4);
     let rows = series.iter().map(|one| {
         let medians: Vec<f64> = one.moments.iter().map(|moment| moment.median).collect();
@@ -154,13 +144,13 @@ fn pieces(metric: &Metric, series: &[Series]) -> Vec<Piece> {
         .collect();
     if rows.is_empty() {
         pieces.push(Piece::Lines(vec![format!("{}.", none_found(series))]));
-        return pieces;
+        return Answer::of(pieces);
     }
     let titles =
         ["configuration", "from campaign", "of", "before", "after", "change", "verdict", "what else changed there"];
     pieces.push(Piece::Heading("Change points".to_owned()));
     pieces.push(Piece::Table(Table::new(titles, rows).sparing(&["of", "verdict"])));
-    pieces
+    Answer::of(pieces)
 }
 
 /// That no campaign changed anything, or that there are too few to say so.
@@ -259,8 +249,8 @@ mod tests {
     #[test]
     fn a_change_among_campaigns() {
         let metric = Metric::find("throughput").unwrap();
-        insta::assert_snapshot!(text(metric, &found(), None));
-        insta::assert_snapshot!("ready_to_paste", markdown(metric, &found()));
+        insta::assert_snapshot!(answer(metric, &found()).text(None));
+        insta::assert_snapshot!("ready_to_paste", answer(metric, &found()).markdown());
     }
 
     #[test]
@@ -270,7 +260,7 @@ mod tests {
         let change = series.iter_mut().find_map(|one| one.changes.first_mut()).unwrap();
         assert_eq!((change.over, time_taken(change)), (1, String::new()));
         change.over = 11;
-        assert!(text(metric, &series, None).contains(" slower over 11 campaigns "));
+        assert!(answer(metric, &series).text(None).contains(" slower over 11 campaigns "));
     }
 
     #[test]
@@ -279,8 +269,9 @@ mod tests {
         let mut series = found();
         series.remove(0);
         series[0].changes.clear();
-        let told =
-            |series: &[Series]| text(metric, series, None).trim_end().lines().last().unwrap_or_default().to_owned();
+        let told = |series: &[Series]| {
+            answer(metric, series).text(None).trim_end().lines().last().unwrap_or_default().to_owned()
+        };
         assert_eq!(told(&series), "No change points.");
         let few = Series { campaigns_needed: Some(12), ..series[0].clone() };
         assert_eq!(told(std::slice::from_ref(&few)), "Too few campaigns to find a change: 12 are needed.");

@@ -150,12 +150,12 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         ("show", super::show::show(record, width, true)),
         ("list", super::list::list(&[listed], [26; 2], std::path::Path::new("store"), width)),
         ("campaigns", super::list::campaigns(&[summary], 26, std::path::Path::new("store"), width)),
-        ("explain", explained.text(width)),
+        ("explain", explained.answer().text(width)),
         ("three lines", in_three_lines(&[FirstFinding::of(record)], width)),
         ("compare", comparison::text(&shown, width)),
         ("around", comparison::around(&shown, width)),
-        ("history", super::history::text(metric, &series, width)),
-        ("cost", super::cost::text(&costs, width)),
+        ("history", super::history::answer(metric, &series).text(width)),
+        ("cost", super::cost::answer(&costs).text(width)),
         ("machine", super::machine::machine(environment, &[], false, width)),
         ("counters", super::machine::counters(&record.target.counters, false, width)),
         ("settings", super::settings::changed(&record.target.settings, false, width)),
@@ -168,10 +168,10 @@ pub(super) fn texts(record: &Record, width: Option<u16>) -> Vec<(&'static str, S
         texts.extend([
             ("report in markdown", report.markdown()),
             ("markdown", super::records::markdown(&records)),
-            ("explain in markdown", explained.markdown()),
+            ("explain in markdown", explained.answer().markdown()),
             ("compare in markdown", comparison::markdown(&shown)),
-            ("history in markdown", super::history::markdown(metric, &series)),
-            ("cost in markdown", super::cost::markdown(&costs)),
+            ("history in markdown", super::history::answer(metric, &series).markdown()),
+            ("cost in markdown", super::cost::answer(&costs).markdown()),
         ]);
     }
     if let Some(profile) = &record.target.profile {

@@ -6,44 +6,17 @@ use std::collections::BTreeMap;
 use linerate_machine::text::is_plain_name;
 use linerate_work::{JobRecord, JobState, Overview, WorkerCard};
 
-#[cfg(feature = "web")]
 use super::answer::Answer;
-use super::forms::{self, Piece};
+use super::forms::Piece;
 use super::table_model::{Cell, Table};
 
 /// What is known of a job's campaign while it runs, in a few words.
 pub(crate) type Progress<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Tables and sentences.
-pub(crate) struct JobListing(Vec<Piece>);
-
-impl JobListing {
-    fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> JobListing {
-        let rows = rows.into_iter().map(|row| row.to_vec());
-        JobListing(vec![Piece::Table(Table::new(names, rows).sparing(&["version", "tags", "now"]))])
-    }
-
-    fn said(sentence: impl Into<String>) -> JobListing {
-        JobListing(vec![Piece::Lines(vec![sentence.into()])])
-    }
-
-    pub(crate) fn text(&self, width: Option<u16>) -> String {
-        forms::text(&self.0, width)
-    }
-
-    #[cfg(feature = "web")]
-    pub(crate) fn answer(self) -> Answer {
-        Answer::of(self.0)
-    }
-
-    /// Without a column that no row fills, like that of what nobody has heard.
-    fn filled(self) -> JobListing {
-        let filled = |piece| match piece {
-            Piece::Table(table) => Piece::Table(table.filled()),
-            other => other,
-        };
-        JobListing(self.0.into_iter().map(filled).collect())
-    }
+/// A table without the columns that no row fills, like that of what nobody has heard.
+fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Answer {
+    let rows = rows.into_iter().map(|row| row.to_vec());
+    Answer::of(vec![Piece::Table(Table::new(names, rows).sparing(&["version", "tags", "now"]).filled())])
 }
 
 /// As long as it is short: `3 h 20 min` is `3h20m`.
@@ -73,7 +46,7 @@ pub(crate) fn list<'a>(
     now_ms: i64,
     progress: Progress<'_>,
     none: &str,
-) -> JobListing {
+) -> Answer {
     let rows: Vec<[Cell; 7]> = jobs
         .into_iter()
         .map(|one| {
@@ -92,8 +65,8 @@ pub(crate) fn list<'a>(
         })
         .collect();
     match rows.is_empty() {
-        true => JobListing::said(none),
-        false => JobListing::table(["job", "bench", "user", "plan", "state", "for", "now"], rows).filled(),
+        true => Answer::said(none),
+        false => table(["job", "bench", "user", "plan", "state", "for", "now"], rows),
     }
 }
 
@@ -114,25 +87,25 @@ fn at(ms: i64) -> String {
 }
 
 /// Those of a queue that have not ended.
-pub(crate) fn open(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> JobListing {
+pub(crate) fn open(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> Answer {
     let open = queue.jobs.iter().filter(|one| !one.state.has_ended());
     list(open, now_ms, progress, "No job waits or runs.")
 }
 
 /// Those that never came to their end, and why.
-pub(crate) fn dead(jobs: &[JobRecord]) -> JobListing {
+pub(crate) fn dead(jobs: &[JobRecord]) -> Answer {
     if jobs.is_empty() {
-        return JobListing::said("No job is dead.");
+        return Answer::said("No job is dead.");
     }
     let rows = jobs.iter().map(|one| {
         let why = one.why.as_deref().unwrap_or_default();
         [job(&one.job.id), Cell::text(&one.job.bench), Cell::text(&one.job.user), Cell::long(why)]
     });
-    JobListing::table(["job", "bench", "user", "why"], rows)
+    table(["job", "bench", "user", "why"], rows)
 }
 
 /// One, in sentences.
-pub(crate) fn one(record: &JobRecord) -> JobListing {
+pub(crate) fn one(record: &JobRecord) -> Answer {
     let job = &record.job;
     let mut lines = vec![
         format!("Job {} of {}: {} on {}, {}.", job.id, job.user, job.plan, job.bench, record.state.name()),
@@ -162,14 +135,14 @@ pub(crate) fn one(record: &JobRecord) -> JobListing {
     lines.extend(record.cancelled_by.as_ref().map(|by| format!("Taken back by {by}.")));
     lines.extend(record.why.as_ref().map(|why| format!("Why: {why}.")));
     lines.push(format!("Its records: linerate records list {}", job.id));
-    JobListing(vec![Piece::Lines(lines)])
+    Answer::of(vec![Piece::Lines(lines)])
 }
 
 /// Benches, and who has them.
-pub(crate) fn benches(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> JobListing {
+pub(crate) fn benches(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> Answer {
     let Overview { benches, leases, waiting, workers, .. } = queue;
     if benches.is_empty() {
-        return JobListing::said("The queue has no benches yet; linerate worker --bench FILE brings some.");
+        return Answer::said("The queue has no benches yet; linerate worker --bench FILE brings some.");
     }
     let running: BTreeMap<&String, &String> = workers.iter().flat_map(|worker| &worker.runs).collect();
     let rows = benches.iter().map(|one| {
@@ -195,13 +168,13 @@ pub(crate) fn benches(queue: &Overview, now_ms: i64, progress: Progress<'_>) -> 
             Cell::long(now.unwrap_or_default()),
         ]
     });
-    JobListing::table(["bench", "tags", "jobs", "state", "for", "now"], rows).filled()
+    table(["bench", "tags", "jobs", "state", "for", "now"], rows)
 }
 
 /// Workers.
-pub(crate) fn workers(all: &[WorkerCard], now_ms: i64) -> JobListing {
+pub(crate) fn workers(all: &[WorkerCard], now_ms: i64) -> Answer {
     if all.is_empty() {
-        return JobListing::said("No worker is there; linerate worker --bench FILE is one.");
+        return Answer::said("No worker is there; linerate worker --bench FILE is one.");
     }
     let rows = all.iter().map(|one| {
         let runs: Vec<String> = one.runs.iter().map(|(bench, job)| format!("{bench} {job}")).collect();
@@ -214,7 +187,7 @@ pub(crate) fn workers(all: &[WorkerCard], now_ms: i64) -> JobListing {
             Cell::long(runs),
         ]
     });
-    JobListing::table(["worker", "version", "benches", "for", "runs"], rows)
+    table(["worker", "version", "benches", "for", "runs"], rows)
 }
 
 #[cfg(test)]
@@ -332,8 +305,7 @@ mod tests {
         }
         #[cfg(feature = "web")]
         for shown in all() {
-            let answer = shown.answer();
-            for page in [answer.html("/team?").into_string(), answer.inner().into_string()] {
+            for page in [shown.html("/team?").into_string(), shown.inner().into_string()] {
                 assert!(page.contains("alert(1)"), "{page}");
                 for part in ["<script>", "<svg onload", "\u{1b}", "\u{202e}", "\u{2028}", "/job/<", "/job/&lt;"] {
                     assert!(!page.contains(part), "{part}: {page}");

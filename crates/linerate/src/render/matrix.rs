@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-#[cfg(feature = "web")]
 use super::answer::Answer;
-use super::forms::{self, Piece};
+use super::forms::Piece;
 use super::table_model::{Cell, Table};
 use super::{csv, json, sentence};
 use linerate_plan::PlannedTrial;
@@ -47,18 +46,8 @@ pub(crate) fn text(matrix: &Matrix<'_>) -> String {
     format!("{text}\n{}", matrix.conclusion)
 }
 
-/// Ready to paste.
-pub(crate) fn markdown(matrix: &Matrix<'_>) -> String {
-    forms::markdown(&pieces(matrix))
-}
-
-/// For a browser.
-#[cfg(feature = "web")]
+/// A table of them, to paste and for a browser.
 pub(crate) fn answer(matrix: &Matrix<'_>) -> Answer {
-    Answer::of(pieces(matrix))
-}
-
-fn pieces(matrix: &Matrix<'_>) -> Vec<Piece> {
     let rows = matrix.trials.iter().map(|trial| {
         let [number, repeat, rest @ ..] = cells(matrix, trial);
         let words = rest.iter().map(Cell::long);
@@ -66,7 +55,7 @@ fn pieces(matrix: &Matrix<'_>) -> Vec<Piece> {
     });
     let table = Table::new(["trial", "repeat", "side", "measures", "skipped because"], rows);
     let conclusion = matrix.conclusion.lines().map(|line| line.trim().to_owned()).collect();
-    vec![Piece::Table(table), Piece::Lines(conclusion)]
+    Answer::of(vec![Piece::Table(table), Piece::Lines(conclusion)])
 }
 
 /// A line for each trial.

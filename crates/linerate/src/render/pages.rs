@@ -25,7 +25,7 @@ pub(crate) fn record(record: &Record, all: bool) -> Answer {
 
 /// What a record shows.
 pub(crate) fn explained(explained: &Explained<'_>, record: &Record) -> Answer {
-    Answer::of(explained.pieces().into_iter().chain(pictures(pictures_of(record))).collect())
+    explained.answer().followed_by(Answer::of(pictures(pictures_of(record)).collect()))
 }
 
 /// A comparison; of the records of both sides, in brief, each repeat stands beside the verdicts.

@@ -11,7 +11,8 @@ use linerate_model::setting::Set;
 use linerate_model::table::Table as Rows;
 use serde_json::{Value, json};
 
-use super::forms::{self, Piece};
+use super::answer::Answer;
+use super::forms::Piece;
 use super::json;
 use super::number::figure;
 use super::table_model::{Cell, Footnotes, Table};
@@ -80,16 +81,6 @@ pub(crate) struct SetPredictions {
 }
 
 impl Predicted<'_> {
-    /// For a terminal of this width.
-    pub(crate) fn text(&self, width: Option<u16>) -> String {
-        forms::text(&self.pieces(), width)
-    }
-
-    /// Ready to paste.
-    pub(crate) fn markdown(&self) -> String {
-        forms::markdown(&self.pieces())
-    }
-
     /// One object; throughput in bits per second of payload.
     pub(crate) fn json(&self) -> String {
         let found = self.found.as_ref().ok();
@@ -112,7 +103,8 @@ impl Predicted<'_> {
         }))
     }
 
-    fn pieces(&self) -> Vec<Piece> {
+    /// For people.
+    pub(crate) fn answer(&self) -> Answer {
         let Rows { machine, measured, .. } = self.table;
         let mut pieces = vec![Piece::Heading(format!("{}: {}", machine.name, machine.about))];
         let found = match &self.found {
@@ -125,7 +117,7 @@ impl Predicted<'_> {
                 );
                 let next = "Measure with --repeat, or give a table's rows their noise; leave out what has another cause; or widen the machine's bounds";
                 pieces.push(Piece::Lines(vec![format!("Not identifiable from these rows: {rows}. {next}.")]));
-                return pieces;
+                return Answer::of(pieces);
             }
         };
         let mut lines = vec![found.fitted(measured.len())];
@@ -143,7 +135,7 @@ impl Predicted<'_> {
             pieces.push(Piece::Lines(vec![found.did()]));
         }
         pieces.extend(Piece::Lines(vec![ASSUMPTIONS.to_owned()]).under("What to know"));
-        pieces
+        Answer::of(pieces)
     }
 }
 
@@ -348,7 +340,7 @@ mod tests {
     fn shown(name: &str) -> [String; 2] {
         let table = Rows::shipped(name).expect("it comes along");
         let found = found(&table);
-        [found.text(None), found.json()]
+        [found.answer().text(None), found.json()]
     }
 
     #[test]
@@ -392,7 +384,7 @@ mod tests {
         let mut shown = found(&table);
         let Ok(found) = &mut shown.found else { unreachable!("its rows are reproduced") };
         found.predictions.iter_mut().for_each(|one| one.refusal = Some(Refusal::FewSets(3)));
-        let text = shown.text(None);
+        let text = shown.answer().text(None);
         assert!(text.contains("No row was predicted, so there is nothing to judge."), "{text}");
         assert!(!text.contains("no change at all"), "{text}");
     }
@@ -403,7 +395,7 @@ mod tests {
         let mut shown = found(&table);
         let Ok(found) = &mut shown.found else { unreachable!("its rows are reproduced") };
         found.predictions.iter_mut().for_each(|one| one.null = None);
-        let text = shown.text(None);
+        let text = shown.answer().text(None);
         assert!(text.contains("no row says what no change would be, so there is no skill."), "{text}");
         let object: Value = serde_json::from_str(&shown.json()).unwrap();
         assert!(object["skill"].is_null() && object["predictions"][0]["null_bps"].is_null());
@@ -416,7 +408,7 @@ mod tests {
         let shown = Predicted { table: &table, left_out: 0, found };
         let object: Value = serde_json::from_str(&shown.json()).unwrap();
         assert_eq!(object["not_reproduced"], json!({"row": "arge.0", "times_its_noise": 3.4}));
-        let text = shown.text(None);
+        let text = shown.answer().text(None);
         assert!(text.contains("Not identifiable") && text.contains("misses 'arge.0' by 3.4 times its noise"), "{text}");
     }
 }

@@ -3,7 +3,8 @@
 
 use linerate_results::figure::Metric;
 
-use super::forms::{self, Piece};
+use super::answer::Answer;
+use super::forms::Piece;
 use super::number::figure;
 use super::table_model::{Cell, Table};
 use crate::measure::precision::MedianSoFar;
@@ -27,17 +28,8 @@ pub(crate) struct Repeated {
     pub(crate) reached: Option<MedianSoFar>,
 }
 
-/// For a terminal of this width; `None` where nothing was to be proved.
-pub(crate) fn text(proof: &Proof, width: Option<u16>) -> Option<String> {
-    Some(forms::text(&pieces(proof)?, width))
-}
-
-/// Ready to paste; `None` where nothing was to be proved.
-pub(crate) fn markdown(proof: &Proof) -> Option<String> {
-    Some(forms::markdown(&pieces(proof)?))
-}
-
-fn pieces(proof: &Proof) -> Option<Vec<Piece>> {
+/// For people; `None` where nothing was to be proved.
+pub(crate) fn answer(proof: &Proof) -> Option<Answer> {
     let mut pieces = Vec::new();
     if let Some((precision, repeated)) = &proof.repeated {
         pieces.extend(of_precision(*precision, repeated));
@@ -48,7 +40,7 @@ fn pieces(proof: &Proof) -> Option<Vec<Piece>> {
     if !proof.expected.is_empty() {
         pieces.extend(of_expectations(&proof.expected));
     }
-    (!pieces.is_empty()).then_some(pieces)
+    (!pieces.is_empty()).then_some(Answer::of(pieces))
 }
 
 fn of_precision(precision: Precision, repeated: &[Repeated]) -> [Piece; 3] {
@@ -168,7 +160,8 @@ mod tests {
             )),
             pairs: Some("no difference between the two sides in 4 judgements.".to_owned()),
         };
-        insta::assert_snapshot!(format!("{}\n{}", text(&proof, None).unwrap(), markdown(&proof).unwrap()));
-        assert_eq!((text(&Proof::default(), None), markdown(&Proof::default())), (None, None));
+        let shown = answer(&proof).unwrap();
+        insta::assert_snapshot!(format!("{}\n{}", shown.text(None), shown.markdown()));
+        assert!(answer(&Proof::default()).is_none());
     }
 }

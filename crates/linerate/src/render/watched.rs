@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_campaign_whose_process_failed_has_ended() {
         let mut watched = Watched::default();
-        let now = |watched: &Watched| present(watched, Instant::now()).text(80);
+        let now = |watched: &Watched| present(watched, Instant::now()).whole_text(80);
         assert_eq!(now(&watched).trim(), "The machines are being reached.");
         watched.broke_off("--precision: 'abc' is not allowed.");
         assert_eq!(now(&watched).trim(), "It ended early: --precision: 'abc' is not allowed.");

@@ -24,7 +24,8 @@ use super::page::{Page, page};
 use super::reply::{Reply, kind};
 use super::request::WebRequest;
 use super::work_slots::Cost;
-use crate::render::answer::{Answer, Part};
+use crate::render::answer::Answer;
+use crate::render::answer_parts::Part;
 
 type Handler = fn(&Lab, &WebRequest) -> Result<ViewReply>;
 /// A path, what its answer takes, and who makes it.
@@ -267,7 +268,7 @@ fn in_form(lab: &Lab, asked: &WebRequest, view: &View) -> Reply {
             return Reply::new(view.status, kind::HTML, page(lab, asked, &frame));
         }
         (Some("markdown"), None) => Some((kind::MARKDOWN, view.answer.markdown())),
-        (Some("text"), None) => Some((kind::TEXT, view.answer.text(COLUMNS))),
+        (Some("text"), None) => Some((kind::TEXT, view.answer.whole_text(COLUMNS))),
         (Some("csv"), Some(part)) => view.answer.csv_of(part).map(|text| (kind::CSV, text)),
         (Some("json"), Some(part)) => view.answer.json_of(part).map(|text| (kind::JSON, text)),
         (Some("markdown"), Some(part)) => view.answer.markdown_of(part).map(|text| (kind::MARKDOWN, text)),

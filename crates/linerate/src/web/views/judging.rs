@@ -128,7 +128,7 @@ pub(super) fn history(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
         }
         @if words.is_none() { p { "Of the plan that ran last; other records are picked as " code { ":plan=NAME" } "." } }
     };
-    View::new("History", render::history::answer(metric, &series))
+    View::new("History", render::history::pictured(metric, &series))
         .above(above)
         .forms(&[("json", "JSON"), ("csv", "CSV")])
         .shown()

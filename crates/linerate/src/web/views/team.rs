@@ -54,7 +54,7 @@ fn team(lab: &Lab) -> Result<&Team> {
 }
 
 /// Benches, jobs that wait or run, and workers.
-fn parts(known: &TeamState) -> [(&'static str, &'static str, render::JobListing); 3] {
+fn parts(known: &TeamState) -> [(&'static str, &'static str, Answer); 3] {
     let progress = |id: &str| known.progress(id);
     let (queue, now_ms) = (&known.queue, now().as_millisecond());
     [
@@ -68,8 +68,7 @@ fn parts(known: &TeamState) -> [(&'static str, &'static str, render::JobListing)
 pub(super) fn overview(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let team = team(lab)?;
     let (answer, moving, version, records) = team.look(|known| {
-        let answer =
-            parts(known).into_iter().fold(Answer::default(), |all, (.., shown)| all.followed_by(shown.answer()));
+        let answer = parts(known).into_iter().fold(Answer::default(), |all, (.., shown)| all.followed_by(shown));
         (answer, moving(known), version(known.version), lines(known.queue.jobs.iter()))
     });
     if asked.value("form") == Some("jobs") {
@@ -91,7 +90,7 @@ fn moving(known: &TeamState) -> Markup {
     html! {
         (part("trouble", &trouble(known)))
         @for (name, title, shown) in parts(known) {
-            (part(name, &html! { h2 { (title) } (shown.answer().inner()) }))
+            (part(name, &html! { h2 { (title) } (shown.inner()) }))
         }
     }
 }
@@ -153,7 +152,7 @@ pub(super) fn jobs(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
         let found = || known.queue.jobs.iter().rev().filter(is_wanted).take(limit);
         let progress = |id: &str| known.progress(id);
         let list = render::list(found(), now().as_millisecond(), &progress, "There is no such job.");
-        (list.answer(), lines(found()), trouble(known))
+        (list, lines(found()), trouble(known))
     });
     if asked.value("form") == Some("json") && asked.value("table").is_none() {
         return raw(kind::JSON_LINES, records);
@@ -229,7 +228,7 @@ fn links(record: &JobRecord) -> Markup {
 
 /// What the queue says of it, and how its campaign goes as far as that was heard.
 fn told(known: &TeamState, record: &JobRecord) -> Vec<(&'static str, Answer)> {
-    let mut parts = vec![("job", render::one(record).answer())];
+    let mut parts = vec![("job", render::one(record))];
     match known.campaigns.get(&record.job.id) {
         Some(campaign) => parts.extend(watched::parts(&campaign.watched, Instant::now())),
         None if record.state == JobState::Running => {
