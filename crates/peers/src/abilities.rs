@@ -45,7 +45,7 @@ pub fn cannot<T>(tool: Tool, what: impl Into<String>, instead: &'static str) -> 
 
 /// Whether the tool's server can be the other end of such a trial, as far as the table tells.
 pub fn check(tool: Tool, spec: &Spec) -> Result<(), Error> {
-    let can = of(tool).abilities();
+    let can = &of(tool).abilities;
     let unsupported =
         |what: String, instead: String| Err(Error::Unsupported { tool, what: what.into(), instead: instead.into() });
     if !can.workloads.contains(&spec.workload) {
@@ -129,10 +129,10 @@ mod tests {
             check(tool, TcpRr, tx, "requests of its server's; choose direction=rx");
         }
         for row in &Tool::ALL {
-            if of(row.tool).abilities().workloads.contains(&UdpStream) {
+            if of(row.tool).abilities.workloads.contains(&UdpStream) {
                 check(row.tool, UdpStream, |spec| spec.probe = true, "leave probe out");
             }
-            let first = of(row.tool).abilities().workloads[0];
+            let first = of(row.tool).abilities.workloads[0];
             super::check(row.tool, &Spec::new(first)).unwrap();
         }
         for tool in [Tool::Iperf2, Tool::Nuttcp] {

@@ -75,7 +75,7 @@ pub fn run(
     crate::check(tool, spec)?;
     let client = Client { tool, tokens, spec, route, stopped };
     let began = Instant::now();
-    let measured = protocol::of(tool).measure(&client, Box::new(notify));
+    let measured = (protocol::of(tool).measure)(&client, Box::new(notify));
     let [mut theirs, ours] = measured.map_err(|error| client.as_ended_there(error))?;
     plausible::limit(spec, &ours, &mut theirs, began.elapsed());
     Ok([theirs, ours])

@@ -16,36 +16,15 @@ pub mod server;
 
 use std::time::Duration;
 
-use linerate_trial::outcome::Outcome;
-use linerate_trial::spec::Spec;
-
 use crate::abilities::{ANY, Abilities};
-use crate::client::Client;
-use crate::error::Error;
-use crate::protocol::{Notify, Protocol, Serve};
+use crate::protocol::Protocol;
 
 /// The protocol.
-pub struct Iperf3;
-
-impl Protocol for Iperf3 {
-    fn abilities(&self) -> Abilities {
-        Abilities { least_datagram: 16, spacing: false, ..ANY }
-    }
-
-    /// A server leaves out whole seconds.
-    fn fit(&self, spec: &mut Spec) {
-        spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64);
-    }
-
-    fn check(&self, spec: &Spec) -> Result<(), Error> {
-        mapping::check(spec)
-    }
-
-    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
-        client::measure(client, notify)
-    }
-
-    fn server(&self) -> Box<dyn Serve> {
-        Box::<server::Server>::default()
-    }
-}
+pub const PROTOCOL: Protocol = Protocol {
+    abilities: Abilities { least_datagram: 16, spacing: false, ..ANY },
+    // A server leaves out whole seconds.
+    fit: |spec| spec.warmup = Duration::from_secs(spec.warmup.as_secs_f64().ceil() as u64),
+    check: mapping::check,
+    measure: client::measure,
+    server: || Box::<server::Server>::default(),
+};

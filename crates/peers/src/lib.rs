@@ -34,11 +34,11 @@ pub use error::Error;
 
 /// Makes a trial one that the tool can express, where the difference is small: the record has what it became.
 pub fn fit(tool: Tool, spec: &mut Spec) {
-    protocol::of(tool).fit(spec);
+    (protocol::of(tool).fit)(spec);
 }
 
 /// Whether the tool's server can be the other end of such a trial.
 pub fn check(tool: Tool, spec: &Spec) -> Result<(), Error> {
     abilities::check(tool, spec)?;
-    protocol::of(tool).check(spec)
+    (protocol::of(tool).check)(spec)
 }

@@ -24,24 +24,18 @@ use crate::{iperf2, iperf3, netperf, nuttcp, ttcp, twamp};
 pub type Notify = Box<dyn Fn(Progress) + Send>;
 
 /// Another tool's protocol.
-pub trait Protocol: Sync {
+pub struct Protocol {
     /// What its server can do.
-    fn abilities(&self) -> Abilities;
-
+    pub abilities: Abilities,
     /// Makes a trial one that the tool can express, where the difference is small: the record has what it became.
-    fn fit(&self, _: &mut Spec) {}
-
-    /// Whether the tool's server can be the other end of such a trial, beside its [`Protocol::abilities`].
-    fn check(&self, _: &Spec) -> Result<(), Error> {
-        Ok(())
-    }
-
+    pub fit: fn(&mut Spec),
+    /// Whether the tool's server can be the other end of such a trial, beside its abilities.
+    pub check: fn(&Spec) -> Result<(), Error>,
     /// One trial of this machine, the host, against the tool's server, the target: what is known of the server's end, and
     /// what this end saw.
-    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error>;
-
+    pub measure: fn(&Client<'_>, Notify) -> Result<[Outcome; 2], Error>,
     /// A server of this tool, with no clients yet.
-    fn server(&self) -> Box<dyn Serve>;
+    pub server: fn() -> Box<dyn Serve>,
 }
 
 /// What a server says to clients that the driver has let in. Each call is in a thread of its own, with little stack.
@@ -77,13 +71,13 @@ pub enum FirstDatagram {
 }
 
 /// The protocol of a tool.
-pub fn of(tool: Tool) -> &'static dyn Protocol {
+pub fn of(tool: Tool) -> &'static Protocol {
     match tool {
-        Tool::Iperf3 => &iperf3::Iperf3,
-        Tool::Iperf2 => &iperf2::Iperf2,
-        Tool::Netperf => &netperf::Netperf,
-        Tool::Nuttcp => &nuttcp::Nuttcp,
-        Tool::Ttcp => &ttcp::Ttcp,
-        Tool::Twamp => &twamp::Twamp,
+        Tool::Iperf3 => &iperf3::PROTOCOL,
+        Tool::Iperf2 => &iperf2::PROTOCOL,
+        Tool::Netperf => &netperf::PROTOCOL,
+        Tool::Nuttcp => &nuttcp::PROTOCOL,
+        Tool::Ttcp => &ttcp::PROTOCOL,
+        Tool::Twamp => &twamp::PROTOCOL,
     }
 }

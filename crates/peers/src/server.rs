@@ -87,7 +87,7 @@ pub struct DatagramStream<'a> {
 impl Server {
     /// Listens on an address, or on every one. Port 0 is any that is free.
     pub fn bind(tool: Tool, address: Option<IpAddr>, port: u16, limits: Limits) -> io::Result<Server> {
-        let protocol = protocol::of(tool).server();
+        let protocol = (protocol::of(tool).server)();
         Ok(Server {
             tool,
             listeners: Listener::open_all(address, port, protocol.datagrams().is_some(), &limits.allow)?,

@@ -5,26 +5,14 @@ pub mod datagram;
 pub mod receive;
 pub mod server;
 
-use linerate_trial::outcome::Outcome;
-
 use crate::abilities::{ANY, Abilities};
-use crate::client::Client;
-use crate::error::Error;
-use crate::protocol::{Notify, Protocol, Serve};
+use crate::protocol::Protocol;
 
 /// The protocol.
-pub struct Ttcp;
-
-impl Protocol for Ttcp {
-    fn abilities(&self) -> Abilities {
-        Abilities { both_directions: false, parallel: &[], least_datagram: 5, ..ANY }
-    }
-
-    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
-        client::measure(client, notify)
-    }
-
-    fn server(&self) -> Box<dyn Serve> {
-        Box::new(server::Server)
-    }
-}
+pub const PROTOCOL: Protocol = Protocol {
+    abilities: Abilities { both_directions: false, parallel: &[], least_datagram: 5, ..ANY },
+    fit: |_| (),
+    check: |_| Ok(()),
+    measure: client::measure,
+    server: || Box::new(server::Server),
+};

@@ -5,42 +5,28 @@ pub mod client;
 pub mod packet;
 pub mod server;
 
-use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::tool::Tool;
 
 use crate::abilities::{ANY, Abilities, cannot};
-use crate::client::Client;
 use crate::error::Error;
-use crate::protocol::{Notify, Protocol, Serve};
+use crate::protocol::Protocol;
 
 /// The protocol.
-pub struct Twamp;
+pub const PROTOCOL: Protocol = Protocol {
+    abilities: Abilities { workloads: &[Workload::UdpRr], both_directions: false, ..ANY },
+    fit: |_| (),
+    check: check,
+    measure: client::measure,
+    server: || Box::new(server::Server::default()),
+};
 
-impl Protocol for Twamp {
-    fn abilities(&self) -> Abilities {
-        Abilities { workloads: &[Workload::UdpRr], both_directions: false, ..ANY }
+fn check(spec: &Spec) -> Result<(), Error> {
+    if spec.request_size < packet::ANSWER_LEN as u32 {
+        return cannot(Tool::Twamp, "requests of less than an answer's 41 bytes", "choose request_size=41, or more");
     }
-
-    fn check(&self, spec: &Spec) -> Result<(), Error> {
-        if spec.request_size < packet::ANSWER_LEN as u32 {
-            return cannot(
-                Tool::Twamp,
-                "requests of less than an answer's 41 bytes",
-                "choose request_size=41, or more",
-            );
-        }
-        if spec.response_size != spec.request_size {
-            return cannot(Tool::Twamp, "answers of another size", "choose response_size as request_size");
-        }
-        Ok(())
+    if spec.response_size != spec.request_size {
+        return cannot(Tool::Twamp, "answers of another size", "choose response_size as request_size");
     }
-
-    fn measure(&self, client: &Client<'_>, notify: Notify) -> Result<[Outcome; 2], Error> {
-        client::measure(client, notify)
-    }
-
-    fn server(&self) -> Box<dyn Serve> {
-        Box::new(server::Server::default())
-    }
+    Ok(())
 }
