@@ -6,33 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::words;
 
-/// One of the two machines of a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// The machine under test.
-    Target,
-    /// The machine at the other end of the cable.
-    Host,
+words! {
+    /// One of the two machines of a trial.
+    End {
+        /// The machine under test.
+        Target = "target",
+        /// The machine at the other end of the cable.
+        Host = "host",
+    }
 }
 
 impl End {
     /// The target first.
-    pub const BOTH: [End; 2] = [End::Target, End::Host];
+    pub const BOTH: [End; 2] = End::ALL;
 
     /// The other one.
     pub const fn other(self) -> End {
         match self {
             End::Target => End::Host,
             End::Host => End::Target,
-        }
-    }
-
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            End::Target => "target",
-            End::Host => "host",
         }
     }
 }
@@ -107,12 +99,6 @@ impl<T> IndexMut<End> for PerEnd<T> {
             End::Target => &mut self.target,
             End::Host => &mut self.host,
         }
-    }
-}
-
-impl std::fmt::Display for End {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
     }
 }
 

@@ -104,7 +104,7 @@ pub fn decode(selected: &Selected<'_>, value: Value) -> Decoded {
         DecodedField {
             name: field.name.clone(),
             bits: field.bits(),
-            access: field.access.mode.word(),
+            access: field.access.mode.name(),
             value: field.of(shown),
             meaning: field.meaning(field.of(shown)).map(str::to_owned),
             latched: kept_event(field, value),

@@ -1,6 +1,8 @@
 //! What a register is: its name, its place, its fields, and what reading does to it.
 //! Knows no machine and no text; [`super::parse`] makes these of files.
 
+use linerate_machine::words;
+
 /// All that are known, in the order in which they are asked.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
@@ -96,42 +98,27 @@ pub struct Access {
     pub sticks: bool,
 }
 
-/// What reading and writing do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Writing changes nothing.
-    ReadOnly,
-    /// It reads as it was written.
-    ReadWrite,
-    /// What is read there is not what was written.
-    WriteOnly,
-    /// Reading clears it.
-    ReadClears,
-    /// Writing a one clears it.
-    WriteOneClears,
-    /// Stays 0 from the event until it is read (LL of IEEE 802.3).
-    LatchLow,
-    /// Stays 1 from the event until it is read (LH of IEEE 802.3).
-    LatchHigh,
+words! {
+    /// What reading and writing do, with its word in definition files.
+    Mode {
+        /// Writing changes nothing.
+        ReadOnly = "ro",
+        /// It reads as it was written.
+        ReadWrite = "rw",
+        /// What is read there is not what was written.
+        WriteOnly = "wo",
+        /// Reading clears it.
+        ReadClears = "rc",
+        /// Writing a one clears it.
+        WriteOneClears = "w1c",
+        /// Stays 0 from the event until it is read (LL of IEEE 802.3).
+        LatchLow = "ll",
+        /// Stays 1 from the event until it is read (LH of IEEE 802.3).
+        LatchHigh = "lh",
+    }
 }
 
 impl Mode {
-    /// All, with their words in definition files.
-    pub const ALL: [(&'static str, Mode); 7] = [
-        ("ro", Mode::ReadOnly),
-        ("rw", Mode::ReadWrite),
-        ("wo", Mode::WriteOnly),
-        ("rc", Mode::ReadClears),
-        ("w1c", Mode::WriteOneClears),
-        ("ll", Mode::LatchLow),
-        ("lh", Mode::LatchHigh),
-    ];
-
-    /// As definition files write it.
-    pub fn word(self) -> &'static str {
-        Mode::ALL.into_iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
-    }
-
     /// Whether reading destroys something.
     pub fn clears(self) -> bool {
         matches!(self, Mode::ReadClears | Mode::LatchLow | Mode::LatchHigh)

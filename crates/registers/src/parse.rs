@@ -281,7 +281,7 @@ fn place(text: &str) -> Result<RegisterPlace, String> {
 fn access(word: &str) -> Result<Option<Access>, String> {
     let mut parts = word.split(',');
     let first = parts.next().unwrap_or_default();
-    let Some((_, mode)) = Mode::ALL.into_iter().find(|(known, _)| *known == first) else { return Ok(None) };
+    let Some(mode) = Mode::parse(first) else { return Ok(None) };
     let mut access = Access { mode, counter: false, sticks: false };
     for part in parts {
         match part {

@@ -88,6 +88,7 @@ mod unaligned;
 mod words;
 
 use linerate_machine::end::{Direction, End, Party};
+use linerate_machine::words;
 use serde::Serialize;
 
 use crate::record::Record;
@@ -128,26 +129,15 @@ pub struct Finding {
     is_minor: bool,
 }
 
-/// How far the evidence of a finding carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sureness {
-    /// It is known to do this, and nothing here shows that it did.
-    Possible,
-    /// The figures fit, and fit other causes less.
-    Likely,
-    /// Counters say so themselves.
-    Sure,
-}
-
-impl Sureness {
-    /// In a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Sureness::Possible => "possible",
-            Sureness::Likely => "likely",
-            Sureness::Sure => "sure",
-        }
+words! {
+    /// How far the evidence of a finding carries.
+    Sureness {
+        /// It is known to do this, and nothing here shows that it did.
+        Possible = "possible",
+        /// The figures fit, and fit other causes less.
+        Likely = "likely",
+        /// Counters say so themselves.
+        Sure = "sure",
     }
 }
 

@@ -6,6 +6,7 @@ pub mod difference;
 pub mod functions;
 
 use linerate_machine::profile::Profile;
+use linerate_machine::words;
 use serde::{Deserialize, Serialize};
 
 /// What a machine's CPUs did in the measured part of a trial.
@@ -35,42 +36,26 @@ pub struct CategoryTime {
     pub us_per_kib: Option<f64>,
 }
 
-/// Kinds of work, in the order in which they are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "each title says it")]
-pub enum Category {
-    Copy,
-    Checksum,
-    AllocateFree,
-    DriverInterrupt,
-    SoftirqNapi,
-    Protocol,
-    SocketSyscall,
-    Qdisc,
-    Locking,
-    Generator,
-    Other,
-    Idle,
+words! {
+    /// Kinds of work, in the order in which they are shown.
+    #[allow(missing_docs, reason = "each title says it")]
+    Category {
+        Copy = "copy",
+        Checksum = "checksum",
+        AllocateFree = "allocate-free",
+        DriverInterrupt = "driver-interrupt",
+        SoftirqNapi = "softirq-napi",
+        Protocol = "protocol",
+        SocketSyscall = "socket-syscall",
+        Qdisc = "qdisc",
+        Locking = "locking",
+        Generator = "generator",
+        Other = "other",
+        Idle = "idle",
+    }
 }
 
 impl Category {
-    /// All of them.
-    pub const ALL: [Category; 12] = [
-        Category::Copy,
-        Category::Checksum,
-        Category::AllocateFree,
-        Category::DriverInterrupt,
-        Category::SoftirqNapi,
-        Category::Protocol,
-        Category::SocketSyscall,
-        Category::Qdisc,
-        Category::Locking,
-        Category::Generator,
-        Category::Other,
-        Category::Idle,
-    ];
-
     /// The words for people.
     pub const fn title(self) -> &'static str {
         match self {

@@ -339,28 +339,13 @@ impl TrialPlace {
     }
 }
 
-/// One side of an A/A pair: a configuration that is measured twice in each round. The two must be alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NullSide {
-    /// The one that counts as the configuration's trials.
-    A,
-    /// The other, measured only to be held against it.
-    B,
-}
-
-impl NullSide {
-    /// The side of this name.
-    pub fn find(name: &str) -> Option<NullSide> {
-        [NullSide::A, NullSide::B].into_iter().find(|side| side.name() == name)
-    }
-
-    /// As records write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            NullSide::A => "a",
-            NullSide::B => "b",
-        }
+words! {
+    /// One side of an A/A pair: a configuration that is measured twice in each round. The two must be alike.
+    NullSide {
+        /// The one that counts as the configuration's trials.
+        A = "a",
+        /// The other, measured only to be held against it.
+        B = "b",
     }
 }
 

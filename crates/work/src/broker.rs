@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use linerate_machine::words;
+
 use crate::job::Ticket;
 
 /// The broker does not do what it was asked for.
@@ -26,33 +28,21 @@ pub enum Unavailable {
     Refused(String),
 }
 
-/// Where values are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Bucket {
-    /// Who measures on a bench; an entry that is not renewed vanishes after the lease's time.
-    Leases,
-    /// Workers; the same.
-    Workers,
-    /// Benches, for ever.
-    Benches,
-    /// Jobs, for as long as the broker keeps what has ended.
-    Jobs,
+words! {
+    /// Where values are kept.
+    Bucket {
+        /// Who measures on a bench; an entry that is not renewed vanishes after the lease's time.
+        Leases = "leases",
+        /// Workers; the same.
+        Workers = "workers",
+        /// Benches, for ever.
+        Benches = "benches",
+        /// Jobs, for as long as the broker keeps what has ended.
+        Jobs = "jobs",
+    }
 }
 
 impl Bucket {
-    /// All of them.
-    pub const ALL: [Bucket; 4] = [Bucket::Leases, Bucket::Workers, Bucket::Benches, Bucket::Jobs];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Bucket::Leases => "leases",
-            Bucket::Workers => "workers",
-            Bucket::Benches => "benches",
-            Bucket::Jobs => "jobs",
-        }
-    }
-
     /// Whether its entries vanish after the lease's time.
     pub const fn vanishes(self) -> bool {
         matches!(self, Bucket::Leases | Bucket::Workers)

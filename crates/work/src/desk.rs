@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_machine::text::is_plain_name;
+use linerate_machine::words;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -38,40 +39,28 @@ pub struct Maintenance {
     pub reason: String,
 }
 
-/// Where a job stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JobState {
-    /// It has not begun, or it is to be begun again.
-    Waiting,
-    /// A worker carries it out.
-    Running,
-    /// All its trials are in the store.
-    Done,
-    /// The bench does not take it.
-    Refused,
-    /// It was begun as often as it may be, and never came to its end.
-    Dead,
-    /// Somebody took it back.
-    Cancelled,
+words! {
+    /// Where a job stands.
+    JobState {
+        /// It has not begun, or it is to be begun again.
+        Waiting = "waiting",
+        /// A worker carries it out.
+        Running = "running",
+        /// All its trials are in the store.
+        Done = "done",
+        /// The bench does not take it.
+        Refused = "refused",
+        /// It was begun as often as it may be, and never came to its end.
+        Dead = "dead",
+        /// Somebody took it back.
+        Cancelled = "cancelled",
+    }
 }
 
 impl JobState {
     /// Nothing more becomes of it.
     pub const fn has_ended(self) -> bool {
         !matches!(self, JobState::Waiting | JobState::Running)
-    }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            JobState::Waiting => "waiting",
-            JobState::Running => "running",
-            JobState::Done => "done",
-            JobState::Refused => "refused",
-            JobState::Dead => "dead",
-            JobState::Cancelled => "cancelled",
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! Knows a plan as text.
 
 use linerate_machine::text::is_plain_name;
+use linerate_machine::words;
 use serde::{Deserialize, Serialize};
 
 /// The longest plan; a queue's messages have a megabyte.
@@ -11,30 +12,17 @@ const MOST_SETS: usize = 200;
 /// How often a job may be tried at most.
 pub(crate) const MOST_ATTEMPTS: u32 = 20;
 
-/// Which of a user's own jobs comes first. Between users it says nothing, for everybody's are urgent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    /// Before the user's others.
-    High,
-    /// As usual.
-    #[default]
-    Normal,
-    /// When nothing else of the user's waits.
-    Low,
-}
-
-impl Priority {
-    /// All of them, the first first.
-    pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Priority::High => "high",
-            Priority::Normal => "normal",
-            Priority::Low => "low",
-        }
+words! {
+    /// Which of a user's own jobs comes first. Between users it says nothing, for everybody's are urgent.
+    #[derive(Default)]
+    Priority {
+        /// Before the user's others.
+        High = "high",
+        /// As usual.
+        #[default]
+        Normal = "normal",
+        /// When nothing else of the user's waits.
+        Low = "low",
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use linerate_machine::words;
 use serde::Serialize;
 
 use super::Judged;
@@ -44,23 +45,13 @@ impl Matched<'_> {
     }
 }
 
-/// One of the two sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ComparedSide {
-    /// What the other is compared with.
-    Baseline,
-    /// What is compared with it.
-    Candidate,
-}
-
-impl ComparedSide {
-    /// What people call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ComparedSide::Baseline => "baseline",
-            ComparedSide::Candidate => "candidate",
-        }
+words! {
+    /// One of the two sides.
+    ComparedSide {
+        /// What the other is compared with.
+        Baseline = "baseline",
+        /// What is compared with it.
+        Candidate = "candidate",
     }
 }
 

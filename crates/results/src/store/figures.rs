@@ -390,7 +390,7 @@ impl Store {
                 index: row.get(4)?,
                 repeat: row.get(5)?,
                 configuration: row.get(6)?,
-                null_side: row.get::<Option<String>>(7)?.as_deref().and_then(NullSide::find),
+                null_side: row.get::<Option<String>>(7)?.as_deref().and_then(NullSide::parse),
                 doubts: row.get(8)?,
                 failed: row.get(9)?,
                 around,
