@@ -14,8 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let begun = Instant::now();
     let lab = Lab::up(&Shape::modest_board())?;
     println!("up in {} ms, {privilege}", begun.elapsed().as_millis());
-    println!("host   {}", lab.host_netns().display());
-    println!("target {}", lab.target_netns().display());
+    println!("host   {}", lab.host.path().display());
+    println!("target {}", lab.target.path().display());
     for note in lab.notes() {
         println!("note: {note}");
     }

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,8 +45,10 @@ pub const IPV6_PREFIX: u8 = 64;
 /// The namespaces have no names: they are open files of this process and end with it, however it ends. Programs
 /// started in them keep them alive, so end those with the lab.
 pub struct Lab {
-    host: Namespace,
-    target: Namespace,
+    /// The host, in which [`Namespace::run`] runs.
+    pub host: Namespace,
+    /// The target, likewise.
+    pub target: Namespace,
     host_link: LinkIndex,
     target_link: LinkIndex,
     shape: Shape,
@@ -93,16 +95,16 @@ pub enum LabError {
 /// How long a link may take to come up. It takes a few milliseconds unless the machine is starved.
 pub(crate) const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Lets the last CPU take the target's packets in (receive packet steering, Documentation/networking/scaling.rst),
+/// Lets the last CPU take in what arrives at a link (receive packet steering, Documentation/networking/scaling.rst),
 /// as a board's own processor would. Without it the sender's CPU does that too: with a timer for each packet that the
 /// receive queue lets through, it had no time left to offer more than 457 Mbit/s to a link of 470, and with it 550,
 /// in a virtual machine of two CPUs. Only real root may ask for it, whoever owns the namespace.
-fn receive_on_last_cpu() -> io::Result<()> {
+pub(crate) fn receive_on_last_cpu(link: &str) -> io::Result<()> {
     let last = thread::available_parallelism()?.get() - 1;
     // The mask's words of 32 CPUs each are written with commas between, the highest first.
     let mut mask = format!("{:x}", 1u32 << (last % 32));
     mask.push_str(&",00000000".repeat(last / 32));
-    fs::write(format!("/sys/class/net/{LINK_NAME}/queues/rx-0/rps_cpus"), mask)
+    fs::write(format!("/sys/class/net/{link}/queues/rx-0/rps_cpus"), mask)
 }
 
 /// Of the namespace of the thread that opens a file below it (ip-sysctl.rst).
@@ -162,7 +164,7 @@ impl Lab {
         step("plugging in the target", lab.target.run(|| Links::new().set_up(target_link, true)))?;
         if shape.rx_rate_bps.is_some() {
             // A kindness to the sender, not a part of the shape: where it is refused the link is the same.
-            let _ = lab.target.run_with_sysfs(receive_on_last_cpu);
+            let _ = lab.target.run_with_sysfs(|| receive_on_last_cpu(LINK_NAME));
         }
         lab.set_carrier(true)?;
         step(
@@ -170,17 +172,6 @@ impl Lab {
             lab.target.run(|| add_addresses(target_link, TARGET_IPV4, TARGET_IPV6)),
         )?;
         Ok(lab)
-    }
-
-    /// The target's namespace, as a file that any process of this user (or a child of a process that entered a user
-    /// namespace) can open and enter while the lab is up.
-    pub fn target_netns(&self) -> PathBuf {
-        self.target.path()
-    }
-
-    /// The host's namespace, likewise.
-    pub fn host_netns(&self) -> PathBuf {
-        self.host.path()
     }
 
     /// What is not as the shape asked, a sentence each.
@@ -191,16 +182,6 @@ impl Lab {
     /// The shape as it is now.
     pub fn shape(&self) -> Shape {
         self.shape
-    }
-
-    /// Runs `work` on a thread inside the target. Sockets that it opens stay in the target.
-    pub fn in_target<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        self.target.run(work)
-    }
-
-    /// Runs `work` on a thread inside the host. Sockets that it opens stay in the host.
-    pub fn in_host<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        self.host.run(work)
     }
 
     /// Limits what the target sends, in bits per second of frames; counters of the queue may start anew.

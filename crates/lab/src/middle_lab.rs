@@ -5,13 +5,13 @@ use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Instant;
 
 use crate::LabError;
-use crate::lab::{CARRIER_PATIENCE, IPV4_PREFIX, LINK_NAME, namespace_refused, step, wait_until_up};
+use crate::lab::{
+    CARRIER_PATIENCE, IPV4_PREFIX, LINK_NAME, namespace_refused, receive_on_last_cpu, step, wait_until_up,
+};
 use crate::link::{LOOPBACK, Links};
 use crate::sys::Namespace;
 
@@ -53,9 +53,12 @@ impl Forwards {
 ///
 /// The namespaces have no names: they are open files of this process and end with it, however it ends.
 pub struct MiddleLab {
-    host: Namespace,
-    middle: Namespace,
-    target: Namespace,
+    /// The host, in which [`Namespace::run`] runs.
+    pub host: Namespace,
+    /// The middle, likewise.
+    pub middle: Namespace,
+    /// The target, likewise.
+    pub target: Namespace,
     notes: Vec<String>,
 }
 
@@ -95,7 +98,8 @@ impl MiddleLab {
                 _ => step("giving the target its route", lab.target.run(|| Links::new().add_gateway(gateway(1))))?,
             }
         }
-        if let Err(error) = lab.middle.run_with_sysfs(forward_on_last_cpu) {
+        // As a machine of its own would: else the CPU of each sender forwards too, and nothing is lost for want of one.
+        if let Err(error) = lab.middle.run_with_sysfs(|| PORTS.iter().try_for_each(|port| receive_on_last_cpu(port))) {
             lab.notes.push(format!(
                 "the middle forwards on the CPUs of those who send, because it may not choose its own ({error}): what it \
                  could drop for want of a CPU, the sender feels instead"
@@ -104,39 +108,9 @@ impl MiddleLab {
         Ok(lab)
     }
 
-    /// The host's namespace, as a file that any process of this user can open and enter while the lab is up.
-    pub fn host_netns(&self) -> PathBuf {
-        self.host.path()
-    }
-
-    /// The middle's namespace, likewise.
-    pub fn middle_netns(&self) -> PathBuf {
-        self.middle.path()
-    }
-
-    /// The target's namespace, likewise.
-    pub fn target_netns(&self) -> PathBuf {
-        self.target.path()
-    }
-
     /// What is not as it should be, a sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
-    }
-
-    /// Runs `work` on a thread inside the host.
-    pub fn in_host<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        self.host.run(work)
-    }
-
-    /// Runs `work` on a thread inside the target.
-    pub fn in_target<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        self.target.run(work)
-    }
-
-    /// Runs `work` on a thread inside the middle.
-    pub fn in_middle<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        self.middle.run(work)
     }
 }
 
@@ -195,13 +169,4 @@ fn masquerade() -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::other(String::from_utf8_lossy(&ended.stderr).trim().to_owned())),
     }
-}
-
-/// Lets the last CPU take in what arrives at the middle (receive packet steering), as a machine of its own would: else
-/// the CPU of each sender forwards too, and nothing is lost for want of one.
-fn forward_on_last_cpu() -> io::Result<()> {
-    let last = thread::available_parallelism()?.get() - 1;
-    let mut mask = format!("{:x}", 1u32 << (last % 32));
-    mask.push_str(&",00000000".repeat(last / 32));
-    PORTS.iter().try_for_each(|port| fs::write(format!("/sys/class/net/{port}/queues/rx-0/rps_cpus"), &mask))
 }

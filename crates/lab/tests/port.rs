@@ -15,7 +15,7 @@ fn what_one_end_sends_the_other_has_whole() {
     }
     let lab = Lab::up(&Shape::unshaped()).unwrap();
     let (host, target) =
-        (lab.in_host(|| Port::open(LINK_NAME)).unwrap(), lab.in_target(|| Port::open(LINK_NAME)).unwrap());
+        (lab.host.run(|| Port::open(LINK_NAME)).unwrap(), lab.target.run(|| Port::open(LINK_NAME)).unwrap());
     let mut frame = vec![0xff; 12];
     frame.extend(LOCAL_EXPERIMENTAL);
     frame.extend((0..1500).map(|at| at as u8));
@@ -36,5 +36,5 @@ fn what_one_end_sends_the_other_has_whole() {
         assert_ne!(room[..len], frame);
     }
     assert_eq!(target.overflowed().unwrap(), 0);
-    assert!(lab.in_host(|| Port::open("nosuch")).is_err());
+    assert!(lab.host.run(|| Port::open("nosuch")).is_err());
 }

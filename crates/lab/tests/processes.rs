@@ -60,10 +60,10 @@ fn hold() -> Result<(), Box<dyn std::error::Error>> {
     }
     let lab = Lab::up(&Shape::modest_board())?;
     for target in ["[::]:0", "0.0.0.0:0"] {
-        let receiver = lab.in_target(|| UdpSocket::bind(target))?;
+        let receiver = lab.target.run(|| UdpSocket::bind(target))?;
         receiver.set_read_timeout(Some(Duration::from_secs(5)))?;
         let port = receiver.local_addr()?.port();
-        let sender = lab.in_host(|| UdpSocket::bind(target))?;
+        let sender = lab.host.run(|| UdpSocket::bind(target))?;
         match target {
             "[::]:0" => sender.send_to(b"there", (TARGET_IPV6, port))?,
             _ => sender.send_to(b"there", (TARGET_IPV4, port))?,
@@ -76,12 +76,12 @@ fn hold() -> Result<(), Box<dyn std::error::Error>> {
     let counted = lab.receive_queue_counts()?.is_some_and(|counts| counts.packets > 0);
     println!(
         "ready {} {} notes={} counted={counted}",
-        lab.host_netns().display(),
-        lab.target_netns().display(),
+        lab.host.path().display(),
+        lab.target.path().display(),
         lab.notes().len()
     );
     let output = Command::new("nsenter")
-        .arg(format!("--net={}", lab.target_netns().display()))
+        .arg(format!("--net={}", lab.target.path().display()))
         .args(["cat", "/proc/thread-self/net/dev"])
         .output();
     match output {

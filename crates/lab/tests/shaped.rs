@@ -52,8 +52,8 @@ fn udp(address: impl Into<IpAddr> + Send) -> io::Result<UdpSocket> {
 
 /// Sends a datagram each way, at once after `up`, and says how long both took.
 fn passes(lab: &Lab, host: IpAddr, target: IpAddr) -> io::Result<Duration> {
-    let at_target = lab.in_target(|| udp(target))?;
-    let at_host = lab.in_host(|| udp(host))?;
+    let at_target = lab.target.run(|| udp(target))?;
+    let at_host = lab.host.run(|| udp(host))?;
     let mut buffer = [0; 16];
     let begun = Instant::now();
     at_host.send_to(b"there", at_target.local_addr()?)?;
@@ -124,7 +124,7 @@ fn check_rate(what: &str, want: f64, measure: impl FnMut() -> f64) {
 
 /// Datagrams that the target's sockets had no room for (`Udp: RcvbufErrors`), on a machine with other work to do.
 fn no_room(lab: &Lab) -> u64 {
-    let snmp = lab.in_target(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
+    let snmp = lab.target.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
     let mut lines = snmp.lines().filter(|line| line.starts_with("Udp:"));
     let at = lines.next().unwrap().split(' ').position(|name| name == "RcvbufErrors").unwrap();
     lines.next().unwrap().split(' ').nth(at).unwrap().parse().unwrap()
@@ -160,8 +160,8 @@ fn a_lab_is_made_in_no_time() {
 fn the_target_sends_at_the_rate_and_loses_nothing() {
     let Some((lab, _alone)) = lab("the_target_sends_at_the_rate_and_loses_nothing", shape_at(RATE_BPS)) else { return };
     check_rate("received", RATE_BPS, || {
-        let from = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
-        let to = lab.in_host(|| udp(HOST_IPV4)).unwrap();
+        let from = lab.target.run(|| udp(TARGET_IPV4)).unwrap();
+        let to = lab.host.run(|| udp(HOST_IPV4)).unwrap();
         let (sent, _, rate) = flood(from, to, 1e9, Duration::from_secs(1));
         assert!((sent as f64) < 1.1 * RATE_BPS / 8.0 / 1494.0, "the flood waits in its socket: {sent} sent");
         rate
@@ -173,8 +173,8 @@ fn the_target_sends_at_the_rate_and_loses_nothing() {
 fn what_the_target_cannot_receive_is_counted_exactly() {
     let test = "what_the_target_cannot_receive_is_counted_exactly";
     let Some((lab, _alone)) = lab(test, shape_at(RATE_BPS)) else { return };
-    let from = lab.in_host(|| udp(HOST_IPV4)).unwrap();
-    let to = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+    let from = lab.host.run(|| udp(HOST_IPV4)).unwrap();
+    let to = lab.target.run(|| udp(TARGET_IPV4)).unwrap();
     let (sent, received, _) = flood(from, to, 2.0 * RATE_BPS, Duration::from_secs(1));
     let counts = lab.receive_queue_counts().unwrap().unwrap();
     assert!(counts.drops > 0);
@@ -185,8 +185,8 @@ fn what_the_target_cannot_receive_is_counted_exactly() {
 #[test]
 fn below_the_rate_nothing_is_lost() {
     let Some((lab, _alone)) = lab("below_the_rate_nothing_is_lost", shape_at(RATE_BPS)) else { return };
-    let from = lab.in_host(|| udp(HOST_IPV6)).unwrap();
-    let to = lab.in_target(|| udp(TARGET_IPV6)).unwrap();
+    let from = lab.host.run(|| udp(HOST_IPV6)).unwrap();
+    let to = lab.target.run(|| udp(TARGET_IPV6)).unwrap();
     let (sent, received, _) = flood(from, to, 0.7 * RATE_BPS, Duration::from_millis(500));
     assert_eq!(sent, received + no_room(&lab));
     assert_eq!(lab.receive_queue_counts().unwrap().unwrap().drops, 0);
@@ -221,12 +221,12 @@ fn tcp_comes_close_to_the_rate_both_ways() {
     let Some((lab, _alone)) = lab("tcp_comes_close_to_the_rate_both_ways", Shape::modest_board()) else { return };
     let least = 0.9 * LINE_BPS;
     let tx = best_of_ten(least, || {
-        let listener = lab.in_host(|| TcpListener::bind((HOST_IPV4, 0))).unwrap();
-        tcp_rate(listener, |address| lab.in_target(|| TcpStream::connect(address)))
+        let listener = lab.host.run(|| TcpListener::bind((HOST_IPV4, 0))).unwrap();
+        tcp_rate(listener, |address| lab.target.run(|| TcpStream::connect(address)))
     });
     let rx = best_of_ten(least, || {
-        let listener = lab.in_target(|| TcpListener::bind((TARGET_IPV6, 0))).unwrap();
-        tcp_rate(listener, |address| lab.in_host(|| TcpStream::connect(address)))
+        let listener = lab.target.run(|| TcpListener::bind((TARGET_IPV6, 0))).unwrap();
+        tcp_rate(listener, |address| lab.host.run(|| TcpStream::connect(address)))
     });
     for (direction, got) in [("tx", tx), ("rx", rx)] {
         let line = LINE_BPS / 1e6;
@@ -256,11 +256,11 @@ fn iperf3_sees_the_same_rate() {
     };
     for reverse in [None, Some("-R")] {
         let got = best_of_ten(0.9 * line_bps, || {
-            let mut server = within(lab.target_netns()).args(["-s", "-1"]).stdout(Stdio::null()).spawn().unwrap();
+            let mut server = within(lab.target.path()).args(["-s", "-1"]).stdout(Stdio::null()).spawn().unwrap();
             let target = TARGET_IPV4.to_string();
             let report = (0..20).find_map(|_| {
                 thread::sleep(Duration::from_millis(100)); // until the server listens
-                let mut client = within(lab.host_netns());
+                let mut client = within(lab.host.path());
                 let client = client.args(["-c", &target, "-t", "2", "-J"]).args(reverse).output().unwrap();
                 client.status.success().then(|| String::from_utf8(client.stdout).unwrap())
             });
@@ -284,8 +284,8 @@ fn the_cable_can_be_pulled_and_put_back() {
     assert!(lab.has_carrier().unwrap());
     lab.set_carrier(false).unwrap();
     assert!(!lab.has_carrier().unwrap());
-    let listener = lab.in_target(|| udp(TARGET_IPV4)).unwrap();
-    let sender = lab.in_host(|| udp(HOST_IPV4)).unwrap();
+    let listener = lab.target.run(|| udp(TARGET_IPV4)).unwrap();
+    let sender = lab.host.run(|| udp(HOST_IPV4)).unwrap();
     assert!(sender.send_to(b"?", listener.local_addr().unwrap()).is_err(), "the host's link is down");
     lab.set_carrier(true).unwrap();
     pass_at_once(&lab).unwrap();
@@ -298,8 +298,8 @@ fn rates_change_while_the_link_is_up() {
     for rate_bps in [50e6, 100e6] {
         lab.set_tx_rate(Some(rate_bps as u64)).unwrap();
         lab.set_rx_rate(Some(rate_bps as u64)).unwrap();
-        let at_host = || lab.in_host(|| udp(HOST_IPV4)).unwrap();
-        let at_target = || lab.in_target(|| udp(TARGET_IPV4)).unwrap();
+        let at_host = || lab.host.run(|| udp(HOST_IPV4)).unwrap();
+        let at_target = || lab.target.run(|| udp(TARGET_IPV4)).unwrap();
         let time = Duration::from_millis(600);
         check_rate("rx", rate_bps, || flood(at_host(), at_target(), 1.5 * rate_bps, time).2);
         check_rate("tx", rate_bps, || flood(at_target(), at_host(), 1.5 * rate_bps, time).2);

@@ -67,7 +67,7 @@ fn board(name: &str) -> Option<Bench> {
 fn run_command(bench: &Bench, plan: &str, more: &[&str]) -> Command {
     let path = bench.folder.path("boot.toml");
     fs::write(&path, plan.replace("FOLDER", &bench.folder.0.display().to_string())).unwrap();
-    let netns = bench.lab().target_netns();
+    let netns = bench.lab().target.path();
     let target = format!("exec:{} {}", bench.folder.path("agent.sh"), netns.display());
     let mut command = bench.linerate(&["run", &path, "--target", &target, "--host", &bench.host()]);
     command.args(more);
@@ -84,7 +84,7 @@ fn boots(bench: &Bench) -> Vec<String> {
 }
 
 fn mtu(bench: &Bench) -> String {
-    bench.lab().in_target(|| fs::read_to_string("/proc/sys/net/ipv6/conf/eth0/mtu")).unwrap()
+    bench.lab().target.run(|| fs::read_to_string("/proc/sys/net/ipv6/conf/eth0/mtu")).unwrap()
 }
 
 #[track_caller]

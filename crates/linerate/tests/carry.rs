@@ -100,7 +100,7 @@ impl Board {
              && {mounts} && {serve}",
             root.display()
         );
-        let netns = format!("--net={}", bench.lab().target_netns().display());
+        let netns = format!("--net={}", bench.lab().target.path().display());
         let mut command = Command::new("nsenter");
         bench.dress(command.args([&netns, "unshare", "--mount", "sh", "-c", &script]));
         let log = fs::File::create(file("log")).unwrap();
@@ -122,7 +122,7 @@ impl Board {
         let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
         let board = Board { daemon, path, agents };
         bench.wait_until("the board lets people in", IN_TIME, || {
-            bench.lab().in_host(|| Ok(std::net::TcpStream::connect((TARGET_IPV4, PORT)).is_ok())).unwrap()
+            bench.lab().host.run(|| Ok(std::net::TcpStream::connect((TARGET_IPV4, PORT)).is_ok())).unwrap()
         });
         Some(board)
     }
@@ -132,7 +132,7 @@ impl Board {
         let target = format!("root@{TARGET_IPV4}:{PORT}");
         let mut command = bench.linerate(&["run", "udp-stream", "--target", &target, "--json"]);
         command.args(more).env("PATH", &self.path);
-        bench.lab().in_host(|| Ok(Running::start(command))).unwrap()
+        bench.lab().host.run(|| Ok(Running::start(command))).unwrap()
     }
 
     fn run_carried(&self, bench: &Bench, more: &[&str]) -> Running {
@@ -156,7 +156,7 @@ impl Board {
 
     /// The processes of carried agents whose file is gone: number and arguments.
     fn agents(&self, bench: &Bench) -> Vec<(u32, String)> {
-        let netns = fs::metadata(bench.lab().target_netns()).unwrap();
+        let netns = fs::metadata(bench.lab().target.path()).unwrap();
         let numbers = fs::read_dir("/proc").unwrap().flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let ours = numbers.filter(|number| {
@@ -218,7 +218,7 @@ fn check_measured(ran: &Ran) {
 
 fn mtu(bench: &Bench) -> String {
     // /sys shows the namespace that it was mounted in, which is another.
-    let netns = format!("--net={}", bench.lab().target_netns().display());
+    let netns = format!("--net={}", bench.lab().target.path().display());
     let output = Command::new("nsenter").args([&netns, "ip", "-o", "link", "show", "eth0"]).output().unwrap();
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
     words.split_whitespace().skip_while(|word| *word != "mtu").nth(1).unwrap_or_default().to_owned()
@@ -299,7 +299,7 @@ fn itself_to_a_machine_of_its_own_kind() {
         let mut command = Command::new(&program);
         bench.dress(command.args(["run", "udp-stream", "--target", &target, "--json"]).args(QUICK).args(more));
         command.env("PATH", &board.path);
-        bench.lab().in_host(|| Ok(Running::start(command))).unwrap().wait(LONG)
+        bench.lab().host.run(|| Ok(Running::start(command))).unwrap().wait(LONG)
     };
     check_measured(&run(&["--set", "target.mtu=1400", "--set", "message_size=1K"]));
     bench.wait_until("the MTU is back", IN_TIME, || mtu(&bench) == "1500");

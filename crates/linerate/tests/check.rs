@@ -68,7 +68,7 @@ fn all_is_well() {
 fn a_link_that_is_down() {
     let Some(bench) = bench("check-link") else { return };
     // The other end's interface loses its carrier with it.
-    shell(&bench.lab().target_netns(), "ip link set eth0 down");
+    shell(&bench.lab().target.path(), "ip link set eth0 down");
     let ran = check(&bench);
     check_failed(&ran, &["addresses"], &["eth0 (down)", "bring the target's eth0 up there: ip link set eth0 up"]);
     // The same for programs: an object, and nothing else.
@@ -84,7 +84,7 @@ fn a_link_that_is_down() {
 fn a_hole_for_large_packets() {
     let Some(bench) = bench("check-hole") else { return };
     // A bucket that no packet of more than 1000 octets fits into, Ethernet's header included.
-    shell(&bench.lab().host_netns(), "tc qdisc replace dev eth0 root tbf rate 100mbit burst 1000 limit 100000");
+    shell(&bench.lab().host.path(), "tc qdisc replace dev eth0 root tbf rate 100mbit burst 1000 limit 100000");
     let ran = check(&bench);
     let parts = [
         "packets of up to 986 bytes pass, and the links say 1500",
@@ -98,7 +98,7 @@ fn a_hole_for_large_packets() {
 fn tcp_that_goes_nowhere() {
     let Some(bench) = bench("check-tcp") else { return };
     // What the target answers over TCP goes nowhere, and no counter says so.
-    shell(&bench.lab().target_netns(), "ip rule add ipproto tcp blackhole");
+    shell(&bench.lab().target.path(), "ip rule add ipproto tcp blackhole");
     let ran = check(&bench);
     check_failed(
         &ran,
@@ -110,7 +110,7 @@ fn tcp_that_goes_nowhere() {
 #[test]
 fn a_server_of_another_tool_without_udp() {
     let Some(bench) = bench("check-iperf3") else { return };
-    let netns = bench.lab().target_netns();
+    let netns = bench.lab().target.path();
     let mut serve = Command::new("nsenter");
     serve.arg(format!("--net={}", netns.display())).arg(env!("CARGO_BIN_EXE_linerate")).args(["serve", "iperf3"]);
     bench.dress(&mut serve);

@@ -48,12 +48,13 @@ fn menu_command(bench: &Bench, netns: &std::path::Path) -> Command {
 }
 
 fn mtu(lab: &Lab) -> String {
-    lab.in_target(|| {
-        let output = Command::new("ip").args(["-o", "link", "show", "eth0"]).output()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok(text.split_once("mtu ").map_or("", |(_, rest)| rest.split(' ').next().unwrap_or("")).to_owned())
-    })
-    .unwrap()
+    lab.target
+        .run(|| {
+            let output = Command::new("ip").args(["-o", "link", "show", "eth0"]).output()?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            Ok(text.split_once("mtu ").map_or("", |(_, rest)| rest.split(' ').next().unwrap_or("")).to_owned())
+        })
+        .unwrap()
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn screens_of_both_machines_are_shown() {
     lines.extend(["1", "9", "", "0", "0"]);
     let ran = console(&bench, &lines);
     ran.check_done();
-    let [target, host] = [bench.lab().target_netns(), bench.lab().host_netns()].map(|path| path.display().to_string());
+    let [target, host] = [bench.lab().target.path(), bench.lab().host.path()].map(|path| path.display().to_string());
     for part in [
         "CPU, ms",
         "Nothing to show.",
@@ -154,7 +155,7 @@ fn what_is_missing_or_wrong_is_said_and_asked_again() {
 #[test]
 fn a_board_changes_its_settings_for_as_long_as_its_menu_runs() {
     let Some(bench) = Bench::new("a_board_changes_its_settings_for_as_long_as_its_menu_runs") else { return };
-    let netns = bench.lab().target_netns();
+    let netns = bench.lab().target.path();
     let ran = menu(&bench, &netns, &["2", "1", "1300", "0", "0"]);
     ran.check_done();
     assert!(ran.stdout.contains("mtu: asked 1300, reads 1300, was 1500."), "{}", ran.stdout);
@@ -176,7 +177,7 @@ fn a_board_changes_its_settings_for_as_long_as_its_menu_runs() {
 
     // While a controller measures, nothing is changed.
     let holder = Holder { controller: "other".to_owned(), name: "somebody at a desk".to_owned(), fence: None };
-    let lease = bench.lab().in_target(|| Lease::take(&holder, local::connect).map_err(std::io::Error::other)).unwrap();
+    let lease = bench.lab().target.run(|| Lease::take(&holder, local::connect).map_err(std::io::Error::other)).unwrap();
     let ran = menu(&bench, &netns, &["2", "1", "1300", "0", "5", "127.0.0.1:1", "", "0"]);
     ran.check_done();
     assert!(ran.stdout.contains("somebody at a desk has been measuring here"), "{}", ran.stdout);
@@ -191,8 +192,8 @@ fn a_board_measures_against_an_agent_that_listens() {
     let Some(mut bench) = Bench::new("a_board_measures_against_an_agent_that_listens") else { return };
     let key = bench.folder.path("key");
     Psk::generate_to(key.as_ref()).unwrap();
-    let (target, host) = (bench.lab().target_netns(), bench.lab().host_netns());
-    let address = bench.lab().in_host(|| {
+    let (target, host) = (bench.lab().target.path(), bench.lab().host.path());
+    let address = bench.lab().host.run(|| {
         let output = Command::new("ip").args(["-o", "-4", "addr", "show", "eth0"]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let word = text.split_whitespace().skip_while(|word| *word != "inet").nth(1).unwrap_or_default().to_owned();
@@ -202,7 +203,7 @@ fn a_board_measures_against_an_agent_that_listens() {
     let listen = ["agent", "--netns", &host.display().to_string(), "--listen", &address, "--psk-file", &key];
     let listener = Running::start(bench.linerate(&listen));
     let in_host = || {
-        bench.lab().in_host(|| {
+        bench.lab().host.run(|| {
             let table = fs::read_to_string("/proc/thread-self/net/tcp")?;
             Ok(table.lines().any(|line| line.split_whitespace().nth(3) == Some("0A")))
         })
@@ -224,7 +225,7 @@ fn a_board_measures_against_an_agent_that_listens() {
 
     // Whoever measures at this machine is not disturbed.
     let holder = Holder { controller: "other".to_owned(), name: "somebody at a desk".to_owned(), fence: None };
-    let lease = bench.lab().in_target(|| Lease::take(&holder, local::connect).map_err(std::io::Error::other)).unwrap();
+    let lease = bench.lab().target.run(|| Lease::take(&holder, local::connect).map_err(std::io::Error::other)).unwrap();
     let ran = menu(&bench, &target, &["5", &address, &key, "1s", "", "", "", "", "0"]);
     assert!(
         ran.check_done().stdout.contains("On this machine: somebody at a desk has been measuring"),
@@ -249,7 +250,8 @@ fn a_board_measures_against_an_agent_that_listens() {
 fn give_back(bench: &Bench, lease: Lease) {
     bench
         .lab()
-        .in_target(|| {
+        .target
+        .run(|| {
             drop(lease);
             Ok(())
         })

@@ -60,7 +60,7 @@ fn report_5() {
     }
     let (bench, lab) = (Bench::bare("report_5"), MiddleLab::up(Forwards::Bridge).expect("three machines"));
     let [target, host, middle] =
-        [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| format!("netns:{}", path.display()));
+        [lab.target.path(), lab.host.path(), lab.middle.path()].map(|path| format!("netns:{}", path.display()));
     let ends = Ends { board: target, host: Some(host), middle: Some(middle), duration: "200ms", variable: None };
     let all = recipes(5);
     let shown: usize = all.iter().map(|one| one.commands().len()).sum();

@@ -57,9 +57,9 @@ impl Doubled {
         let made = || -> io::Result<Doubled> {
             let pass = || PassProgram::attach("eth0").map_err(io::Error::other);
             Ok(Doubled {
-                there: row.lab.in_middle(|| attach("p0", "p1", Pace::per_second(frames_per_s), depth))?,
-                _back: row.lab.in_middle(|| attach("p1", "p0", Pace::per_second(1_000_000), 10_000))?,
-                _ends: [row.lab.in_host(pass)?, row.lab.in_target(pass)?],
+                there: row.lab.middle.run(|| attach("p0", "p1", Pace::per_second(frames_per_s), depth))?,
+                _back: row.lab.middle.run(|| attach("p1", "p0", Pace::per_second(1_000_000), 10_000))?,
+                _ends: [row.lab.host.run(pass)?, row.lab.target.run(pass)?],
             })
         };
         made().inspect_err(|lacking| eprintln!("SKIPPED {test}: {lacking}")).ok()
@@ -161,7 +161,7 @@ fn a_calibration_is_kept_and_held_against_what_is_found() {
     // Of other traffic, nothing is known.
     let shown = |more: &[&str]| {
         let endpoint = |path: PathBuf| format!("netns:{}", path.display());
-        let (target, host) = (endpoint(row.lab.target_netns()), endpoint(row.lab.host_netns()));
+        let (target, host) = (endpoint(row.lab.target.path()), endpoint(row.lab.host.path()));
         let mut command = row.bench.linerate(&["search", "frames", "--target", &target, "--host", &host]);
         command.args(words).args(["--set", "direction=rx", "--dry-run"]).args(more);
         let ran = Running::start(command).wait(LIMIT);
@@ -181,7 +181,7 @@ fn a_calibration_is_kept_and_held_against_what_is_found() {
 fn a_device_recovers_from_an_overload_and_from_a_reset() {
     const TEST: &str = "a_device_recovers_from_an_overload_and_from_a_reset";
     let Some(row) = Row::of(TEST, Forwards::Bridge, &["nsenter"]) else { return };
-    let middle = row.lab.middle_netns().display().to_string();
+    let middle = row.lab.middle.path().display().to_string();
     let goal = ["--max-rate", "4kpps", "--min-rate", "1kpps", "--goal", "loss=2 %,trial=200ms,width=5 %"];
     let Some(double) = Doubled::of(&row, TEST, 2_000, 10) else { return };
     let has_recovered = (0..TRIES).any(|_| {

@@ -22,7 +22,7 @@ const SECRET: u32 = 0x1c0f_fee1;
 
 /// `linerate echo` in the target, from when it says that it answers.
 fn start(bench: &Bench, arguments: &[&str], stdout: impl Into<Stdio>) -> (Child, String) {
-    let netns = format!("--net={}", bench.lab().target_netns().display());
+    let netns = format!("--net={}", bench.lab().target.path().display());
     let mut command = Command::new("nsenter");
     command.args([&netns, env!("CARGO_BIN_EXE_linerate"), "echo", "--interface", "eth0"]).args(arguments);
     bench.dress(&mut command);
@@ -39,7 +39,7 @@ fn interrupt(echo: &Child) {
 
 /// Whether a program is attached to the target's interface.
 fn is_attached(bench: &Bench) -> bool {
-    let netns = format!("--net={}", bench.lab().target_netns().display());
+    let netns = format!("--net={}", bench.lab().target.path().display());
     let link = Command::new("nsenter").args([&netns, "ip", "link", "show", "eth0"]).output().unwrap();
     assert!(link.status.success());
     String::from_utf8_lossy(&link.stdout).contains("prog/xdp")
@@ -49,7 +49,7 @@ fn is_attached(bench: &Bench) -> bool {
 fn checker(test: &str, bench: &Bench) -> Option<Checker> {
     let options = CheckerOptions { echoed: true, ..CheckerOptions::new(SECRET, 1) };
     let attach = || Checker::attach("eth0", &options, Some(AttachPoint::Driver)).map_err(io::Error::other);
-    match bench.lab().in_host(attach) {
+    match bench.lab().host.run(attach) {
         Ok(checker) => Some(checker),
         Err(lacking) => {
             eprintln!("SKIPPED {test}: {lacking}");
@@ -79,7 +79,7 @@ fn send(bench: &Bench, checker: &Checker) -> u64 {
     // Each time the numbers begin again, so that later frames are copies of the first ones.
     let came = || checker.stream(0).unwrap().measured.received + checker.stream(0).unwrap().measured.duplicated;
     let before = came();
-    let sent = bench.lab().in_host(|| {
+    let sent = bench.lab().host.run(|| {
         let generator = Generator::new("eth0", &options).map_err(io::Error::other)?;
         generator.run(Extent { frames: Some(500), duration: None })?;
         Ok(generator.counts()?.frames)
@@ -100,7 +100,7 @@ fn an_echo_goes_on_while_nobody_reads_what_it_says() {
         // Live frames arrive where there is a program, which the echo by a socket is not.
         let pass = (way == "socket").then(|| {
             let pass = || linerate_host::xdp::attach::PassProgram::attach("eth0").map_err(io::Error::other);
-            bench.lab().in_target(pass).unwrap()
+            bench.lab().target.run(pass).unwrap()
         });
         // As much as a pipe holds, so that the first line waits for a reader.
         let (mut reader, mut writer) = io::pipe().unwrap();
@@ -185,11 +185,11 @@ fn what_is_missing_is_said_in_a_sentence() {
 
 /// The host's side: frames sent to the echo at the target, and what came of them.
 fn asked(bench: &Bench, options: &[&str]) -> Value {
-    let in_target = format!("--net={}", bench.lab().target_netns().display());
+    let in_target = format!("--net={}", bench.lab().target.path().display());
     let address = Command::new("nsenter").args([&in_target, "ip", "-o", "link", "show", "eth0"]).output().unwrap();
     let said = String::from_utf8(address.stdout).unwrap();
     let mac = said.split("link/ether ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
-    let netns = format!("--net={}", bench.lab().host_netns().display());
+    let netns = format!("--net={}", bench.lab().host.path().display());
     let mut command = Command::new("nsenter");
     command.args([&netns, env!("CARGO_BIN_EXE_linerate"), "echo", "--interface", "eth0", "--secret", "1c0ffee1"]);
     command.args(["--ask", &mac, "--json"]).args(options);
@@ -245,7 +245,7 @@ fn what_is_asked_comes_back_from_the_kernel_sooner_than_from_a_socket() {
 fn an_echo_that_is_not_there_is_asked_ten_times_a_second() {
     const TEST: &str = "an_echo_that_is_not_there_is_asked_ten_times_a_second";
     let Some(bench) = Bench::of(TEST, &Shape::unshaped()) else { return };
-    let netns = format!("--net={}", bench.lab().host_netns().display());
+    let netns = format!("--net={}", bench.lab().host.path().display());
     let mut command = Command::new("nsenter");
     command.args([&netns, env!("CARGO_BIN_EXE_linerate"), "echo", "--interface", "eth0", "--secret", "1c0ffee1"]);
     command.args(["--ask", "02:00:00:00:00:77", "--in-flight", "256", "--duration", "500ms"]);

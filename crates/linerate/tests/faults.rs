@@ -44,7 +44,7 @@ fn begin(bench: &Bench, plan: &str, more: &[&str]) -> Running {
 #[test]
 fn the_target_s_agent_is_killed() {
     let Some(mut bench) = Bench::new("target-killed") else { return };
-    let kill = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().target_netns()), "KILL");
+    let kill = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().target.path()), "KILL");
     check(
         &mut bench,
         "tcp-stream",
@@ -57,7 +57,7 @@ fn the_target_s_agent_is_killed() {
 #[test]
 fn the_host_s_agent_is_killed() {
     let Some(mut bench) = Bench::new("host-killed") else { return };
-    let kill = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().host_netns()), "KILL");
+    let kill = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().host.path()), "KILL");
     check(&mut bench, "udp-stream", &["--set", "rate=50M"], kill, &["the host (netns:", "was lost", "SIGKILL"]);
 }
 
@@ -92,7 +92,7 @@ fn the_cable_is_pulled_under_requests() {
 #[test]
 fn an_agent_that_falls_silent_is_noticed() {
     let Some(mut bench) = Bench::new("silent") else { return };
-    let freeze = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().target_netns()), "STOP");
+    let freeze = |bench: &mut Bench| signal(bench.agent_of(&bench.lab().target.path()), "STOP");
     let parts = ["the target (netns:", "was silent for 6 s", "check the cable and the power"];
     check(&mut bench, "tcp-stream", &[], freeze, &parts);
 }
@@ -102,7 +102,7 @@ fn an_agent_that_falls_silent_is_noticed() {
 fn an_agent_that_wakes_up_alone_ends() {
     let Some(bench) = Bench::new("wakes") else { return };
     let running = begin(&bench, "tcp-stream", &[]);
-    let agent = bench.agent_of(&bench.lab().target_netns());
+    let agent = bench.agent_of(&bench.lab().target.path());
     signal(agent, "STOP");
     running.signal("KILL");
     running.wait(IN_TIME);
@@ -194,7 +194,7 @@ fn ctrl_c_is_heard_while_nothing_answers() {
 
     // The target lets nothing in that opens a flow: a route of its own swallows it.
     let swallow = "ip route add blackhole 198.18.0.1/32 && ip -6 route add blackhole 2001:2::1/128";
-    let swallowed = bench.lab().in_target(|| std::process::Command::new("sh").args(["-c", swallow]).status());
+    let swallowed = bench.lab().target.run(|| std::process::Command::new("sh").args(["-c", swallow]).status());
     if !swallowed.is_ok_and(|status| status.success()) {
         eprintln!("SKIPPED ends that do not find each other: there is no ip(8) here");
         return;
@@ -288,7 +288,7 @@ fn a_route_that_swallows_for_a_while_ends_no_trial() {
     bench.wait_for_traffic(200);
     let route = |change: &str| {
         let words = ["route", change, "blackhole", "198.18.0.2/32"];
-        let changed = bench.lab().in_host(|| std::process::Command::new("ip").args(words).status());
+        let changed = bench.lab().host.run(|| std::process::Command::new("ip").args(words).status());
         assert!(changed.unwrap().success());
     };
     route("add");
@@ -308,7 +308,7 @@ fn an_address_that_nobody_has_is_said_to() {
     for plan in ["udp-stream", "tcp-stream"] {
         // The examination's probes make the target ask for the host, which learns its address by that: two machines each.
         let Some(bench) = Bench::new("no-neighbour") else { return };
-        bench.lab().in_target(|| std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "8")).unwrap();
+        bench.lab().target.run(|| std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "8")).unwrap();
         let ran = bench.run(plan, &["--set", "duration=300ms"], 2 * IN_TIME);
         ran.check_sentence(&[
             "nobody on eth0 answers for 198.18.0.2 (ARP)",

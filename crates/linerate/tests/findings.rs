@@ -227,7 +227,7 @@ fn trial(fault: &Fault) -> Option<Record> {
             }
             Ok(done.status.success())
         };
-        let done = if is_target { bench.lab().in_target(shell) } else { bench.lab().in_host(shell) };
+        let done = if is_target { bench.lab().target.run(shell) } else { bench.lab().host.run(shell) };
         if !done.unwrap() {
             return None;
         }
@@ -251,7 +251,7 @@ fn trial(fault: &Fault) -> Option<Record> {
     if fault.crowded {
         // Least urgent of all, so that the crowd stands before it.
         let program = env!("CARGO_BIN_EXE_linerate");
-        let netns = bench.lab().target_netns();
+        let netns = bench.lab().target.path();
         crowded = format!("exec:exec nice -n 19 {program} agent --stdio --netns {}", netns.display());
         command = bench.linerate(&["run", fault.plan, "--target", &crowded, "--host", &bench.host()]);
         command.args(&more);
@@ -381,7 +381,7 @@ fn a_link_that_went_down_is_named_before_what_it_did() {
     let Some(bench) = Bench::of("link-down", &Shape::unshaped()) else { return };
     let link = |state: &str| {
         let set = || Command::new("ip").args(["link", "set", "eth0", state]).status();
-        assert!(bench.lab().in_target(set).unwrap().success(), "ip link set eth0 {state}");
+        assert!(bench.lab().target.run(set).unwrap().success(), "ip link set eth0 {state}");
     };
     let set = ["--set", "duration=5s", "--set", "rate=20M", "--set", "ip=4", "--quiet"];
     let running = Running::start(bench.run_command("udp-stream", &set));
@@ -409,7 +409,7 @@ fn a_link_that_went_down_is_named_before_what_it_did() {
 /// The root discipline of the host's interface with its parameters, without its handle, which changes with each change.
 fn discipline(bench: &Bench) -> String {
     let show = || Command::new("tc").args(["qdisc", "show", "dev", "eth0", "root"]).output();
-    let shown = bench.lab().in_host(show).unwrap();
+    let shown = bench.lab().host.run(show).unwrap();
     let words = String::from_utf8_lossy(&shown.stdout).into_owned();
     words.split_whitespace().filter(|word| !word.ends_with(':')).collect::<Vec<_>>().join(" ")
 }
@@ -423,7 +423,7 @@ fn what_is_suggested_is_tried() {
         let words = "qdisc replace dev eth0 root tbf rate 20mbit burst 8k limit 15000";
         Command::new("tc").args(words.split(' ')).status()
     };
-    match bench.lab().in_host(limit) {
+    match bench.lab().host.run(limit) {
         Ok(status) if status.success() => {}
         other => return eprintln!("SKIPPED what_is_suggested_is_tried: no tc(8) that limits ({other:?})"),
     }

@@ -113,7 +113,7 @@ impl Team {
             let mtu = fs::read_to_string("/proc/sys/net/ipv6/conf/eth0/mtu")?;
             Ok(format!("sack {} mtu {}", sack.trim(), mtu.trim()))
         };
-        vec![self.bench.lab().in_target(read).unwrap(), self.bench.lab().in_host(read).unwrap()]
+        vec![self.bench.lab().target.run(read).unwrap(), self.bench.lab().host.run(read).unwrap()]
     }
 
     fn records(&self) -> Vec<Record> {
@@ -245,14 +245,14 @@ fn a_bench_is_taken_whole_or_not_at_all() {
             let _lease = Lease::take(&last, local::connect).map_err(std::io::Error::other)?;
             Ok(is_over.recv())
         };
-        scope.spawn(move || lab.in_host(held));
+        scope.spawn(move || lab.host.run(held));
         let _over = over;
         let worker = team.worker();
         let is_there = || team.told(&["jobs", "benches"]).stdout.contains("free");
         team.bench.wait_until("the worker is there", IN_TIME, is_there);
         team.submit(&["--user", "ann"]).check_done();
         let agents = || {
-            let netns = [lab.target_netns(), lab.host_netns()].map(|netns| format!("--netns {}", netns.display()));
+            let netns = [lab.target.path(), lab.host.path()].map(|netns| format!("--netns {}", netns.display()));
             let running = team.bench.processes();
             netns
                 .iter()

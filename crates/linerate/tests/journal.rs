@@ -59,7 +59,7 @@ fn word(bench: &Bench) -> String {
 /// What the plans change, on both machines.
 fn state(bench: &Bench) -> [String; 3] {
     let mtu = || fs::read_to_string("/proc/sys/net/ipv6/conf/eth0/mtu");
-    [bench.lab().in_target(mtu).unwrap(), bench.lab().in_host(mtu).unwrap(), word(bench)]
+    [bench.lab().target.run(mtu).unwrap(), bench.lab().host.run(mtu).unwrap(), word(bench)]
 }
 
 /// A new agent.
@@ -204,7 +204,7 @@ fn an_interface_is_known_whatever_it_is_called() {
     let Some(bench) = bench("renamed") else { return };
     let ip = |arguments: &str| {
         let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-        let output = bench.lab().in_target(|| Command::new("ip").args(words).output()).unwrap();
+        let output = bench.lab().target.run(|| Command::new("ip").args(words).output()).unwrap();
         assert!(output.status.success(), "{arguments}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
@@ -213,7 +213,7 @@ fn an_interface_is_known_whatever_it_is_called() {
         let sysctls = move || Ok(files.map(|file| fs::read_to_string(format!("/proc/sys/net/{file}")).unwrap()));
         let link = ip(&format!("-o link show {interface}"));
         let mtu = link.split(" mtu ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-        (mtu, bench.lab().in_target(sysctls).unwrap())
+        (mtu, bench.lab().target.run(sysctls).unwrap())
     };
     let set = |interface: &str| {
         let [filter, solicit] = [
@@ -409,7 +409,7 @@ impl Agent {
 
     /// With the journals of another test's folder.
     fn start_sharing(bench: &Bench, folder: &Bench) -> Agent {
-        let netns = bench.lab().target_netns().display().to_string();
+        let netns = bench.lab().target.path().display().to_string();
         let mut command = bench.linerate(&["agent", "--stdio", "--netns", &netns]);
         command.env("LINERATE_JOURNALS", folder.folder.path("journals"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -591,14 +591,14 @@ fn a_port_speaks_again_when_its_agent_is_killed() {
     let Some(bench) = bench("silent") else { return };
     let solicits = || {
         let read = || fs::read_to_string(SOLICITS);
-        [bench.lab().in_target(read).unwrap(), bench.lab().in_host(read).unwrap()].map(|text| text.trim().to_owned())
+        [bench.lab().target.run(read).unwrap(), bench.lab().host.run(read).unwrap()].map(|text| text.trim().to_owned())
     };
     let before = solicits();
     assert_ne!(before, ["0", "0"]);
     let running =
         Running::start(bench.run_command("frames", &["--set", "rate=1kpps", "--set", "duration=30s", "--quiet"]));
     bench.wait_until("both ports are silent", IN_TIME, || solicits() == ["0", "0"]);
-    for netns in [bench.lab().target_netns(), bench.lab().host_netns()] {
+    for netns in [bench.lab().target.path(), bench.lab().host.path()] {
         signal(bench.agent_of(&netns), "KILL");
     }
     running.wait(LONG);

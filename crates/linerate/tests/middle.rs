@@ -156,7 +156,7 @@ fn the_middle_s_settings_are_put_back_when_its_agent_is_killed() {
             Ok((mtu, ttl.trim().to_owned()))
         };
         let mtu = |port| row.in_middle("ip", &["-o", "link", "show", port]).contains("mtu 1400");
-        let (_, ttl) = row.lab.in_middle(read).unwrap();
+        let (_, ttl) = row.lab.middle.run(read).unwrap();
         (mtu("p0"), mtu("p1"), ttl)
     };
     let before = state();
@@ -164,7 +164,7 @@ fn the_middle_s_settings_are_put_back_when_its_agent_is_killed() {
     let set = ["duration=20s", "rate=1M", "middle.mtu=1400", "middle.sysctl.net.ipv4.ip_default_ttl=70"];
     let running = Running::start(row.command(&["run", "udp-stream", "--middle", &row.middle()], &set));
     row.bench.wait_until("the middle is set", IN_TIME, || state() == (true, true, "70".to_owned()));
-    signal(row.bench.agent_of(&row.lab.middle_netns()), "KILL");
+    signal(row.bench.agent_of(&row.lab.middle.path()), "KILL");
     row.bench.wait_until("its settings are put back", IN_TIME, || state() == before);
     let ran = running.wait(IN_TIME);
     assert_eq!(ran.status.code(), Some(2));

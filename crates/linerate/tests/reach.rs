@@ -36,7 +36,7 @@ const ENDLESS: [&str; 2] = ["--set", "duration=60s"];
 fn run_in_host(bench: &Bench, arguments: &[&str]) -> Running {
     let mut command = bench.linerate(&["run", "udp-stream"]);
     command.args(arguments);
-    bench.lab().in_host(|| Ok(Running::start(command))).unwrap()
+    bench.lab().host.run(|| Ok(Running::start(command))).unwrap()
 }
 
 /// Sees that one trial was measured.
@@ -54,7 +54,7 @@ fn an_agent_behind_any_command() {
     let Some(bench) = Bench::new("exec") else { return };
     let program = env!("CARGO_BIN_EXE_linerate");
     let agent = |netns: &Path| format!("exec:'{program}' agent --stdio --netns {}", netns.display());
-    let (target, host) = (agent(&bench.lab().target_netns()), agent(&bench.lab().host_netns()));
+    let (target, host) = (agent(&bench.lab().target.path()), agent(&bench.lab().host.path()));
     let mut command = bench.linerate(&["run", "udp-stream", "--target", &target, "--host", &host, "--json"]);
     command.args(ONE).args(QUICK);
     check_measured(&Running::start(command).wait(LONG));
@@ -81,7 +81,7 @@ fn listening(bench: &Bench) -> (Helper, SocketAddr, String) {
     let key = bench.folder.path("key");
     Running::start(bench.linerate(&["agent", "--new-psk", &key])).wait(IN_TIME).check_done();
     let listen = format!("{TARGET_IPV4}:0");
-    let netns = bench.lab().target_netns().display().to_string();
+    let netns = bench.lab().target.path().display().to_string();
     let mut command = bench.linerate(&["agent", "--listen", &listen, "--psk-file", &key, "--netns", &netns]);
     command.stderr(Stdio::piped());
     let mut child = Helper(command.spawn().unwrap());
@@ -124,7 +124,8 @@ fn an_agent_that_listens() {
     assert!(!ran.stderr.contains("for 0 s"), "{ran:#?}");
     let strangers: Vec<TcpStream> = bench
         .lab()
-        .in_host(|| {
+        .host
+        .run(|| {
             let visit = |number: u32| {
                 let mut socket = TcpStream::connect(address)?;
                 // Some say nothing, some say a lot; a refused one is no concern of theirs.
@@ -209,7 +210,7 @@ impl ByHand {
 #[test]
 fn nobody_can_point_an_agent_at_a_stranger() {
     let Some(bench) = Bench::new("stranger") else { return };
-    let socket = bench.lab().in_target(|| UdpSocket::bind((TARGET_IPV4, 0))).unwrap();
+    let socket = bench.lab().target.run(|| UdpSocket::bind((TARGET_IPV4, 0))).unwrap();
     let port = socket.local_addr().unwrap().port();
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let echo = std::thread::spawn(move || {
@@ -223,7 +224,7 @@ fn nobody_can_point_an_agent_at_a_stranger() {
         }
         (count, octets)
     });
-    let mut agent = ByHand::start(&bench, &bench.lab().host_netns());
+    let mut agent = ByHand::start(&bench, &bench.lab().host.path());
     let holder = Holder { controller: "by hand".to_owned(), name: "a test".to_owned(), fence: None };
     assert!(matches!(agent.ask(1, Request::Lease { holder }), AgentLine::Reply { .. }));
     let mut spec = Spec { direction: Direction::Rx, ..Spec::new(Workload::UdpStream) };
@@ -271,7 +272,7 @@ fn nobody_can_point_an_agent_at_a_stranger() {
 #[test]
 fn a_holder_that_others_could_not_be_told_gets_no_lease() {
     let Some(bench) = Bench::new("holder") else { return };
-    let mut agent = ByHand::start(&bench, &bench.lab().host_netns());
+    let mut agent = ByHand::start(&bench, &bench.lab().host.path());
     let holder = Holder { controller: "x".repeat(200_000), name: "a test".to_owned(), fence: None };
     let AgentLine::Refusal { kind, message, .. } = agent.ask(1, Request::Lease { holder }) else {
         panic!("it has the lease")
@@ -295,7 +296,7 @@ fn an_agent_over_ssh() {
     // A name in this test's folder, by which the agent is found among the processes.
     let name = bench.folder.path("linerate-agent");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_linerate"), &name).unwrap();
-    let agent = format!("{name} agent --netns {}", bench.lab().target_netns().display());
+    let agent = format!("{name} agent --netns {}", bench.lab().target.path().display());
     let is_agent = |(_, command): &(u32, String)| command.contains(" agent ") && !command.contains("ssh");
     let agents = || bench.processes().into_iter().filter(is_agent).map(|(number, _)| number).collect::<Vec<_>>();
 
@@ -350,8 +351,8 @@ fn link_local_addresses_with_and_without_their_interface() {
     let add = |address: &'static str| {
         move || Command::new("ip").args(["-6", "addr", "add", address, "dev", "eth0", "nodad"]).status()
     };
-    assert!(bench.lab().in_target(add("fe80::2/64")).unwrap().success());
-    assert!(bench.lab().in_host(add("fe80::1/64")).unwrap().success());
+    assert!(bench.lab().target.run(add("fe80::2/64")).unwrap().success());
+    assert!(bench.lab().host.run(add("fe80::1/64")).unwrap().success());
     let measure = |plan: &str, more: &[&str]| {
         let more = [&["--set", "duration=300ms"], more].concat();
         let ran = bench.run(plan, &more, Duration::from_secs(20));

@@ -57,7 +57,7 @@ fn state(bench: &Bench) -> Vec<String> {
         Ok(format!("sack {} mtu {}", sack.trim(), mtu.trim()))
     };
     let word = fs::read_to_string(bench.folder.path("word")).unwrap_or_default();
-    vec![bench.lab().in_target(read).unwrap(), bench.lab().in_host(read).unwrap(), word.trim().to_owned()]
+    vec![bench.lab().target.run(read).unwrap(), bench.lab().host.run(read).unwrap(), word.trim().to_owned()]
 }
 
 /// What the target's agent says of its settings; a new agent, after all else has ended.
@@ -95,13 +95,13 @@ impl Victim {
         let is_watchdog = |command: &str| command.starts_with("linerate-watchdog");
         match self {
             Victim::Controller => vec![controller],
-            Victim::TargetAgent => agent(&bench.lab().target_netns()),
-            Victim::HostAgent => agent(&bench.lab().host_netns()),
+            Victim::TargetAgent => agent(&bench.lab().target.path()),
+            Victim::HostAgent => agent(&bench.lab().host.path()),
             // The watchdogs first: an agent's death is what they wait for.
             Victim::AgentsAndWatchdogs => {
                 let mut found: Vec<u32> = all.iter().filter(|(_, c)| is_watchdog(c)).map(|(id, _)| *id).collect();
-                found.extend(agent(&bench.lab().target_netns()));
-                found.extend(agent(&bench.lab().host_netns()));
+                found.extend(agent(&bench.lab().target.path()));
+                found.extend(agent(&bench.lab().host.path()));
                 found
             }
             Victim::Everything => {
@@ -267,7 +267,7 @@ fn a_setting_made_by_hand_is_told_of_its_own_interface() {
         Running::start(bench.linerate(&all)).wait(IN_TIME)
     };
     let pair = || Command::new("ip").args("link add p0 mtu 1450 type veth peer name p1".split(' ')).status();
-    assert!(bench.lab().in_target(pair).unwrap().success());
+    assert!(bench.lab().target.run(pair).unwrap().success());
     run(&["set", "mtu=4000"]).check_done();
     let promised = "restore puts that back";
     assert!(run(&["get", "mtu"]).check_done().stdout.contains(promised));
@@ -379,7 +379,7 @@ impl Drop for Listening {
 fn listening(bench: &Bench) -> Listening {
     let key = bench.folder.path("key");
     Running::start(bench.linerate(&["agent", "--new-psk", &key])).wait(IN_TIME).check_done();
-    let netns = bench.lab().target_netns().display().to_string();
+    let netns = bench.lab().target.path().display().to_string();
     let address = format!("{TARGET_IPV4}:0");
     let mut command = bench.linerate(&["agent", "--listen", &address, "--psk-file", &key, "--netns", &netns]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -396,7 +396,7 @@ fn a_change_that_cuts_the_conversation_is_taken_back() {
     let set = |value: &str| {
         let words = ["target", &agent.1, "set", value, "--psk-file", &agent.2, "--interface", "eth0"];
         let command = bench.linerate(&words);
-        bench.lab().in_host(|| Ok(Running::start(command))).unwrap()
+        bench.lab().host.run(|| Ok(Running::start(command))).unwrap()
     };
     let qdisc = || {
         let ran = told(&bench, &["qdisc"]);
@@ -427,7 +427,7 @@ fn a_key_alone_runs_no_commands() {
     let mut command = bench.linerate(&words);
     command.args(["--set", "target.gro=off", "--set", "target.sysctl.net.ipv4.tcp_sack=1"]);
     let before = state(&bench);
-    let ran = bench.lab().in_host(|| Ok(Running::start(command))).unwrap().wait(LONG);
+    let ran = bench.lab().host.run(|| Ok(Running::start(command))).unwrap().wait(LONG);
     assert!(ran.status.code() == Some(2) && ran.stderr.contains("--allow-commands"), "{ran:#?}");
     assert_eq!(state(&bench), before);
 }
@@ -491,7 +491,7 @@ const PORT: &str = "
 /// What a shell's commands print in the target.
 #[track_caller]
 fn in_target(bench: &Bench, commands: &str) -> String {
-    let netns = format!("--net={}", bench.lab().target_netns().display());
+    let netns = format!("--net={}", bench.lab().target.path().display());
     // /sys shows the namespace in which it was mounted (sysfs(5)).
     let commands = format!("mount -t sysfs sysfs /sys; {commands}");
     let ran = Command::new("nsenter").args([&netns, "unshare", "--mount", "sh", "-ec", &commands]).output().unwrap();
@@ -570,7 +570,7 @@ struct Agent {
 
 impl Agent {
     fn start(bench: &Bench) -> Agent {
-        let netns = bench.lab().target_netns().display().to_string();
+        let netns = bench.lab().target.path().display().to_string();
         let mut command = bench.linerate(&["agent", "--stdio", "--netns", &netns]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -78,7 +78,7 @@ impl Board {
         let board = Board { daemon, iperf3, path };
         for port in [PORT, 5201] {
             bench.wait_until("the target listens", IN_TIME, || {
-                bench.lab().in_host(|| Ok(std::net::TcpStream::connect((TARGET_IPV4, port)).is_ok())).unwrap()
+                bench.lab().host.run(|| Ok(std::net::TcpStream::connect((TARGET_IPV4, port)).is_ok())).unwrap()
             });
         }
         Some(board)
@@ -90,7 +90,7 @@ impl Board {
         let mut command = bench.linerate(&["run", "udp-stream", "--target", &target, "--counters", counters, "--json"]);
         command.args(["--set", "message_size=1000", "--set", "rate=20M", "--set", "warmup=0s"]);
         command.args(more).env("PATH", &self.path);
-        bench.lab().in_host(|| Ok(Running::start(command))).unwrap()
+        bench.lab().host.run(|| Ok(Running::start(command))).unwrap()
     }
 }
 
@@ -106,7 +106,7 @@ impl Drop for Board {
 /// A command in the target's network namespace.
 fn inside(bench: &Bench, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
-    command.arg(format!("--net={}", bench.lab().target_netns().display())).args(words);
+    command.arg(format!("--net={}", bench.lab().target.path().display())).args(words);
     bench.dress(&mut command);
     command.stdin(Stdio::null());
     command

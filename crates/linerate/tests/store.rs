@@ -207,7 +207,7 @@ fn a_wall_clock_that_steps_changes_no_figure() {
 fn check_damaged(name: &str, workload: [&str; 2], damage: &str, contains: &str) {
     let Some(bench) = Bench::new(name) else { return };
     let agent =
-        format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), bench.lab().target_netns().display());
+        format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), bench.lab().target.path().display());
     let damaged = format!(r#"exec:sh -c '{agent} | sed -u "{damage}"'"#);
     let host = bench.host();
     let words = ["run", workload[0], "--target", &damaged, "--host", &host, "--set", workload[1], "--repeat", "2"];

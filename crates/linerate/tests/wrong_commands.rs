@@ -240,7 +240,7 @@ fn what_only_a_machine_knows_is_said_with_what_it_has() {
     let has = "this kernel has no congestion control 'bbbr'; choose one of ";
     assert!(ran.stdout.contains(has) || ran.stderr.contains(has), "{ran:#?}");
     let down = || Command::new("ip").args(["link", "set", "eth0", "down"]).status();
-    assert!(bench.lab().in_host(down).unwrap().success());
+    assert!(bench.lab().host.run(down).unwrap().success());
     let ran = bench.run("tcp-stream", &["--set", "duration=1s"], SOON);
     assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
     assert!(ran.stderr.contains("bring the host's eth0 up there: ip link set eth0 up"), "{ran:#?}");

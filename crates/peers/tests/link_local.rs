@@ -47,14 +47,14 @@ fn lab() -> Option<Lab> {
         }
         Ok(())
     };
-    lab.in_host(|| add(HOST)).unwrap();
-    lab.in_target(|| add(TARGET)).unwrap();
+    lab.host.run(|| add(HOST)).unwrap();
+    lab.target.run(|| add(TARGET)).unwrap();
     Some(lab)
 }
 
 /// The target's address as the host sees it.
 fn target(lab: &Lab, port: u16) -> SocketAddr {
-    let number = lab.in_host(|| interfaces::number(LINK_NAME)).unwrap();
+    let number = lab.host.run(|| interfaces::number(LINK_NAME)).unwrap();
     SocketAddrV6::new(TARGET.parse().unwrap(), port, 0, number).into()
 }
 
@@ -62,12 +62,12 @@ fn target(lab: &Lab, port: u16) -> SocketAddr {
 fn with_server(lab: &Lab, tool: Tool, work: impl FnOnce(u16)) -> Vec<ServedTest> {
     let limits = Limits { unproven: Some(ALLOWED), ..Limits::default() };
     let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let server = lab.in_target(|| Server::bind(tool, None, 0, limits)).unwrap();
+    let server = lab.target.run(|| Server::bind(tool, None, 0, limits)).unwrap();
     let port = server.port().unwrap();
     thread::scope(|scope| {
         let (served, over) = (&served, &over);
         let running = scope.spawn(move || {
-            lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
+            lab.target.run(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
         });
         let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(port)));
         thread::sleep(Duration::from_millis(400));
@@ -97,9 +97,8 @@ fn measure(lab: &Lab, tool: Tool, spec: &Spec, port: u16) -> Result<(), String> 
         unanswered: (tool == Tool::Ttcp).then_some(ALLOWED),
     };
     let [_, host] = lab
-        .in_host(|| {
-            Ok(linerate_peers::run(tool, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()))
-        })
+        .host
+        .run(|| Ok(linerate_peers::run(tool, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string())))
         .unwrap()?;
     if host.flows.iter().all(|flow| flow.octets_total > 0) { Ok(()) } else { Err("nothing was moved".to_owned()) }
 }
@@ -146,7 +145,8 @@ fn every_tool_in_both_roles() {
 /// Runs a real tool in the host; `None`: it is not installed.
 fn real(lab: &Lab, program: &str, arguments: &str) -> Option<String> {
     let output = lab
-        .in_host(|| {
+        .host
+        .run(|| {
             let output = Command::new("timeout").args(["20", program]).args(arguments.split_whitespace()).output()?;
             Ok(output)
         })
@@ -216,7 +216,7 @@ fn our_clients_reach_the_real_servers() {
                     command.args(arguments.split_whitespace()).stdin(Stdio::null());
                     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
                 };
-                let Ok(mut server) = lab.in_target(start) else {
+                let Ok(mut server) = lab.target.run(start) else {
                     println!("SKIPPED: {program} cannot be run here; apt-get install it");
                     break;
                 };

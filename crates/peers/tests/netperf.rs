@@ -189,20 +189,20 @@ fn datagrams_are_those_that_the_kernel_counts() {
         let over = AtomicBool::new(false);
         let served = Mutex::new(Vec::new());
         let (before, after, said) = thread::scope(|scope| {
-            let server = lab.in_target(|| Server::bind(Tool::Netperf, Some(target), 0, Limits::default())).unwrap();
+            let server = lab.target.run(|| Server::bind(Tool::Netperf, Some(target), 0, Limits::default())).unwrap();
             let port = server.port().unwrap();
             let (over, served, lab) = (&over, &served, &lab);
             scope.spawn(move || {
-                lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
+                lab.target.run(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
             });
-            let before = lab.in_target(datagrams_in).unwrap();
+            let before = lab.target.run(datagrams_in).unwrap();
             let route = Route { local: host, interface: None, server: SocketAddr::new(target, port), unanswered: None };
-            let said = lab.in_host(|| {
+            let said = lab.host.run(|| {
                 Ok(linerate_peers::run(Tool::Netperf, &[], &spec, &route, |_| {}, &|| false)
                     .map_err(|error| error.to_string()))
             });
             over.store(true, Ordering::Relaxed);
-            (before, lab.in_target(datagrams_in).unwrap(), said.unwrap())
+            (before, lab.target.run(datagrams_in).unwrap(), said.unwrap())
         });
         let [theirs, ours] = said.unwrap();
         let [came, no_port, errors] = [0, 1, 2].map(|at| after[at] - before[at]);

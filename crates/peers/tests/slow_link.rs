@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_lab::{Forwards, HOST_IPV4, Lab, MiddleLab, PORTS, Port, Privilege, Shape, TARGET_IPV4, privilege};
+use linerate_lab::{
+    Forwards, HOST_IPV4, Lab, MiddleLab, Namespace, PORTS, Port, Privilege, Shape, TARGET_IPV4, privilege,
+};
 use linerate_machine::end::Direction;
 use linerate_machine::units::OfferedLoad;
 use linerate_peers::Route;
@@ -23,41 +25,19 @@ use linerate_trial::tool::Tool;
 
 const LINK_BPS: u64 = 10_000_000;
 
-/// Where a test runs.
-trait Machines: Sync {
-    fn in_host<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T>;
-    fn in_target<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T>;
-}
-
-macro_rules! machines {
-    ($($lab:ty)*) => {$(
-        impl Machines for $lab {
-            fn in_host<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-                self.in_host(work)
-            }
-
-            fn in_target<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-                self.in_target(work)
-            }
-        }
-    )*};
-}
-
-machines!(Lab MiddleLab);
-
 /// What a server's record has of a second in which one end sent, and what its client saw.
-fn measured(tool: Tool, spec: &Spec, lab: &impl Machines) -> (ServedTest, [Outcome; 2]) {
+fn measured(tool: Tool, spec: &Spec, [in_target, in_host]: [&Namespace; 2]) -> (ServedTest, [Outcome; 2]) {
     let (target, host) = (IpAddr::V4(TARGET_IPV4), IpAddr::V4(HOST_IPV4));
     let (over, served) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let said = thread::scope(|scope| {
-        let server = lab.in_target(|| Server::bind(tool, Some(target), 0, Limits::default())).unwrap();
+        let server = in_target.run(|| Server::bind(tool, Some(target), 0, Limits::default())).unwrap();
         let server_at = SocketAddr::new(target, server.port().unwrap());
         let (over, served) = (&over, &served);
         scope.spawn(move || {
-            lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
+            in_target.run(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
         });
         let route = Route { local: host, interface: None, server: server_at, unanswered: None };
-        let said = lab.in_host(|| {
+        let said = in_host.run(|| {
             Ok(linerate_peers::run(tool, &[], spec, &route, |_| {}, &|| false).map_err(|error| error.to_string()))
         });
         let said = said.unwrap();
@@ -96,7 +76,7 @@ fn what_a_server_sent_counts_from_when_it_arrived() {
     let shape = Shape { tx_rate_bps: Some(LINK_BPS), tx_queue_octets: 1000 * 1514, ..Shape::unshaped() };
     let lab = Lab::up(&shape).unwrap();
     for tool in [Tool::Netperf, Tool::Nuttcp, Tool::Iperf2] {
-        let (served, [_, client]) = measured(tool, &second(Direction::Tx), &lab);
+        let (served, [_, client]) = measured(tool, &second(Direction::Tx), [&lab.target, &lab.host]);
         let [_, remote] = *served.ended.unwrap();
         let [told, seen] = [&remote, &client].map(|end| rate(&end.flows[0]));
         println!("{tool:?}: {told:.0} bit/s in the server's record, {seen:.0} at the client");
@@ -133,11 +113,11 @@ fn far_apart(delay: Duration) -> Option<MiddleLab> {
     let lab = MiddleLab::up(Forwards::Bridge).unwrap();
     // What a port sees is a frame, with its checksum.
     let plain = || sh("ethtool -K eth0 tso off gso off tx off >/dev/null");
-    if let Err(error) = lab.in_host(plain).and_then(|()| lab.in_target(plain)) {
+    if let Err(error) = lab.host.run(plain).and_then(|()| lab.target.run(plain)) {
         println!("SKIPPED: no ethtool here ({error})");
         return None;
     }
-    let ports = lab.in_middle(|| {
+    let ports = lab.middle.run(|| {
         PORTS.iter().try_for_each(|port| sh(&format!("ip link set {port} nomaster")))?;
         let [left, right] = PORTS.map(Port::open);
         Ok([Arc::new(left?), Arc::new(right?)])
@@ -155,7 +135,7 @@ fn no_round_trip_is_time_of_a_stream() {
     let Some(lab) = far_apart(Duration::from_millis(100)) else { return };
     let spec = Spec { rate: OfferedLoad::BitsPerSecond(OFFERED_BPS), ..second(Direction::Rx) };
     for tool in [Tool::Iperf2, Tool::Ttcp, Tool::Netperf, Tool::Iperf3] {
-        let (_, [target, _]) = measured(tool, &spec, &lab);
+        let (_, [target, _]) = measured(tool, &spec, [&lab.target, &lab.host]);
         let told = rate(&target.flows[0]) / OFFERED_BPS as f64;
         println!("{tool:?}: {told:.3} of the offered load");
         assert!((told - 1.0).abs() < 0.05, "{tool:?}: {told}");

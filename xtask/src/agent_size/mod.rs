@@ -59,8 +59,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         Some(lab) => {
             let endpoint = |path: std::path::PathBuf| Endpoint::Netns(path.display().to_string());
             [
-                Machine { endpoint: endpoint(lab.target_netns()), address: TARGET_IPV4.into() },
-                Machine { endpoint: endpoint(lab.host_netns()), address: HOST_IPV4.into() },
+                Machine { endpoint: endpoint(lab.target.path()), address: TARGET_IPV4.into() },
+                Machine { endpoint: endpoint(lab.host.path()), address: HOST_IPV4.into() },
             ]
         }
         None => [(); 2].map(|()| Machine { endpoint: Endpoint::Local, address: [127, 0, 0, 1].into() }),

@@ -103,7 +103,7 @@ impl Smoke {
     fn target(&self, machine: &Machine, agent: &Path) -> Result<String, String> {
         let command = self.command(machine, agent)?;
         let words = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
-        let netns = self.lab.target_netns();
+        let netns = self.lab.target.path();
         let program = command.get_program().to_string_lossy().into_owned();
         Ok(format!("exec:exec nsenter --net={} {program} {words} --stdio", netns.display()))
     }
@@ -122,7 +122,7 @@ impl Smoke {
     }
 
     fn measure(&self, target: &str, plan: &str, options: &[&str]) -> Result<Vec<Value>, String> {
-        let host = format!("netns:{}", self.lab.host_netns().display());
+        let host = format!("netns:{}", self.lab.host.path().display());
         let store = self.folder.join("records.sqlite").display().to_string();
         let mut words = vec!["run", plan, "--target", target, "--host", &host, "--store", &store, "--json", "--quiet"];
         for option in options.iter().chain(&["duration=1s", "warmup=0s"]) {

@@ -151,22 +151,22 @@ impl Bench {
 
     /// `netns:PATH` of the target.
     fn target(&self) -> String {
-        format!("netns:{}", self.lab.target_netns().display())
+        format!("netns:{}", self.lab.target.path().display())
     }
 
     /// `netns:PATH` of the host.
     fn host(&self) -> String {
-        format!("netns:{}", self.lab.host_netns().display())
+        format!("netns:{}", self.lab.host.path().display())
     }
 
     /// The host's network namespace as /proc names it; the host sends, or asks.
     fn host_namespace(&self) -> Result<PathBuf, String> {
-        name_of(&self.lab.host_netns())
+        name_of(&self.lab.host.path())
     }
 
     /// The target's, which receives, or answers.
     fn target_namespace(&self) -> Result<PathBuf, String> {
-        name_of(&self.lab.target_netns())
+        name_of(&self.lab.target.path())
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn demo(arguments: &DemoArgs, shared: &SharedArgs) -> Result<ExitCode
             out!("{}", wrapped(what, width()));
             lab.notes().iter().for_each(|note| out!("{}", wrapped(&format!("Note: {note}.\n"), width())));
             let netns = |path: std::path::PathBuf| Endpoint::Netns(path.display().to_string());
-            (netns(lab.target_netns()), netns(lab.host_netns()))
+            (netns(lab.target.path()), netns(lab.host.path()))
         }
         None => (Endpoint::Local, Endpoint::Local),
     };

@@ -120,7 +120,7 @@ fn up_between(forwards: Forwards) -> Result<()> {
     let lab = MiddleLab::up(forwards)?;
     lab.notes().iter().for_each(|note| say(format_args!("linerate: {note}")));
     let [target, host, middle] =
-        [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| path.display().to_string());
+        [lab.target.path(), lab.host.path(), lab.middle.path()].map(|path| path.display().to_string());
     out!(
         "A {} runs between two machines. To measure through it:\n\n\
          linerate run udp-stream --target netns:{target} --host netns:{host} --middle netns:{middle}\n\n\

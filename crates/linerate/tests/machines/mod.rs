@@ -78,12 +78,12 @@ impl Bench {
 
     /// `netns:PATH` of the target.
     pub fn target(&self) -> String {
-        format!("netns:{}", self.lab().target_netns().display())
+        format!("netns:{}", self.lab().target.path().display())
     }
 
     /// `netns:PATH` of the host.
     pub fn host(&self) -> String {
-        format!("netns:{}", self.lab().host_netns().display())
+        format!("netns:{}", self.lab().host.path().display())
     }
 
     /// The program, with the environment of this test; its store is [`Bench::store_path`].
@@ -147,7 +147,7 @@ impl Bench {
 
     /// Packets that passed the target's link so far, both ways.
     pub fn packets(&self) -> u64 {
-        let dev = self.lab().in_target(|| fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
+        let dev = self.lab().target.run(|| fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
         let line = dev.lines().find_map(|line| line.trim().strip_prefix("eth0:")).expect("the target has eth0");
         let figures: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
         figures[1] + figures[9]
@@ -163,7 +163,7 @@ impl Bench {
     /// Sees that the link is quiet and no connection is left: a few packets of IPv6's own are nobody's traffic.
     #[track_caller]
     pub fn check_quiet(&self) {
-        let (target, host) = (self.lab().in_target(connections), self.lab().in_host(connections));
+        let (target, host) = (self.lab().target.run(connections), self.lab().host.run(connections));
         assert_eq!((target.unwrap(), host.unwrap()), (Vec::new(), Vec::new()), "target and host");
         self.check_quiet_but_for_listener();
     }

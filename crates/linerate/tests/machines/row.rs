@@ -35,7 +35,7 @@ impl Row {
     /// Words of linerate's between the outer two, which prints JSON, and `--set` for each option.
     pub fn command(&self, words: &[&str], options: &[&str]) -> Command {
         let endpoint = |path: &Path| format!("netns:{}", path.display());
-        let (target, host) = (endpoint(&self.lab.target_netns()), endpoint(&self.lab.host_netns()));
+        let (target, host) = (endpoint(&self.lab.target.path()), endpoint(&self.lab.host.path()));
         let mut command = self.bench.linerate(words);
         command.args(["--json", "--target", &target, "--host", &host]);
         for option in options {
@@ -46,7 +46,7 @@ impl Row {
 
     /// `netns:PATH` of the middle.
     pub fn middle(&self) -> String {
-        format!("netns:{}", self.lab.middle_netns().display())
+        format!("netns:{}", self.lab.middle.path().display())
     }
 
     /// One trial through the middle, which an agent observes.
@@ -65,7 +65,7 @@ impl Row {
     #[track_caller]
     pub fn in_middle(&self, program: &str, arguments: &[&str]) -> String {
         let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.lab.middle_netns().display())).arg(program).args(arguments);
+        command.arg(format!("--net={}", self.lab.middle.path().display())).arg(program).args(arguments);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()

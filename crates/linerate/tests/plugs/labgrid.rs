@@ -114,7 +114,7 @@ impl Labgrid {
 fn agent(bench: &Bench) -> String {
     let name = bench.folder.path("linerate-agent");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_linerate"), &name).unwrap();
-    format!("{name} agent --netns {}", bench.lab().target_netns().display())
+    format!("{name} agent --netns {}", bench.lab().target.path().display())
 }
 
 #[track_caller]

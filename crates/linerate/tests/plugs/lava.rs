@@ -215,7 +215,7 @@ fn two_devices_of_a_job_meet() {
         fs::create_dir(&home).unwrap();
         fs::write(home.join("bring-up.toml"), PLAN).unwrap();
         let cache = home.join("cache.txt").display().to_string();
-        let interface = bench.lab().in_target(interface).unwrap();
+        let interface = bench.lab().target.run(interface).unwrap();
         let script = steps(definition)
             .replace("/tmp/lava_multi_node_cache.txt", &cache)
             .replace("INTERFACE='eth0'", &format!("INTERFACE='{interface}'"));
@@ -226,8 +226,8 @@ fn two_devices_of_a_job_meet() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let spawn = || command.spawn();
         let mut child = match end {
-            End::Target => bench.lab().in_target(spawn),
-            End::Host => bench.lab().in_host(spawn),
+            End::Target => bench.lab().target.run(spawn),
+            End::Host => bench.lab().host.run(spawn),
         }
         .unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

@@ -20,8 +20,8 @@ fn echo_median(rig: &Rig, count: usize) -> Duration {
         socket.set_read_timeout(Some(Duration::from_secs(2)))?;
         Ok(socket)
     };
-    let server = rig.lab.in_target(|| udp(TARGET_IPV4.into())).unwrap();
-    let client = rig.lab.in_host(|| udp(HOST_IPV4.into())).unwrap();
+    let server = rig.lab.target.run(|| udp(TARGET_IPV4.into())).unwrap();
+    let client = rig.lab.host.run(|| udp(HOST_IPV4.into())).unwrap();
     let at = server.local_addr().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {

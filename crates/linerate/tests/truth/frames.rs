@@ -180,7 +180,7 @@ fn what_was_chosen_is_recorded_with_what_it_jumped_over() {
     // The port has one queue, and a queue one socket.
     check(&[&poisson[..], &[("streams", "2")]].concat(), ["packet-sendmmsg", "xdp"], None);
     check(&[&poisson[..], &[("socket_buffer", "1M")]].concat(), ["packet-sendmmsg", "xdp"], None);
-    let others = rig.lab.in_host(|| {
+    let others = rig.lab.host.run(|| {
         let interface = interfaces::number(LINK_NAME)?;
         xdp_socket::open(&XdpSocketOptions {
             interface,
@@ -194,9 +194,9 @@ fn what_was_chosen_is_recorded_with_what_it_jumped_over() {
     check(&poisson, ["packet-sendmmsg", "xdp"], None);
     drop(others.unwrap());
     // A program that somebody attached stays where it is.
-    let pass = rig.lab.in_host(|| PassProgram::attach(LINK_NAME).map_err(io::Error::other)).unwrap();
+    let pass = rig.lab.host.run(|| PassProgram::attach(LINK_NAME).map_err(io::Error::other)).unwrap();
     check(&poisson, ["af-xdp", "xdp"], None);
-    assert!(rig.lab.in_host(|| Ok(PassProgram::attach(LINK_NAME).is_err())).unwrap());
+    assert!(rig.lab.host.run(|| Ok(PassProgram::attach(LINK_NAME).is_err())).unwrap());
     drop(pass);
     let jumbo = [("frame_size", "9018"), ("target.mtu", "9000"), ("host.mtu", "9000"), ("rate", "10kpps")];
     check(&jumbo, ["packet-sendmmsg", "packet-ring"], None);
@@ -316,7 +316,7 @@ fn frames_of_others_are_counted_apart() {
             assert!(!trial.is_finished(), "no traffic");
             std::thread::sleep(Duration::from_millis(2));
         }
-        rig.lab.in_host(send_foreign).unwrap();
+        rig.lab.host.run(send_foreign).unwrap();
         trial.join().unwrap()
     });
     let figures = flow(&record);

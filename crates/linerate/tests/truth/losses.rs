@@ -351,7 +351,7 @@ fn each_loss_is_found_where_it_was_placed_and_counted() {
 
 /// Whether the right finding stands first; `None` where this machine cannot place the fault.
 fn check(rig: &Rig, fault: &Fault) -> Option<bool> {
-    let (host, target) = (rig.lab.host_netns(), rig.lab.target_netns());
+    let (host, target) = (rig.lab.host.path(), rig.lab.target.path());
     let made = fault.host.iter().try_for_each(|command| run(&host, command)).and_then(|()| {
         fault.target.iter().try_for_each(|command| run(&target, command))?;
         filter(&host, fault.host_rules)?;
@@ -520,7 +520,7 @@ pub fn drop_a_quarter(rig: &Rig, how: Xdp, frame_octets: i32) -> std::io::Result
         op(0xb7, 0, 0, 0, 2), // XDP_PASS
         op(0x95, 0, 0, 0, 0),
     ];
-    let link = printed(&rig.lab.target_netns(), "ip -o link show eth0");
+    let link = printed(&rig.lab.target.path(), "ip -o link show eth0");
     let index: u32 = link.split(':').next().unwrap().parse().unwrap();
-    rig.lab.in_target(|| Program::load(ProgramKind::Xdp, &program)?.attach_to_interface(index, how == Xdp::InStack))
+    rig.lab.target.run(|| Program::load(ProgramKind::Xdp, &program)?.attach_to_interface(index, how == Xdp::InStack))
 }

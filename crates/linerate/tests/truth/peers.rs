@@ -20,7 +20,7 @@ impl Server {
             eprintln!("{test}: skipped, iperf3 is not installed (apt-get install iperf3)");
             return None;
         }
-        let child = iperf3(rig.lab.target_netns(), &["-s"]).stdout(Stdio::null()).spawn().unwrap();
+        let child = iperf3(rig.lab.target.path(), &["-s"]).stdout(Stdio::null()).spawn().unwrap();
         Some(Server(child))
     }
 }
@@ -44,7 +44,7 @@ fn client(rig: &Rig, arguments: &[&str]) -> Value {
     let arguments = [&["-J", "-c", &address], arguments].concat();
     let mut said = String::new();
     for _ in 0..30 {
-        let output = iperf3(rig.lab.host_netns(), &arguments).output().unwrap();
+        let output = iperf3(rig.lab.host.path(), &arguments).output().unwrap();
         said = String::from_utf8_lossy(&output.stdout).into_owned();
         // With -J it may end with status 0 and an error, and a UDP run without an answer has no sums.
         if let Ok(mut report) = serde_json::from_str::<Value>(&said)

@@ -12,7 +12,7 @@ use super::rig::{Rig, flow};
 fn run(rig: &Rig, lacking: &str, options: &[&str]) -> Output {
     let target = format!(
         "exec:nsenter --net={} setpriv --bounding-set={lacking} {} agent --stdio",
-        rig.lab.target_netns().display(),
+        rig.lab.target.path().display(),
         env!("CARGO_BIN_EXE_linerate")
     );
     finish(rig, &target, &[], options)
@@ -20,7 +20,7 @@ fn run(rig: &Rig, lacking: &str, options: &[&str]) -> Output {
 
 /// Runs a short trial between two ends whose kernel lacks all of these.
 fn run_on(rig: &Rig, lacks: &[MissingFeature], options: &[&str]) -> Output {
-    finish(rig, &format!("netns:{}", rig.lab.target_netns().display()), lacks, options)
+    finish(rig, &format!("netns:{}", rig.lab.target.path().display()), lacks, options)
 }
 
 fn finish(rig: &Rig, target: &str, lacks: &[MissingFeature], options: &[&str]) -> Output {
@@ -28,7 +28,7 @@ fn finish(rig: &Rig, target: &str, lacks: &[MissingFeature], options: &[&str]) -
     command.args(["60", env!("CARGO_BIN_EXE_linerate"), "run", "frames", "--json", "--quiet"]);
     let store = std::env::temp_dir().join(format!("linerate-truth-{}-refused.sqlite", std::process::id()));
     command.arg("--store").arg(&store);
-    command.args(["--target", target, "--host", &format!("netns:{}", rig.lab.host_netns().display())]);
+    command.args(["--target", target, "--host", &format!("netns:{}", rig.lab.host.path().display())]);
     command.args(["--set", "bytes=10K"]);
     for option in options {
         command.args(["--set", option]);
@@ -80,7 +80,7 @@ fn what_an_end_cannot_do_is_not_laid_to_the_network() {
     let Some(rig) = Rig::up("frames_filter", &Shape::unshaped()) else { return };
     const NO_TCP: &str = "add table ip f; add chain ip f i { type filter hook input priority 0; }; add rule ip f i meta l4proto tcp drop";
     let mut filter = Command::new("nsenter");
-    filter.arg(format!("--net={}", rig.lab.target_netns().display())).args(["nft", NO_TCP]);
+    filter.arg(format!("--net={}", rig.lab.target.path().display())).args(["nft", NO_TCP]);
     assert!(filter.status().unwrap().success());
     for (options, want) in [
         (["sender_api=af-xdp", "streams=3"], "each stream takes a queue, and "),
@@ -128,7 +128,7 @@ fn settings(rig: &Rig) -> Vec<String> {
         let names = ["ipv4/neigh/eth0/mcast_solicit", "ipv4/neigh/eth0/ucast_solicit", "ipv4/conf/eth0/arp_ignore"];
         names.into_iter().map(|name| std::fs::read_to_string(format!("/proc/sys/net/{name}"))).collect()
     };
-    [rig.lab.in_target(of).unwrap(), rig.lab.in_host(of).unwrap()].concat()
+    [rig.lab.target.run(of).unwrap(), rig.lab.host.run(of).unwrap()].concat()
 }
 
 #[test]

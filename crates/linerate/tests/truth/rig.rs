@@ -53,7 +53,7 @@ impl Rig {
     /// Runs a plan and returns its records, each of which has figures.
     #[track_caller]
     pub fn run(&self, plan: &str, options: &[(&str, &str)], more: &[&str]) -> Vec<Record> {
-        self.run_with(&endpoint(self.lab.target_netns()), plan, options, more)
+        self.run_with(&endpoint(self.lab.target.path()), plan, options, more)
     }
 
     /// The same with a target of another endpoint.
@@ -62,7 +62,7 @@ impl Rig {
         // timeout(1) of coreutils: a test that hangs tells nobody why.
         let mut command = Command::new("timeout");
         command.args(["90", env!("CARGO_BIN_EXE_linerate"), "run", plan, "--json", "--quiet"]);
-        command.args(["--target", target, "--host", &endpoint(self.lab.host_netns())]);
+        command.args(["--target", target, "--host", &endpoint(self.lab.host.path())]);
         command.arg("--store").arg(self.store.join("records.sqlite"));
         for (name, value) in options {
             command.args(["--set", &format!("{name}={value}")]);
@@ -84,8 +84,8 @@ impl Rig {
     pub fn link(&self, end: End) -> Link {
         let read = || fs::read_to_string("/proc/thread-self/net/dev");
         let text = match end {
-            End::Target => self.lab.in_target(read),
-            End::Host => self.lab.in_host(read),
+            End::Target => self.lab.target.run(read),
+            End::Host => self.lab.host.run(read),
         };
         Link::parse(&text.unwrap())
     }

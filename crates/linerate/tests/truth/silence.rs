@@ -33,7 +33,7 @@ fn provoke(rig: &Rig) {
         frame[38..42].copy_from_slice(&[198, 18, 0, 2]);
         ask.send(&frame).map(drop)
     };
-    rig.lab.in_host(stranger).unwrap();
+    rig.lab.host.run(stranger).unwrap();
 }
 
 /// Questions and answers of ARP that the kernel sent from where the socket is, but for the test's own question.
@@ -56,7 +56,7 @@ fn sysctls(rig: &Rig) -> [Vec<String>; 2] {
             .map(of)
             .collect()
     };
-    [rig.lab.in_target(read).unwrap(), rig.lab.in_host(read).unwrap()]
+    [rig.lab.target.run(read).unwrap(), rig.lab.host.run(read).unwrap()]
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_port_is_silent_while_frames_are_counted_and_speaks_afterwards() {
     let Some(rig) = Rig::up("silence", &Shape::unshaped()) else { return };
     let watch = |end| {
         let watch = || packet::watch(&ALL);
-        if end == End::Target { rig.lab.in_target(watch) } else { rig.lab.in_host(watch) }.unwrap()
+        if end == End::Target { rig.lab.target.run(watch) } else { rig.lab.host.run(watch) }.unwrap()
     };
     let sysctls = || sysctls(&rig);
     let before = sysctls();
@@ -109,8 +109,7 @@ fn what_the_user_set_stands() {
 #[test]
 fn a_port_speaks_again_before_the_program_ends() {
     let Some(rig) = Rig::up("silence_ends", &Shape::unshaped()) else { return };
-    let agent =
-        format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), rig.lab.target_netns().display());
+    let agent = format!("{} agent --stdio --netns {}", env!("CARGO_BIN_EXE_linerate"), rig.lab.target.path().display());
     let before = sysctls(&rig);
     let late = format!("exec:setsid --wait sh -c '(cat; sleep 3) | {agent}'");
     rig.run_with(&late, "frames", &[("duration", "200ms"), ("rate", "1kpps")], &[]);

@@ -19,7 +19,7 @@ use super::rig::Rig;
 #[track_caller]
 fn trial_with(rig: &Rig, workload: &str, options: &[(&str, &str)], plant: impl FnOnce(u32)) -> (Record, f64) {
     let options = [&[("duration", "4s"), ("direction", "rx")], options].concat();
-    let netns = rig.lab.target_netns();
+    let netns = rig.lab.target.path();
     thread::scope(|scope| {
         let running = scope.spawn(|| rig.trial(workload, &options));
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -37,7 +37,7 @@ impl Capture {
         // As itself: in a user namespace there is nobody else to become.
         let words = ["--immediate-mode", "-Z", "root", "-n", "-i", LINK_NAME, "-s", SNAP, "-B", RING_KIB];
         let words = [&words[..], &["--time-stamp-precision=nano", "-w", &path, "udp"]].concat();
-        let tcpdump = Running::start(&bench.lab.host_netns(), "tcpdump", &words)?;
+        let tcpdump = Running::start(&bench.lab.host.path(), "tcpdump", &words)?;
         let capture = Capture { tcpdump, file };
         let deadline = Instant::now() + PATIENCE;
         while !capture.tcpdump.said().contains("listening on") {

@@ -142,7 +142,7 @@ fn same_count(captured: u64, sent: u64) -> Result<(), String> {
 /// Packets that the host's link sent so far.
 fn sent(bench: &Bench) -> Result<u64, String> {
     // Of the thread, because the thread is what is in the namespace.
-    let text = bench.lab.in_host(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+    let text = bench.lab.host.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
     let text = text.map_err(|error| format!("/proc/net/dev: {error}"))?;
     let counts = procfs::link_packets(&text, LINK_NAME).ok_or("/proc/net/dev does not have the link")?;
     Ok(counts.0)
@@ -165,7 +165,7 @@ fn client(bench: &Bench, who: &Who, load: Load, seconds: u32) -> Result<Running,
         Who::Peer(peer) | Who::Served(peer) => {
             let words = (peer.ask)(load, seconds, &TARGET_IPV4.to_string());
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            Running::start(&bench.lab.host_netns(), peer.program, &words)
+            Running::start(&bench.lab.host.path(), peer.program, &words)
         }
         Who::Linerate(more) => {
             let (plan, mut options) = linerate::plan(load, seconds);
@@ -180,7 +180,7 @@ fn client(bench: &Bench, who: &Who, load: Load, seconds: u32) -> Result<Running,
 fn started(bench: &Bench, peer: &Peer, load: Load) -> Result<Running, String> {
     let server = (peer.serve)(load);
     let words: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
-    listening(Running::start(&bench.lab.target_netns(), peer.program, &words)?, peer.name, &server)
+    listening(Running::start(&bench.lab.target.path(), peer.program, &words)?, peer.name, &server)
 }
 
 /// linerate as this tool's server, for one test.
@@ -189,7 +189,7 @@ fn served(bench: &Bench, peer: &Peer, load: Load) -> Result<Running, String> {
     let (program, port) = (bench.program.display().to_string(), server.port.to_string());
     let store = bench.store.display().to_string();
     let words = ["serve", peer.endpoint, "--port", &port, "--one-off", "--json", "--quiet", "--store", &store];
-    listening(Running::start(&bench.lab.target_netns(), &program, &words)?, "linerate", &server)
+    listening(Running::start(&bench.lab.target.path(), &program, &words)?, "linerate", &server)
 }
 
 fn listening(mut running: Running, name: &str, server: &Server) -> Result<Running, String> {

@@ -35,11 +35,11 @@ pub(super) fn up(asked: DoubleArgs) -> Result<()> {
     let forward = |from: &str, to: &str| Double::attach(from, to, options).map_err(io::Error::other);
     let lacking = "this kernel makes no double";
     // On a veth, frames that XDP sends arrive only where there is a program, too.
-    let _ends = [lab.in_host(pass).context(lacking)?, lab.in_target(pass).context(lacking)?];
+    let _ends = [lab.host.run(pass).context(lacking)?, lab.target.run(pass).context(lacking)?];
     let doubles =
-        lab.in_middle(|| Ok([forward(PORTS[0], PORTS[1])?, forward(PORTS[1], PORTS[0])?])).context(lacking)?;
+        lab.middle.run(|| Ok([forward(PORTS[0], PORTS[1])?, forward(PORTS[1], PORTS[0])?])).context(lacking)?;
     let [target, host, middle] =
-        [lab.target_netns(), lab.host_netns(), lab.middle_netns()].map(|path| path.display().to_string());
+        [lab.target.path(), lab.host.path(), lab.middle.path()].map(|path| path.display().to_string());
     out!(
         "A double forwards {frames} frames a second each way between two machines, and may save up {depth}.{held} To find that:\n\n\
          linerate search frames --target netns:{target} --host netns:{host} --max-rate {most}\n\n\
