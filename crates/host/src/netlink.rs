@@ -63,32 +63,17 @@ impl Netlink {
         payload: &[u8],
         handle_reply: impl FnMut(&[u8]),
     ) -> io::Result<()> {
-        let family = self.family(family)?;
-        self.exchange(family, 0, payload, handle_reply)
-    }
-
-    /// The number of a generic family; ENOENT where the kernel has none of this name.
-    pub(crate) fn generic_family(&mut self, name: &'static [u8]) -> io::Result<u16> {
-        self.family(name)
+        let family = self.generic_family(family)?;
+        self.request(family, 0, payload, handle_reply)
     }
 
     /// Sends a request of a kind that changes something: `payload` begins with the kind's own header.
     pub(crate) fn change(&mut self, message_type: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
-        self.exchange(message_type, flags, payload, |_| ())
+        self.request(message_type, flags, payload, |_| ())
     }
 
-    /// Sends a request like [`Netlink::change`], and hands each reply to `handle_reply`, until the kernel says that was all.
-    pub(crate) fn request(
-        &mut self,
-        message_type: u16,
-        flags: u16,
-        payload: &[u8],
-        handle_reply: impl FnMut(&[u8]),
-    ) -> io::Result<()> {
-        self.exchange(message_type, flags, payload, handle_reply)
-    }
-
-    fn family(&mut self, name: &'static [u8]) -> io::Result<u16> {
+    /// The number of a generic family; ENOENT where the kernel has none of this name.
+    pub(crate) fn generic_family(&mut self, name: &'static [u8]) -> io::Result<u16> {
         if let Some(&(_, id)) = self.families.iter().find(|(known, _)| *known == name) {
             return Ok(id);
         }
@@ -96,7 +81,7 @@ impl Netlink {
         let mut payload = vec![libc::CTRL_CMD_GETFAMILY as u8, 1, 0, 0];
         push_attribute(&mut payload, libc::CTRL_ATTR_FAMILY_NAME as u16, &[name, &[0]].concat());
         let mut id = None;
-        self.exchange(libc::GENL_ID_CTRL as u16, 0, &payload, |reply| {
+        self.request(libc::GENL_ID_CTRL as u16, 0, &payload, |reply| {
             let told = attributes(reply.get(4..).unwrap_or_default());
             id = told
                 .filter(|(kind, _)| i32::from(*kind) == libc::CTRL_ATTR_FAMILY_ID)
@@ -107,7 +92,8 @@ impl Netlink {
         Ok(id)
     }
 
-    fn exchange(
+    /// Sends a request like [`Netlink::change`], and hands each reply to `handle_reply`, until the kernel says that was all.
+    pub(crate) fn request(
         &mut self,
         message_type: u16,
         flags: u16,
