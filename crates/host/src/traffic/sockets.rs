@@ -100,6 +100,11 @@ impl Adopted {
 }
 
 impl Open {
+    /// A flow whose far end has said the secret.
+    pub fn new(socket: Socket, flow: Flow, peer: SocketAddr) -> Open {
+        Open { socket, flow, listener: None, peer, most_octets: None, unproven: None, frames: None }
+    }
+
     /// A flow that somebody else has opened. Refused where this end would send datagrams to an address that has proved
     /// nothing.
     pub fn adopt(adopted: Adopted, spec: &Spec, end: End) -> Result<Open, TrafficError> {
@@ -164,15 +169,7 @@ impl Waiting {
                     Err(error) if !is_filtered(&error) => return Err(TrafficError::System(error)),
                     _ => {}
                 }
-                return Ok(Open {
-                    socket: udp.into(),
-                    flow,
-                    listener: None,
-                    peer,
-                    most_octets: None,
-                    unproven: None,
-                    frames: None,
-                });
+                return Ok(Open::new(udp.into(), flow, peer));
             }
         }
     }
@@ -201,15 +198,7 @@ impl Waiting {
             let peer = peer.as_socket().ok_or_else(|| TrafficError::System(ErrorKind::Unsupported.into()))?;
             set_stream_options(&SockRef::from(&stream), spec)?;
             let listener = (flow.workload == Workload::TcpCrr).then_some(listener);
-            return Ok(Open {
-                socket: stream.into(),
-                flow,
-                listener,
-                peer,
-                most_octets: None,
-                unproven: None,
-                frames: None,
-            });
+            return Ok(Open { listener, ..Open::new(stream.into(), flow, peer) });
         }
     }
 }
@@ -243,15 +232,7 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
         io::Read::read_exact(&mut &stream, &mut octets).map_err(unreachable)?;
         expect(&octets, HandshakeKind::Answer, flow, &tokens.answer).ok_or(TrafficError::Stranger { peer })?;
         set_stream_options(&SockRef::from(&stream), spec)?;
-        return Ok(Open {
-            socket: stream.into(),
-            flow,
-            listener: None,
-            peer,
-            most_octets: None,
-            unproven: None,
-            frames: None,
-        });
+        return Ok(Open::new(stream.into(), flow, peer));
     }
     let udp: std::net::UdpSocket = socket.into();
     udp.connect(peer).map_err(unreachable)?;
@@ -276,15 +257,7 @@ fn open_once(flow: Flow, spec: &Spec, local: IpAddr, peer: SocketAddr, tokens: &
             udp.set_read_timeout(Some(left)).map_err(TrafficError::System)?;
             match udp.recv(&mut octets) {
                 Ok(len) if expect(&octets[..len], HandshakeKind::Answer, flow, &tokens.answer).is_some() => {
-                    return Ok(Open {
-                        socket: udp.into(),
-                        flow,
-                        listener: None,
-                        peer,
-                        most_octets: None,
-                        unproven: None,
-                        frames: None,
-                    });
+                    return Ok(Open::new(udp.into(), flow, peer));
                 }
                 Ok(_) => {}
                 Err(error) if is_passing(&error) => {}

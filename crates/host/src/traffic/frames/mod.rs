@@ -150,15 +150,7 @@ pub fn open(
 }
 
 fn open_at(socket: Socket, flow: Flow, peer: IpAddr, link: FrameLink) -> Open {
-    Open {
-        socket,
-        flow,
-        listener: None,
-        peer: SocketAddr::new(peer, 0),
-        most_octets: None,
-        unproven: None,
-        frames: Some(Box::new(link)),
-    }
+    Open { frames: Some(Box::new(link)), ..Open::new(socket, flow, SocketAddr::new(peer, 0)) }
 }
 
 fn make(
