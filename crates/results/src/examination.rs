@@ -473,11 +473,6 @@ impl Examination {
             |probe| matches!(probe, Probe::Transport { .. } | Probe::Requests { .. } | Probe::Stream { .. });
         self.steps.iter().any(|step| is_traffic(step.probe) && !matches!(step.came, StepResult::Unknown(_)))
     }
-
-    /// The cause, in a sentence without a full stop.
-    pub fn cause_sentence(&self) -> Option<String> {
-        self.cause().map(Step::sentence)
-    }
 }
 
 impl LostAt {

@@ -118,13 +118,6 @@ pub enum SettingError {
     },
 }
 
-/// Whether the link may go down and come up again when this setting changes, so that it has to be waited for.
-pub fn reloads_link(name: &str) -> bool {
-    setting::find(name).is_ok_and(|info| {
-        info.may_cut_link && !matches!(info.place, SettingPlace::Qdisc | SettingPlace::Sysctl(_) | SettingPlace::Custom)
-    })
-}
-
 /// How a setting is read and written: a mechanism is one file.
 trait Mechanism {
     /// Its value, as [`Mechanism::set`] takes it.
@@ -234,7 +227,7 @@ impl Settings {
     }
 
     /// Writes a setting. What became of it is read with [`Settings::get`]: a driver may round, or ignore. After a
-    /// change that [`reloads_link`], the link may be down for a while.
+    /// change that may cut the link ([`SettingInfo::may_cut_link`]), it may be down for a while.
     pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let value = &setting::canonical(name, value)?;
         let subject = self.subject(name)?;
@@ -440,14 +433,6 @@ mod tests {
         let error = subject.not_written("1", &io::Error::from_raw_os_error(libc::EROFS), None).to_string();
         let now = settings.get("mtu").unwrap();
         assert_eq!(error, format!("mtu is {now} on lo, and cannot be changed there; leave it out"));
-    }
-
-    #[test]
-    fn changes_for_which_the_link_is_waited_for() {
-        for (name, want) in [("mtu", true), ("ring.rx", true), ("speed", true), ("qdisc", false), ("gro", false)] {
-            assert_eq!(reloads_link(name), want, "{name}");
-        }
-        assert!(!reloads_link("sysctl.net.core.rmem_max") && !reloads_link("nonsense"));
     }
 
     #[test]

@@ -177,7 +177,6 @@ pub struct Checker {
     maps: Maps,
     place: AttachPoint,
     window: u32,
-    is_atomic: bool,
     sizes: usize,
     /// In a stream; 1 where they are not counted.
     flows: u16,
@@ -255,21 +254,9 @@ impl Checker {
             Program::load(ProgramKind::Xdp, &code)
         };
         // Before Linux 5.12, and on processors whose compiler lacks it, nothing can be exchanged atomically.
-        let (program, is_atomic) = match load(true) {
-            Ok(program) => (program, true),
-            Err(_) => (load(false).map_err(XdpError::load)?, false),
-        };
+        let program = load(true).or_else(|_| load(false)).map_err(XdpError::load)?;
         let (attached, place) = attach(&program, interface, wanted)?;
-        Ok(Checker {
-            maps,
-            place,
-            window,
-            is_atomic,
-            sizes: lengths.len(),
-            flows,
-            telling: Mutex::default(),
-            _attached: attached,
-        })
+        Ok(Checker { maps, place, window, sizes: lengths.len(), flows, telling: Mutex::default(), _attached: attached })
     }
 
     /// Frames of this stream's measured part that come at this time of CLOCK_MONOTONIC or later are outside.
@@ -297,11 +284,6 @@ impl Checker {
     /// Among how many numbers copies are told from first arrivals.
     pub fn window(&self) -> u32 {
         self.window
-    }
-
-    /// Whether copies and order are exact too where one stream's frames arrive on several CPUs at once.
-    pub fn is_exact_on_several_queues(&self) -> bool {
-        self.is_atomic
     }
 
     /// What a stream's frames came to so far.
