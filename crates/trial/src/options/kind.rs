@@ -163,18 +163,17 @@ impl Kind<bool> for Switch {
     }
 }
 
-/// What is counted by a whole number: numbers, sizes, times, extents by either.
+/// What is counted by a whole number: numbers, sizes, times.
 pub(crate) trait Counted: Sized {
-    /// `None`: it is counted in another way.
-    fn count(&self) -> Option<u64>;
+    fn count(&self) -> u64;
     fn of(count: u64) -> Option<Self>;
 }
 
 macro_rules! counted {
     ($($Number:ty),+) => {
         $(impl Counted for $Number {
-            fn count(&self) -> Option<u64> {
-                Some((*self).into())
+            fn count(&self) -> u64 {
+                (*self).into()
             }
 
             fn of(count: u64) -> Option<$Number> {
@@ -186,9 +185,9 @@ macro_rules! counted {
 counted!(u8, u16, u32, u64);
 
 impl Counted for Duration {
-    fn count(&self) -> Option<u64> {
+    fn count(&self) -> u64 {
         // More than is counted is too much, and not nothing.
-        Some(self.as_nanos().try_into().unwrap_or(u64::MAX))
+        self.as_nanos().try_into().unwrap_or(u64::MAX)
     }
 
     fn of(ns: u64) -> Option<Duration> {
@@ -246,11 +245,11 @@ impl<V: Counted> Kind<V> for Quantity {
     }
 
     fn write(&self, value: &V) -> Option<String> {
-        value.count().map(self.scale.write)
+        Some((self.scale.write)(value.count()))
     }
 
     fn holds(&self, value: &V) -> bool {
-        value.count().is_none_or(|count| (self.least..=self.most).contains(&count))
+        (self.least..=self.most).contains(&value.count())
     }
 
     fn scale(&self, _: &str) -> Option<Scale> {
