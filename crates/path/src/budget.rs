@@ -30,7 +30,7 @@ pub use path::{CountSource, Passed, PauseFrames, StageCount, Trial, path};
 
 mod chain;
 mod contradictions;
-mod drops;
+pub(crate) mod drops;
 mod leg;
 mod line;
 mod machine_account;
@@ -316,8 +316,7 @@ impl Finding {
         for hits in seen.general(drop) {
             best.prefer(&hits);
         }
-        let Some(cause) = drop.cause else { return best };
-        let of_driver = seen.of_cause(cause);
+        let of_driver = seen.of_cause(drop.id);
         for hits in &of_driver {
             best.prefer(hits);
         }

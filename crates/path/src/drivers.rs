@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `packets` | packets or frames that passed the stage; several rows of a stage are added up |
 //! | `octets` | octets of these |
-//! | `drop CAUSE` | packets that were dropped; rows of one cause are added up ([`Cause`]) |
+//! | `drop CAUSE` | packets that were dropped; rows of one cause are added up ([`DropCause`]) |
 //! | `pause sent`, `pause received` | pause frames (IEEE 802.3, annex 31B) |
 //! | `stalled us` | microseconds for which pause frames from the peer stopped the transmitter |
 //! | `benign` | what a trial never sent: frames for other hosts, unknown protocols |
@@ -32,6 +32,7 @@ use std::sync::LazyLock;
 
 use linerate_machine::pattern::fits;
 
+use crate::budget::drops::{DROPS, DropCause};
 use crate::stage::{Counters, Stage};
 
 /// The tables, as they are written.
@@ -90,7 +91,7 @@ pub enum Meaning {
     /// Octets that passed.
     Octets,
     /// Packets that were dropped.
-    Drop(Cause),
+    Drop(DropCause),
     /// Pause frames sent.
     PauseSent,
     /// Pause frames received.
@@ -105,46 +106,6 @@ pub enum Meaning {
     Event,
     /// A present state.
     State,
-}
-
-/// Why a device or its driver drops a packet. The loss budget has a line for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// The transmit ring was full, or a packet could not be described to the MAC.
-    TxRing,
-    /// The MAC could not send it: underrun, carrier, collisions.
-    MacTx,
-    /// It came damaged: CRC, alignment, symbols.
-    Damaged,
-    /// It came too long or too short.
-    Length,
-    /// The receive FIFO had no room.
-    Fifo,
-    /// No receive buffer or descriptor was free.
-    NoBuffer,
-    /// Receive errors that are none of the others.
-    OtherErrors,
-    /// The MAC found a wrong checksum.
-    MacChecksum,
-    /// An XDP program dropped it.
-    Xdp,
-    /// The driver dropped it, or the interface counts it so.
-    DriverRx,
-}
-
-impl Cause {
-    const ALL: [(&'static str, Cause, Stage); 10] = [
-        ("tx-ring", Cause::TxRing, Stage::DriverTxRing),
-        ("mac-tx", Cause::MacTx, Stage::MacTx),
-        ("damaged", Cause::Damaged, Stage::Link),
-        ("length", Cause::Length, Stage::MacRxFifo),
-        ("fifo", Cause::Fifo, Stage::MacRxFifo),
-        ("no-buffer", Cause::NoBuffer, Stage::DriverRxRing),
-        ("other-errors", Cause::OtherErrors, Stage::MacRxFifo),
-        ("mac-checksum", Cause::MacChecksum, Stage::ReceiverStack),
-        ("xdp", Cause::Xdp, Stage::DriverRxRing),
-        ("driver-rx", Cause::DriverRx, Stage::DriverRxRing),
-    ];
 }
 
 /// The table of this driver; that of shared names where it has none, or is unknown.
@@ -207,7 +168,7 @@ fn parse_row(line: &'static str) -> Option<Row> {
     let mut columns = line.split('|').map(str::trim);
     let (pattern, stage, meaning) = (columns.next()?, columns.next()?, columns.next()?);
     let note = columns.next().unwrap_or("");
-    let stage = Stage::named(stage)?;
+    let stage = Stage::parse(stage)?;
     let (meaning, again) = match meaning.strip_suffix(" again") {
         Some(meaning) => (meaning, true),
         None => (meaning, false),
@@ -223,9 +184,10 @@ fn parse_row(line: &'static str) -> Option<Row> {
         "event" => Meaning::Event,
         "state" => Meaning::State,
         drop => {
-            let (_, cause, of_cause) = Cause::ALL.iter().find(|(name, ..)| drop.strip_prefix("drop ") == Some(name))?;
+            let cause = DropCause::parse(drop.strip_prefix("drop ")?)?;
             // A budget's line stands at its cause's stage.
-            (stage == *of_cause).then_some(Meaning::Drop(*cause))?
+            DROPS.iter().find(|drop| drop.id == cause && drop.stage == stage)?;
+            Meaning::Drop(cause)
         }
     };
     (columns.next().is_none() && !pattern.is_empty()).then_some(Row { pattern, stage, meaning, again, note })
@@ -295,21 +257,21 @@ mod tests {
     #[test]
     fn one_name_means_different_things() {
         // Report 1's two registers.
-        check("fec", "driver IEEE_rx_macerr", Stage::MacRxFifo, Meaning::Drop(Cause::Fifo));
+        check("fec", "driver IEEE_rx_macerr", Stage::MacRxFifo, Meaning::Drop(DropCause::Fifo));
         check("fec", "driver IEEE_tx_fdxfc", Stage::MacRxFifo, Meaning::PauseSent);
-        check("macb", "link rx_over_errors", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
-        check("st_gmac", "link rx_over_errors", Stage::MacRxFifo, Meaning::Drop(Cause::Fifo));
-        check("e1000e", "driver rx_missed_errors", Stage::MacRxFifo, Meaning::Drop(Cause::Fifo));
-        check("bcmgenet", "driver rx_missed_errors", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
+        check("macb", "link rx_over_errors", Stage::DriverRxRing, Meaning::Drop(DropCause::NoBuffer));
+        check("st_gmac", "link rx_over_errors", Stage::MacRxFifo, Meaning::Drop(DropCause::Fifo));
+        check("e1000e", "driver rx_missed_errors", Stage::MacRxFifo, Meaning::Drop(DropCause::Fifo));
+        check("bcmgenet", "driver rx_missed_errors", Stage::DriverRxRing, Meaning::Drop(DropCause::NoBuffer));
         check("e1000e", "driver rx_no_buffer_count", Stage::DriverRxRing, Meaning::Event);
-        check("dummy", "driver rx_no_buffer_count", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
-        check("mlx5_core", "driver rx_out_of_buffer", Stage::DriverRxRing, Meaning::Drop(Cause::NoBuffer));
+        check("dummy", "driver rx_no_buffer_count", Stage::DriverRxRing, Meaning::Drop(DropCause::NoBuffer));
+        check("mlx5_core", "driver rx_out_of_buffer", Stage::DriverRxRing, Meaning::Drop(DropCause::NoBuffer));
         check("mlx5_core", "driver rx_global_pause_duration", Stage::MacTx, Meaning::StalledMicroseconds);
         check("bcmgenet", "driver rx_bytes", Stage::DriverRxRing, Meaning::Octets);
         check("bcmgenet", "driver rx_bytes#2", Stage::MacRxFifo, Meaning::Octets);
         check("cpsw", "driver Rx DMA chan 3: good_dequeue", Stage::DriverRxRing, Meaning::Packets);
-        check("veth", "driver rx_queue_0_xdp_drops", Stage::DriverRxRing, Meaning::Drop(Cause::Xdp));
-        check("veth", "driver rx_queue_0_xdp_drops#2", Stage::DriverRxRing, Meaning::Drop(Cause::Xdp));
+        check("veth", "driver rx_queue_0_xdp_drops", Stage::DriverRxRing, Meaning::Drop(DropCause::Xdp));
+        check("veth", "driver rx_queue_0_xdp_drops#2", Stage::DriverRxRing, Meaning::Drop(DropCause::Xdp));
     }
 
     /// The names of what `ethtool -S` prints, as counters are called.
@@ -363,8 +325,8 @@ mod tests {
 
     #[test]
     fn statistics_mean_what_their_drivers_source_says() {
-        let fifo = Meaning::Drop(Cause::Fifo);
-        let no_buffer = Meaning::Drop(Cause::NoBuffer);
+        let fifo = Meaning::Drop(DropCause::Fifo);
+        let no_buffer = Meaning::Drop(DropCause::NoBuffer);
         for (driver, counter, stage, meaning) in [
             ("mvpp2", "driver rxq_3_packets_bm_drops", Stage::DriverRxRing, no_buffer),
             ("mvpp2", "driver fc_received", Stage::MacTx, Meaning::PauseReceived),
@@ -374,7 +336,7 @@ mod tests {
             ("igc", "driver rx_fifo_errors", Stage::DriverRxRing, Meaning::Event),
             ("igb", "driver rx_queue_3_drops", Stage::DriverRxRing, no_buffer),
             ("igb", "driver tx_carrier_errors", Stage::MacTx, Meaning::Event),
-            ("ixgbe", "driver rx_long_length_errors", Stage::MacRxFifo, Meaning::Drop(Cause::Length)),
+            ("ixgbe", "driver rx_long_length_errors", Stage::MacRxFifo, Meaning::Drop(DropCause::Length)),
             ("ixgbe", "driver rx_pb_7_pxoff", Stage::MacTx, Meaning::PauseReceived),
             ("ixgbe", "driver tx_busy", Stage::DriverTxRing, Meaning::Event),
             ("mlx5_core", "driver outbound_pci_buffer_overflow", Stage::MacRxFifo, fifo),
@@ -382,15 +344,15 @@ mod tests {
             ("mlx5_core", "driver rx_prio0_buf_discard", Stage::MacRxFifo, fifo),
             ("mlx5_core", "driver rx_prio0_bytes", Stage::MacRxFifo, Meaning::Part),
             ("mlx5_core", "driver rx_buff_alloc_err", Stage::DriverRxRing, Meaning::Event),
-            ("mlx5_core", "driver rx_jabbers_phy", Stage::Link, Meaning::Drop(Cause::Damaged)),
+            ("mlx5_core", "driver rx_jabbers_phy", Stage::Link, Meaning::Drop(DropCause::Damaged)),
             ("mlx5_core", "link rx_dropped", Stage::DriverRxRing, Meaning::Event),
-            ("virtio_net", "driver rx_queue_0_drops", Stage::DriverRxRing, Meaning::Drop(Cause::DriverRx)),
-            ("virtio_net", "driver rx0_drops", Stage::DriverRxRing, Meaning::Drop(Cause::DriverRx)),
-            ("virtio_net", "link tx_fifo_errors", Stage::DriverTxRing, Meaning::Drop(Cause::TxRing)),
+            ("virtio_net", "driver rx_queue_0_drops", Stage::DriverRxRing, Meaning::Drop(DropCause::DriverDrops)),
+            ("virtio_net", "driver rx0_drops", Stage::DriverRxRing, Meaning::Drop(DropCause::DriverDrops)),
+            ("virtio_net", "link tx_fifo_errors", Stage::DriverTxRing, Meaning::Drop(DropCause::TxRing)),
             ("r8169", "driver rx_missed", Stage::MacRxFifo, fifo),
             ("r8125", "driver rx_pause_on", Stage::MacTx, Meaning::PauseReceived),
             ("r8125", "driver rx_pause_all", Stage::MacTx, Meaning::Part),
-            ("ax88179_178a", "link rx_over_errors", Stage::DriverRxRing, Meaning::Drop(Cause::DriverRx)),
+            ("ax88179_178a", "link rx_over_errors", Stage::DriverRxRing, Meaning::Drop(DropCause::DriverDrops)),
         ] {
             check(driver, counter, stage, meaning);
         }

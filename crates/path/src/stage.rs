@@ -52,11 +52,6 @@ impl Stage {
     pub const fn is_of_ip(self) -> bool {
         matches!(self, Stage::SenderSocket | Stage::SenderStack | Stage::ReceiverStack | Stage::ReceiverSocket)
     }
-
-    /// The stage of this name.
-    pub fn named(name: &str) -> Option<Stage> {
-        Stage::parse(name)
-    }
 }
 
 /// Counters of one machine at one moment, or what they grew by: stage → name → value.

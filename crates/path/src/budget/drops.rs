@@ -2,24 +2,22 @@
 //! Knows no figures; [`super`] reads them by it.
 
 use linerate_machine::pattern::fits as fits_text;
-use serde::{Deserialize, Serialize};
+use linerate_machine::words;
 
-use crate::drivers::Cause;
 use crate::stage::Stage;
 
 use Machine::{Receiver, Sender};
 use Unit::{Datagrams as Whole, Frames, Segments};
 
 /// A way to drop a datagram, and who counts it.
-pub(super) struct Drop {
-    pub(super) id: DropCause,
+pub(crate) struct Drop {
+    pub(crate) id: DropCause,
     pub(super) machine: Machine,
-    pub(super) stage: Stage,
+    pub(crate) stage: Stage,
     pub(super) unit: Unit,
-    /// What drivers' tables call it; their counters are alternatives to `sources`.
-    pub(super) cause: Option<Cause>,
     /// Alternatives that count the same drops, so the largest is taken. Each is a sum of counters at `stage`,
-    /// by name, see [`fits`]. A counter of which the driver's table says something else is not among them.
+    /// by name, see [`fits`]. A counter of which the driver's table says something else is not among them; those of which it says
+    /// this drop are further alternatives.
     pub(super) sources: &'static [&'static [&'static str]],
     /// Drops that these counters include, and that have a line of their own.
     pub(super) includes: &'static [DropCause],
@@ -36,72 +34,72 @@ impl Drop {
     }
 }
 
-/// What happens to packets that are dropped: the entries of the table of drops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DropCause {
-    /// A queueing discipline of the sender dropped them.
-    Qdisc,
-    /// The sender's interface or driver had no place for them.
-    TxRing,
-    /// The sender's MAC failed to send them.
-    MacTx,
-    /// The sender's IP discarded them, or had no route.
-    SenderIp,
-    /// The sender's IPsec policies or states refused them.
-    PolicyOut,
-    /// The sender's IP was asked to send them and transmitted none of them.
-    Untransmitted,
-    /// They waited for a neighbour's hardware address and had to make room.
-    Neighbours,
-    /// The sender's socket refused them.
-    SendBuffer,
-    /// They were damaged on the link.
-    Damaged,
-    /// Their length was wrong.
-    Length,
-    /// The MAC's FIFO overran.
-    Fifo,
-    /// No receive descriptor was free.
-    NoBuffer,
-    /// The MAC counted an error of another kind.
-    OtherErrors,
-    /// The MAC dropped them for their checksum.
-    MacChecksum,
-    /// An XDP program dropped them.
-    Xdp,
-    /// The queue of a device dropped them that packets are redirected through on the way in.
-    RedirectQueue,
-    /// The softirq backlog was full.
-    Backlog,
-    /// A filter at the interface's ingress dropped them.
-    Ingress,
-    /// The receiver's interface or driver dropped them.
-    DriverDrops,
-    /// The receiver's IP discarded them: header, address, route.
-    ReceiverIp,
-    /// The receiver's IPsec policies or states refused them.
-    PolicyIn,
-    /// Fragments were missing.
-    Reassembly,
-    /// IP received them, delivered them to nobody and counted no error.
-    Undelivered,
-    /// The middle received them, and they did not leave by its other interface, nor did it count an error.
-    NotForwarded,
-    /// No socket was bound to the port.
-    NoPort,
-    /// Their UDP checksum was wrong.
-    Checksum,
-    /// The receiver's socket buffer was full.
-    ReceiveBuffer,
-    /// A socket's filter or policy refused them.
-    UdpErrors,
-    /// They arrived, and not as long as they were sent.
-    Altered,
-    /// TCP found an error in them.
-    TcpErrors,
-    /// TCP had no room for them.
-    TcpBuffer,
+words! {
+    /// What happens to packets that are dropped: the entries of the table of drops. Drivers' tables name them.
+    DropCause {
+        /// A queueing discipline of the sender dropped them.
+        Qdisc = "qdisc",
+        /// The sender's interface or driver had no place for them.
+        TxRing = "tx-ring",
+        /// The sender's MAC failed to send them.
+        MacTx = "mac-tx",
+        /// The sender's IP discarded them, or had no route.
+        SenderIp = "sender-ip",
+        /// The sender's IPsec policies or states refused them.
+        PolicyOut = "policy-out",
+        /// The sender's IP was asked to send them and transmitted none of them.
+        Untransmitted = "untransmitted",
+        /// They waited for a neighbour's hardware address and had to make room.
+        Neighbours = "neighbours",
+        /// The sender's socket refused them.
+        SendBuffer = "send-buffer",
+        /// They were damaged on the link.
+        Damaged = "damaged",
+        /// Their length was wrong.
+        Length = "length",
+        /// The MAC's FIFO overran.
+        Fifo = "fifo",
+        /// No receive descriptor was free.
+        NoBuffer = "no-buffer",
+        /// The MAC counted an error of another kind.
+        OtherErrors = "other-errors",
+        /// The MAC dropped them for their checksum.
+        MacChecksum = "mac-checksum",
+        /// An XDP program dropped them.
+        Xdp = "xdp",
+        /// The queue of a device dropped them that packets are redirected through on the way in.
+        RedirectQueue = "redirect-queue",
+        /// The softirq backlog was full.
+        Backlog = "backlog",
+        /// A filter at the interface's ingress dropped them.
+        Ingress = "ingress",
+        /// The receiver's interface or driver dropped them.
+        DriverDrops = "driver-drops",
+        /// The receiver's IP discarded them: header, address, route.
+        ReceiverIp = "receiver-ip",
+        /// The receiver's IPsec policies or states refused them.
+        PolicyIn = "policy-in",
+        /// Fragments were missing.
+        Reassembly = "reassembly",
+        /// IP received them, delivered them to nobody and counted no error.
+        Undelivered = "undelivered",
+        /// The middle received them, and they did not leave by its other interface, nor did it count an error.
+        NotForwarded = "not-forwarded",
+        /// No socket was bound to the port.
+        NoPort = "no-port",
+        /// Their UDP checksum was wrong.
+        Checksum = "checksum",
+        /// The receiver's socket buffer was full.
+        ReceiveBuffer = "receive-buffer",
+        /// A socket's filter or policy refused them.
+        UdpErrors = "udp-errors",
+        /// They arrived, and not as long as they were sent.
+        Altered = "altered",
+        /// TCP found an error in them.
+        TcpErrors = "tcp-errors",
+        /// TCP had no room for them.
+        TcpBuffer = "tcp-buffer",
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,10 +123,9 @@ pub(super) enum Unit {
 /// ip_send_skb) and by `Udp SndbufErrors` (net/ipv4/udp.c, udp_send_skb), and is an error of send(2) besides
 /// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
-pub(super) const DROPS: [Drop; 31] = [
+pub(crate) const DROPS: [Drop; 31] = [
     Drop {
         id: DropCause::Qdisc,
-        cause: None,
         machine: Sender,
         stage: Stage::Qdisc,
         unit: Frames,
@@ -137,7 +134,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::TxRing,
-        cause: Some(Cause::TxRing),
         machine: Sender,
         stage: Stage::DriverTxRing,
         unit: Frames,
@@ -146,7 +142,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::MacTx,
-        cause: Some(Cause::MacTx),
         machine: Sender,
         stage: Stage::MacTx,
         unit: Frames,
@@ -158,7 +153,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::SenderIp,
-        cause: None,
         machine: Sender,
         stage: Stage::SenderStack,
         unit: Whole,
@@ -167,7 +161,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::PolicyOut,
-        cause: None,
         machine: Sender,
         stage: Stage::SenderStack,
         unit: Frames,
@@ -177,7 +170,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // Of TCP alone: what is refused of a datagram is one of the discards above. [`super::Findings::untransmitted`] reckons it.
     Drop {
         id: DropCause::Untransmitted,
-        cause: None,
         machine: Sender,
         stage: Stage::SenderStack,
         unit: Segments,
@@ -188,7 +180,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // waits when the neighbour is given up is dropped too, and counted nowhere (neigh_invalidate).
     Drop {
         id: DropCause::Neighbours,
-        cause: None,
         machine: Sender,
         stage: Stage::SenderStack,
         unit: Frames,
@@ -197,7 +188,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::SendBuffer,
-        cause: None,
         machine: Sender,
         stage: Stage::SenderSocket,
         unit: Whole,
@@ -206,7 +196,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::Damaged,
-        cause: Some(Cause::Damaged),
         machine: Receiver,
         stage: Stage::Link,
         unit: Frames,
@@ -215,7 +204,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::Length,
-        cause: Some(Cause::Length),
         machine: Receiver,
         stage: Stage::MacRxFifo,
         unit: Frames,
@@ -226,7 +214,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // rx_fifo_errors), so they are alternatives.
     Drop {
         id: DropCause::Fifo,
-        cause: Some(Cause::Fifo),
         machine: Receiver,
         stage: Stage::MacRxFifo,
         unit: Frames,
@@ -235,7 +222,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::NoBuffer,
-        cause: Some(Cause::NoBuffer),
         machine: Receiver,
         stage: Stage::DriverRxRing,
         unit: Frames,
@@ -246,7 +232,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // otherwise counted"; some drivers add the other two.
     Drop {
         id: DropCause::OtherErrors,
-        cause: Some(Cause::OtherErrors),
         machine: Receiver,
         stage: Stage::MacRxFifo,
         unit: Frames,
@@ -256,7 +241,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // Wrong checksums that the MAC drops by itself; the stack never sees them.
     Drop {
         id: DropCause::MacChecksum,
-        cause: Some(Cause::MacChecksum),
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Frames,
@@ -265,7 +249,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::Xdp,
-        cause: Some(Cause::Xdp),
         machine: Receiver,
         stage: Stage::DriverRxRing,
         unit: Frames,
@@ -274,7 +257,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::RedirectQueue,
-        cause: None,
         machine: Receiver,
         stage: Stage::DriverRxRing,
         unit: Frames,
@@ -283,7 +265,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::Backlog,
-        cause: None,
         machine: Receiver,
         stage: Stage::SoftirqBacklog,
         unit: Frames,
@@ -292,7 +273,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::Ingress,
-        cause: None,
         machine: Receiver,
         stage: Stage::SoftirqBacklog,
         unit: Frames,
@@ -301,7 +281,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::DriverDrops,
-        cause: Some(Cause::DriverRx),
         machine: Receiver,
         stage: Stage::DriverRxRing,
         unit: Frames,
@@ -310,7 +289,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::ReceiverIp,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Frames,
@@ -332,7 +310,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::PolicyIn,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Frames,
@@ -342,7 +319,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // In fragments and attempts; [`super::Findings::settle_fragments`] turns them into datagrams where it can.
     Drop {
         id: DropCause::Reassembly,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Frames,
@@ -352,7 +328,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // What IP received, gave to nobody and counted as no error; [`super::Findings::undelivered`] reckons it.
     Drop {
         id: DropCause::Undelivered,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Whole,
@@ -362,7 +337,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // The same of a machine that forwards; [`super::middle`] reckons it.
     Drop {
         id: DropCause::NotForwarded,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Whole,
@@ -371,7 +345,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::NoPort,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Whole,
@@ -380,7 +353,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::Checksum,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Whole,
@@ -389,7 +361,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::ReceiveBuffer,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverSocket,
         unit: Whole,
@@ -400,7 +371,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // (net/ipv4/udp.c, udp_queue_rcv_one_skb).
     Drop {
         id: DropCause::UdpErrors,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Whole,
@@ -410,7 +380,6 @@ pub(super) const DROPS: [Drop; 31] = [
     // No counter's: the receiver of frames tells.
     Drop {
         id: DropCause::Altered,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverApplication,
         unit: Whole,
@@ -419,7 +388,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::TcpErrors,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverStack,
         unit: Segments,
@@ -428,7 +396,6 @@ pub(super) const DROPS: [Drop; 31] = [
     },
     Drop {
         id: DropCause::TcpBuffer,
-        cause: None,
         machine: Receiver,
         stage: Stage::ReceiverSocket,
         unit: Segments,

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use linerate_machine::end::{Direction, End, Party};
 
 use super::drops::Machine::{self, Receiver, Sender};
-use super::drops::{self, Drop};
+use super::drops::{self, Drop, DropCause};
 use super::leg::SeenAt;
 use super::{Counted, Counter, LossLine};
-use crate::drivers::{self, Cause, Meaning, Row, Table};
+use crate::drivers::{self, Meaning, Row, Table};
 use crate::drop_reason::DropReason;
 use crate::stage::{Counters, Stage};
 
@@ -151,7 +151,7 @@ impl<'a> MachineAccount<'a> {
     }
 
     /// The alternatives of a cause by the driver's table: what adds up first.
-    pub(super) fn of_cause(&self, cause: Cause) -> Vec<Hits<'_>> {
+    pub(super) fn of_cause(&self, cause: DropCause) -> Vec<Hits<'_>> {
         self.alternatives(|row| row.meaning == Meaning::Drop(cause))
     }
 
