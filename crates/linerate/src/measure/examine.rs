@@ -234,8 +234,16 @@ pub(crate) fn examine(
     scope: Option<Scope>,
     heard: &mut dyn FnMut(&Step),
 ) -> Result<Examination, TrialError> {
-    let mut examiner =
-        Examiner { pair, scope, began: Instant::now(), steps: Vec::new(), heard, drivers: PerEnd::default() };
+    let mut examiner = Examiner {
+        pair,
+        scope,
+        began: Instant::now(),
+        steps: Vec::new(),
+        heard,
+        able: PerEnd::of(|end| is_able(pair, end)),
+        interfaces: PerEnd::default(),
+        drivers: PerEnd::default(),
+    };
     match pair.route(ip) {
         Ok(route) => examiner.run(route)?,
         Err(sentence) => examiner.say(Probe::Addresses, StepResult::Failed(Failed::NoAddresses { sentence })),
@@ -251,7 +259,11 @@ struct Examiner<'a> {
     began: Instant,
     steps: Vec<Step>,
     heard: &'a mut dyn FnMut(&Step),
-    /// Of the ends' interfaces.
+    /// Which ends look and probe.
+    able: PerEnd<bool>,
+    /// By which packets leave.
+    interfaces: PerEnd<Option<String>>,
+    /// Of these.
     drivers: PerEnd<Option<String>>,
 }
 
@@ -277,18 +289,24 @@ impl Examiner<'_> {
         }
     }
 
+    /// What both ends reply.
+    fn told<T>(
+        asked: PerEnd<Option<Pending>>,
+        time: Duration,
+        of: impl Fn(Option<Reply>) -> T,
+    ) -> Result<PerEnd<T>, TrialError> {
+        let [target, host] = [asked.target, asked.host].map(|one| Self::wait(one, time));
+        Ok(PerEnd { target: of(target?), host: of(host?) })
+    }
+
     fn run(&mut self, route: Route) -> Result<(), TrialError> {
-        let able = PerEnd::of(|end| is_able(self.pair, end));
-        let interfaces = PerEnd::of(|end| self.pair.interface(end, route));
+        self.interfaces = PerEnd::of(|end| self.pair.interface(end, route));
+        let (able, interfaces) = (self.able, self.interfaces.clone());
         let described =
             self.ask(|end| Some(Request::Describe { interface: interfaces[end].clone(), modules: Vec::new() }));
         let looked = self.ask(|end| able[end].then(|| self.look(route, end, interfaces[end].clone())));
-        let described = [described.target, described.host].map(|one| Self::wait(one, LOOK_TIME));
-        let looked = [looked.target, looked.host].map(|one| Self::wait(one, LOOK_TIME));
-        let [target, host] = looked;
-        let ways = PerEnd { target: way_of(target?), host: way_of(host?) };
-        let [target, host] = described;
-        let nics = PerEnd { target: nic_of(target?), host: nic_of(host?) };
+        let ways = Self::told(looked, LOOK_TIME, way_of)?;
+        let nics = Self::told(described, LOOK_TIME, nic_of)?;
         self.drivers = PerEnd::of(|end| nics[end].as_ref()?.driver.clone());
         let mut links_are_up = true;
         for end in End::BOTH {
@@ -312,11 +330,11 @@ impl Examiner<'_> {
                 return Ok(());
             }
         }
-        let mut evidence = self.probe(route, ways, &interfaces, &able)?;
-        self.conclude(&evidence, &interfaces, &able)?;
+        let mut evidence = self.probe(route, ways)?;
+        self.conclude(&evidence)?;
         if able.target && able.host {
             self.transports(&evidence, Protocol::Udp);
-            self.sizes(&evidence, &interfaces)?;
+            self.sizes(&evidence)?;
             for asker in [End::Host, End::Target] {
                 if let Some(came) = evidence.of_ecn(asker) {
                     self.say(Probe::Ecn { asker }, came);
@@ -333,10 +351,7 @@ impl Examiner<'_> {
             }
         }
         // Witnesses end.
-        for stop in End::BOTH.map(|end| able[end].then(|| self.pair.client(end).send(Request::Stop))) {
-            Self::wait(stop, LOOK_TIME)?;
-        }
-        Ok(())
+        Self::told(self.ask(|end| able[end].then_some(Request::Stop)), LOOK_TIME, drop).map(drop)
     }
 
     fn look(&self, route: Route, end: End, interface: Option<String>) -> Request {
@@ -369,14 +384,8 @@ impl Examiner<'_> {
     }
 
     /// Both ends listen, then both probe; all at the same time.
-    fn probe(
-        &mut self,
-        route: Route,
-        ways: PerEnd<Option<RouteInfo>>,
-        interfaces: &PerEnd<Option<String>>,
-        able: &PerEnd<bool>,
-    ) -> Result<Evidence, TrialError> {
-        let both = able.target && able.host;
+    fn probe(&mut self, route: Route, ways: PerEnd<Option<RouteInfo>>) -> Result<Evidence, TrialError> {
+        let both = self.able.target && self.able.host;
         let mut evidence = Evidence {
             route,
             ways,
@@ -399,7 +408,7 @@ impl Examiner<'_> {
         if both {
             let witnesses = self.ask(|end| {
                 let (local, peer) = (route[end], route[end.other()]);
-                Some(Request::Witness { local, peer, interface: interfaces[end].clone(), secret: evidence.secret })
+                Some(Request::Witness { local, peer, interface: self.interfaces[end].clone(), secret: evidence.secret })
             });
             for (end, witness) in [(End::Target, witnesses.target), (End::Host, witnesses.host)] {
                 let Some(witness) = witness else { continue };
@@ -413,43 +422,36 @@ impl Examiner<'_> {
             listening = evidence.ports.target.0 != 0 && evidence.ports.host.0 != 0;
         }
         let began = Instant::now();
-        self.usual(&mut evidence, interfaces, able, listening)?;
+        self.usual(&mut evidence, listening)?;
         if listening && let Some(patience) = self.more_patience(&evidence, began)? {
             (evidence.patience, evidence.is_late) = (patience, true);
             // What needed no more than is usual tells the same.
             if !evidence.is_all_filled() {
-                self.usual(&mut evidence, interfaces, able, listening)?;
+                self.usual(&mut evidence, listening)?;
             }
         }
-        let secret = evidence.secret;
         let dscp = self.scope.map_or(0, |scope| scope.dscp);
         if listening {
             // Packets and drops are counted until here: these are others.
             let before = self.heard()?;
-            evidence.flows = self.flows(&evidence, interfaces, secret)?;
+            evidence.flows = self.flows(&evidence)?;
             evidence.around_flows = [before, self.heard()?];
         }
         let has_ecn = |end: End| evidence.reports[end].tcp.as_ref().is_some_and(|tcp| tcp.ecn == Some(true));
         if listening && End::BOTH.into_iter().any(has_ecn) {
-            evidence.capable = Some(self.capable(&evidence, interfaces, secret)?);
+            evidence.capable = Some(self.capable(&evidence)?);
         }
         if listening && dscp != 0 && !evidence.is_all_answered() {
-            evidence.plain = Some(self.plain(&evidence, interfaces, secret, dscp)?);
+            evidence.plain = Some(self.plain(&evidence, dscp)?);
         }
         Ok(evidence)
     }
 
     /// Requests over each transport from both ends, and what was heard of them and counted meanwhile.
-    fn usual(
-        &self,
-        evidence: &mut Evidence,
-        interfaces: &PerEnd<Option<String>>,
-        able: &PerEnd<bool>,
-        listening: bool,
-    ) -> Result<(), TrialError> {
-        let before = self.counters(interfaces)?;
+    fn usual(&self, evidence: &mut Evidence, listening: bool) -> Result<(), TrialError> {
+        let before = self.counters()?;
         let probes = self.ask(|end| {
-            able[end].then(|| {
+            self.able[end].then(|| {
                 let (udp, tcp) = evidence.ports[end.other()];
                 let ports = listening.then_some((udp, tcp));
                 let order = ProbeOrder {
@@ -460,18 +462,16 @@ impl Examiner<'_> {
                     connections: Some(self.at_once()).filter(|(asker, _)| *asker == end).map_or(0, |(_, many)| many),
                     hops: self.scope.and_then(|scope| scope.hops),
                     dscp: self.scope.map_or(0, |scope| scope.dscp),
-                    ..self.order(evidence, end, interfaces, evidence.secret)
+                    ..self.order(evidence, end, evidence.secret)
                 };
                 Request::Probe(Box::new(order))
             })
         });
-        let time = evidence.probe_time();
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, time));
-        evidence.reports = PerEnd { target: report_of(target?), host: report_of(host?) };
+        evidence.reports = Self::told(probes, evidence.probe_time(), report_of)?;
         if listening {
             evidence.heard = self.heard()?;
         }
-        let after = self.counters(interfaces)?;
+        let after = self.counters()?;
         evidence.drops = drops(&before, &after, &self.drivers);
         evidence.wrong_checksums = PerEnd::of(|end| WrongChecksums::of(&after[end].since(&before[end])));
         Ok(())
@@ -508,92 +508,65 @@ impl Examiner<'_> {
     }
 
     /// How many datagrams from each of several ports are answered: something on the way may go by the port.
-    fn flows(
-        &self,
-        evidence: &Evidence,
-        interfaces: &PerEnd<Option<String>>,
-        secret: Secret,
-    ) -> Result<PerEnd<Vec<u32>>, TrialError> {
+    fn flows(&self, evidence: &Evidence) -> Result<PerEnd<Vec<u32>>, TrialError> {
         let probes = self.ask(|end| {
             let (udp, _) = evidence.ports[end.other()];
-            let order = self.order(evidence, end, interfaces, secret);
+            let order = self.order(evidence, end, evidence.secret);
             Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), flows: FLOWS, ..order })))
         });
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, evidence.probe_time()));
-        Ok(PerEnd { target: report_of(target?).flows, host: report_of(host?).flows })
+        Self::told(probes, evidence.probe_time(), |reply| report_of(reply).flows)
     }
 
     /// Datagrams that say that they are ECN-capable, as TCP's data does here: something on the way may go by it.
-    fn capable(
-        &self,
-        evidence: &Evidence,
-        interfaces: &PerEnd<Option<String>>,
-        secret: Secret,
-    ) -> Result<EcnProbes, TrialError> {
+    fn capable(&self, evidence: &Evidence) -> Result<EcnProbes, TrialError> {
         let before = self.heard()?;
         let probes = self.ask(|end| {
             let (udp, _) = evidence.ports[end.other()];
-            let order = self.order(evidence, end, interfaces, secret);
+            let order = self.order(evidence, end, evidence.secret);
             Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), ecn: true, ..order })))
         });
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, evidence.probe_time()));
-        let tried = PerEnd { target: report_of(target?).udp, host: report_of(host?).udp };
+        let tried = Self::told(probes, evidence.probe_time(), |reply| report_of(reply).udp)?;
         Ok(EcnProbes { tried, around: [before, self.heard()?] })
     }
 
     /// The same without the trial's code point: something on the way may go by it.
-    fn plain(
-        &self,
-        evidence: &Evidence,
-        interfaces: &PerEnd<Option<String>>,
-        secret: Secret,
-        dscp: u8,
-    ) -> Result<Plain, TrialError> {
+    fn plain(&self, evidence: &Evidence, dscp: u8) -> Result<Plain, TrialError> {
         let probes = self.ask(|end| {
             let (udp, tcp) = evidence.ports[end.other()];
-            let order = self.order(evidence, end, interfaces, secret);
+            let order = self.order(evidence, end, evidence.secret);
             Some(Request::Probe(Box::new(ProbeOrder { udp: Some(udp), tcp: Some(tcp), ..order })))
         });
-        let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, evidence.probe_time()));
-        Ok(Plain { dscp, reports: PerEnd { target: report_of(target?), host: report_of(host?) } })
+        Ok(Plain { dscp, reports: Self::told(probes, evidence.probe_time(), report_of)? })
     }
 
-    fn order(&self, evidence: &Evidence, end: End, interfaces: &PerEnd<Option<String>>, secret: Secret) -> ProbeOrder {
+    fn order(&self, evidence: &Evidence, end: End, secret: Secret) -> ProbeOrder {
         let (local, peer) = (evidence.route[end], evidence.route[end.other()]);
         let patience_s = evidence.patience.as_secs_f64();
-        ProbeOrder { interface: interfaces[end].clone(), patience_s, ..ProbeOrder::between(local, peer, secret) }
+        ProbeOrder { interface: self.interfaces[end].clone(), patience_s, ..ProbeOrder::between(local, peer, secret) }
     }
 
     fn heard(&self) -> Result<PerEnd<WitnessReport>, TrialError> {
-        let asked = self.ask(|_| Some(Request::Heard));
-        let [target, host] = [asked.target, asked.host].map(|one| Self::wait(one, LOOK_TIME));
-        let of = |reply: Option<Reply>| match reply {
+        Self::told(self.ask(|_| Some(Request::Heard)), LOOK_TIME, |reply| match reply {
             Some(Reply::Heard(report)) => *report,
             _ => WitnessReport::default(),
-        };
-        Ok(PerEnd { target: of(target?), host: of(host?) })
+        })
     }
 
-    fn counters(&self, interfaces: &PerEnd<Option<String>>) -> Result<PerEnd<Counters>, TrialError> {
-        let asked = self.ask(|end| Some(Request::Counters { interface: interfaces[end].clone().unwrap_or_default() }));
-        let [target, host] = [asked.target, asked.host].map(|one| Self::wait(one, LOOK_TIME));
-        let of = |reply: Option<Reply>| match reply {
+    fn counters(&self) -> Result<PerEnd<Counters>, TrialError> {
+        let interface = |end| self.interfaces[end].clone().unwrap_or_default();
+        let asked = self.ask(|end| Some(Request::Counters { interface: interface(end) }));
+        Self::told(asked, LOOK_TIME, |reply| match reply {
             Some(Reply::Counters { counters, .. }) => counters,
             _ => Counters::default(),
-        };
-        Ok(PerEnd { target: of(target?), host: of(host?) })
+        })
     }
 
     /// Makes the steps of what is known, from the bottom up.
-    fn conclude(
-        &mut self,
-        evidence: &Evidence,
-        interfaces: &PerEnd<Option<String>>,
-        able: &PerEnd<bool>,
-    ) -> Result<(), TrialError> {
+    fn conclude(&mut self, evidence: &Evidence) -> Result<(), TrialError> {
+        let able = self.able;
         let both = able.target && able.host;
         let is_one = self.pair.is_one();
-        if let Some(came) = self.middle(evidence, interfaces, able)? {
+        if let Some(came) = self.middle(evidence)? {
             self.say(Probe::Middle, came);
         }
         for end in End::BOTH.into_iter().filter(|end| !is_one && able[*end]) {
@@ -605,7 +578,7 @@ impl Examiner<'_> {
             self.say(Probe::Route { from }, evidence.of_route(from, both));
         }
         for end in End::BOTH.into_iter().filter(|_| !is_one && both) {
-            if let Some(came) = self.arrivals(evidence, end, interfaces)? {
+            if let Some(came) = self.arrivals(evidence, end)? {
                 self.say(Probe::Arrivals { end }, came);
             }
         }
@@ -639,12 +612,7 @@ impl Examiner<'_> {
     }
 
     /// Whether the machine in the middle lets pass what comes, as far as it knows.
-    fn middle(
-        &self,
-        evidence: &Evidence,
-        interfaces: &PerEnd<Option<String>>,
-        able: &PerEnd<bool>,
-    ) -> Result<Option<StepResult>, TrialError> {
+    fn middle(&self, evidence: &Evidence) -> Result<Option<StepResult>, TrialError> {
         let Some(middle) = &self.pair.middle else { return Ok(None) };
         let route = evidence.route;
         let ports = match middle.find_ports(self.pair, route)? {
@@ -660,15 +628,13 @@ impl Examiner<'_> {
             // A bridge learns by what the ends send.
             let (seen, probes) = middle.ports_by_turns(self.pair, route, || {
                 self.ask(|end| {
-                    let order = self.order(evidence, end, interfaces, evidence.secret);
+                    let order = self.order(evidence, end, evidence.secret);
                     let udp = Some(evidence.ports[end.other()].0).filter(|port| *port != 0);
                     let (echo, flows) = (udp.is_none(), if udp.is_some() { FLOWS } else { 0 });
-                    able[end].then(|| Request::Probe(Box::new(ProbeOrder { echo, udp, flows, ..order })))
+                    self.able[end].then(|| Request::Probe(Box::new(ProbeOrder { echo, udp, flows, ..order })))
                 })
             })?;
-            for probe in [probes.target, probes.host] {
-                Self::wait(probe, evidence.probe_time())?;
-            }
+            Self::told(probes, evidence.probe_time(), drop)?;
             if let Some(end) = End::BOTH.into_iter().find(|end| seen[*end].len() > 1) {
                 let fault = MiddleFault::Moves { end, interfaces: seen[end].iter().cloned().collect() };
                 return Ok(Some(StepResult::Failed(Failed::Middle { fault })));
@@ -706,16 +672,11 @@ impl Examiner<'_> {
     }
 
     /// Whether the kernel of an end takes what comes from the other end, at the interface where it comes.
-    fn arrivals(
-        &self,
-        evidence: &Evidence,
-        end: End,
-        interfaces: &PerEnd<Option<String>>,
-    ) -> Result<Option<StepResult>, TrialError> {
+    fn arrivals(&self, evidence: &Evidence, end: End) -> Result<Option<StepResult>, TrialError> {
         let Some(way) = &evidence.ways[end] else { return Ok(None) };
         let passes = evidence.arrives(end);
         let mut way = way.clone();
-        let mut interface = interfaces[end].clone();
+        let mut interface = self.interfaces[end].clone();
         if let Some(at) = evidence.arrives_at(end).filter(|at| !passes && Some(at) != interface.as_ref()) {
             let look = self.pair.client(end).send(self.look(evidence.route, end, Some(at.clone())));
             way = way_of(Self::wait(Some(look), LOOK_TIME)?).unwrap_or(way);
@@ -735,7 +696,7 @@ impl Examiner<'_> {
     }
 
     /// The largest packets that pass each way.
-    fn sizes(&mut self, evidence: &Evidence, interfaces: &PerEnd<Option<String>>) -> Result<(), TrialError> {
+    fn sizes(&mut self, evidence: &Evidence) -> Result<(), TrialError> {
         let passes_small = |end: End| evidence.reports[end].udp.as_ref().is_some_and(|udp| udp.answered > 0);
         let mtu = |end: End| evidence.ways[end].as_ref()?.interface.as_ref()?.mtu;
         let mtus = PerEndMtu { target: mtu(End::Target), host: mtu(End::Host) };
@@ -751,16 +712,14 @@ impl Examiner<'_> {
         // A new secret, so that what is late from before is nobody's.
         let witnesses = self.ask(|end| {
             let (local, peer) = (evidence.route[end], evidence.route[end.other()]);
-            Some(Request::Witness { local, peer, interface: interfaces[end].clone(), secret })
+            Some(Request::Witness { local, peer, interface: self.interfaces[end].clone(), secret })
         });
-        let [target, host] = [witnesses.target, witnesses.host].map(|one| Self::wait(one, LOOK_TIME));
-        let (Some(Reply::Witnessing { udp: of_target, .. }), Some(Reply::Witnessing { udp: of_host, .. })) =
-            (target?, host?)
-        else {
+        let port_of = |reply| if let Some(Reply::Witnessing { udp, .. }) = reply { Some(udp) } else { None };
+        let PerEnd { target: Some(target), host: Some(host) } = Self::told(witnesses, LOOK_TIME, port_of)? else {
             return Ok(());
         };
-        let ports = PerEnd { target: of_target, host: of_host };
-        let before = self.counters(interfaces)?;
+        let ports = PerEnd { target, host };
+        let before = self.counters()?;
         let mut heard = PerEnd::<WitnessReport>::default();
         let sizes_began = Instant::now();
         while sizes_began.elapsed() < SIZES_TIME.max(3 * size_time) {
@@ -771,13 +730,11 @@ impl Examiner<'_> {
             let probes = self.ask(|from| {
                 let sizes = wanted[from].clone()?;
                 let udp = Some(ports[from.other()]);
-                let order = self.order(evidence, from, interfaces, secret);
+                let order = self.order(evidence, from, secret);
                 let size_time_s = size_time.as_secs_f64();
                 Some(Request::Probe(Box::new(ProbeOrder { sizes, udp, size_time_s, ..order })))
             });
-            let time = PROBE_TIME + size_time;
-            let [target, host] = [probes.target, probes.host].map(|one| Self::wait(one, time));
-            let reports = PerEnd { target: report_of(target?), host: report_of(host?) };
+            let reports = Self::told(probes, PROBE_TIME + size_time, report_of)?;
             heard = self.heard()?;
             searches = PerEnd::of(|from| {
                 let mut search = searches[from].clone()?;
@@ -790,11 +747,11 @@ impl Examiner<'_> {
             }
         }
         self.settle(&mut searches, &mut heard)?;
-        let drops = drops(&before, &self.counters(interfaces)?, &self.drivers);
+        let drops = drops(&before, &self.counters()?, &self.drivers);
         let routed = is_routed(&self.steps);
         for from in [End::Host, End::Target] {
             let Some(search) = &searches[from] else { continue };
-            let came = search.came(from, &heard, mtus, &drops, interfaces, routed);
+            let came = search.came(from, &heard, mtus, &drops, &self.interfaces, routed);
             self.say(Probe::Size { from, octets: search.full }, came);
         }
         Ok(())
