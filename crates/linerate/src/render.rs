@@ -19,6 +19,7 @@ pub(crate) mod explain;
 mod fitting;
 pub(crate) mod flame;
 mod forms;
+mod groups;
 pub(crate) mod history;
 #[cfg(test)]
 mod hostile_text;
@@ -35,7 +36,7 @@ mod markdown;
 pub(crate) mod matrix;
 #[cfg(feature = "web")]
 pub(crate) mod metrics;
-mod number;
+pub(crate) mod number;
 #[cfg(feature = "web")]
 pub(crate) mod pages;
 pub(crate) mod picture;

@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 use linerate_machine::printable::in_line;
 use linerate_results::figure::Metric;
 
+use super::groups::in_groups;
+
 pub(crate) use of_comparison::{of_comparison, of_configuration, why_unknown};
 pub(crate) use of_run::{Run, of_run};
 
@@ -147,38 +149,6 @@ impl Cases {
 
     /// The cases by suite, in the order in which the suites come first.
     fn suites(&self) -> Vec<(&str, Vec<&Case>)> {
-        let mut suites: Vec<(&str, Vec<&Case>)> = Vec::new();
-        for case in &self.cases {
-            match suites.iter_mut().find(|(suite, _)| *suite == case.suite) {
-                Some((_, cases)) => cases.push(case),
-                None => suites.push((&case.suite, vec![case])),
-            }
-        }
-        suites
-    }
-
-    /// As JUnit XML.
-    pub(crate) fn junit(&self) -> String {
-        junit::junit(self)
-    }
-
-    /// As KTAP, version 1.
-    pub(crate) fn ktap(&self) -> String {
-        ktap::ktap(self)
-    }
-
-    /// The results of LAVA's job.
-    pub(crate) fn signals(&self) -> Vec<lava::Signal> {
-        lava::signals(self)
-    }
-
-    /// As LAVA's signals.
-    pub(crate) fn lava(&self) -> String {
-        lava::lava(self)
-    }
-
-    /// As Markdown for a merge request.
-    pub(crate) fn summary(&self) -> String {
-        summary::summary(self)
+        in_groups(&self.cases, |case| case.suite.as_str())
     }
 }

@@ -7,6 +7,7 @@ use linerate_results::record::{FlowFigures, Record};
 use linerate_stats::median;
 use linerate_trial::spec::Workload;
 
+use super::groups::in_groups;
 use super::number::{count, figure};
 
 /// At most this wide: of a few loads, bars that are wider say no more.
@@ -34,23 +35,16 @@ struct Step {
 ///                █  received
 /// ```
 pub(crate) fn picture(records: &[Record], width: Option<u16>) -> String {
-    let mut sweeps: Vec<(String, Vec<(f64, &FlowFigures)>)> = Vec::new();
     let mut in_order: Vec<&Record> = records.iter().filter(|record| record.workload == Workload::UdpStream).collect();
     in_order.sort_by_key(|record| record.trial.configuration);
-    for record in in_order {
-        // Of a trial both ways each direction has a picture.
-        for source in Source::each(record) {
-            let offered = source.offered_bps().filter(|bps| bps.is_finite());
-            if let Some((offered, flow)) = offered.zip(source.flow) {
-                let title = title(&source);
-                match sweeps.iter_mut().find(|(other, _)| *other == title) {
-                    Some((_, runs)) => runs.push((offered / 1e6, flow)),
-                    None => sweeps.push((title, vec![(offered / 1e6, flow)])),
-                }
-            }
-        }
-    }
-    let sweeps = sweeps.into_iter().map(|(title, runs)| (title, steps(runs))).filter(|(_, steps)| steps.len() >= 3);
+    // Of a trial both ways each direction has a picture.
+    let runs = in_order.into_iter().flat_map(Source::each).filter_map(|source| {
+        let offered = source.offered_bps().filter(|bps| bps.is_finite())?;
+        Some((title(&source), (offered / 1e6, source.flow?)))
+    });
+    let sweeps = in_groups(runs, |(title, _)| title.clone()).into_iter();
+    let sweeps = sweeps.map(|(title, runs)| (title, steps(runs.into_iter().map(|(_, run)| run).collect())));
+    let sweeps = sweeps.filter(|(_, steps)| steps.len() >= 3);
     let (mut shown, others): (Vec<_>, Vec<_>) =
         sweeps.partition(|(_, steps)| steps.iter().any(|step| step.received < WHOLE * step.sent));
     if shown.is_empty() {

@@ -14,6 +14,7 @@ use linerate_trial::spec::Workload;
 use super::apis;
 use super::doubts::{Notes, is_doubted};
 use super::forms::{self, Piece};
+use super::groups::in_groups;
 use super::table_model::{Cell, Heading, Table, Trace, Value};
 
 /// The column of socket APIs.
@@ -64,18 +65,11 @@ pub(crate) fn markdown(records: &[Record]) -> String {
 pub(super) fn pieces(records: &[Record], parts: &Parts, lead: Option<&str>, notes: &mut Notes) -> Vec<Piece> {
     // Of streams each has columns of its own; requests have theirs in common.
     let kind = |record: &Record| record.workload.is_stream().then_some(record.workload);
-    let mut kinds: Vec<Vec<&Record>> = Vec::new();
     let mut in_order: Vec<&Record> = records.iter().collect();
     in_order.sort_by_key(|record| (&record.campaign, &record.plan, record.trial.configuration));
-    for record in in_order {
-        match kinds.iter_mut().find(|of_kind| kind(of_kind[0]) == kind(record)) {
-            Some(of_kind) => of_kind.push(record),
-            None => kinds.push(vec![record]),
-        }
-    }
     let mut pieces = Vec::new();
     let mut is_first = true;
-    for records in &kinds {
+    for (_, records) in &in_groups(in_order, |record| kind(record)) {
         let lead = lead.map(|lead| if is_first { lead } else { "" });
         pieces.extend(table(records, parts, lead, notes));
         is_first = false;

@@ -1,7 +1,7 @@
 //! What a run found, in sentences: how much arrived, and where the rest was lost.
 //! Says only what figures and counters show; a cause that no counter shows is called unaccounted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use linerate_machine::end::Direction;
 use linerate_path::stage::Stage;
@@ -14,6 +14,7 @@ use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
 use super::apis;
+use super::groups::in_groups;
 use super::number::{count, figure, first_of_most, percent};
 
 /// From this share of its time on a CPU is worth a word: there is little left to give.
@@ -61,23 +62,14 @@ pub(crate) fn summary_beside_tables(records: &[Record]) -> String {
 
 /// What is told of each kind of traffic and direction, in the plan's order.
 fn told(records: &[Record], of: impl Fn(&str, Workload, &[&Record]) -> Vec<String>) -> Vec<String> {
-    let mut groups: Vec<Vec<&Record>> = Vec::new();
     let mut in_order: Vec<&Record> = records.iter().filter(|record| record.result.is_some()).collect();
     in_order.sort_by_key(|record| record.trial.configuration);
-    for record in in_order {
-        let same =
-            |group: &&mut Vec<&Record>| (group[0].workload, group[0].direction) == (record.workload, record.direction);
-        match groups.iter_mut().find(same) {
-            Some(group) => group.push(record),
-            None => groups.push(vec![record]),
-        }
-    }
-    let said = |group: &Vec<&Record>| {
-        let (workload, direction) = (group[0].workload, group[0].direction);
+    let groups = in_groups(in_order, |record| (record.workload, record.direction));
+    let said = |((workload, direction), group): ((Workload, Direction), Vec<&Record>)| {
         let way = if direction == Direction::Both { "both ways at once" } else { direction.name() };
-        of(&format!("{workload} {way}"), workload, group)
+        of(&format!("{workload} {way}"), workload, &group)
     };
-    groups.iter().flat_map(said).collect()
+    groups.into_iter().flat_map(said).collect()
 }
 
 fn of_connections(who: &str, workload: Workload, group: &[&Record]) -> Vec<String> {
@@ -143,16 +135,8 @@ fn lost(record: &Record) -> Option<u64> {
 
 /// The trials of each load and of whatever else was varied, by load.
 fn configurations<'a>(group: &[&'a Record]) -> Vec<Vec<&'a Record>> {
-    let mut places = BTreeMap::new();
-    let mut all: Vec<Vec<&Record>> = Vec::new();
-    for record in by_load(group) {
-        let place = *places.entry((load(record).to_bits(), &record.trial.factors)).or_insert(all.len());
-        match all.get_mut(place) {
-            Some(trials) => trials.push(record),
-            None => all.push(vec![record]),
-        }
-    }
-    all
+    let groups = in_groups(by_load(group), |record| (load(record).to_bits(), &record.trial.factors));
+    groups.into_iter().map(|(_, trials)| trials).collect()
 }
 
 /// A figure of a configuration's trials: of one it is that, of several the middle and from where to where they are.

@@ -9,6 +9,7 @@ use linerate_results::record::{Directions, FlowFigures, Machine, Record};
 use linerate_stats::median;
 
 use super::forms::{self, Piece};
+use super::groups::in_groups;
 use super::table_model::{Cell, Table, Value};
 
 const HEADINGS: [&str; 12] = [
@@ -41,18 +42,10 @@ pub(crate) fn ttcp(records: &[Record], width: Option<u16>) -> String {
         let words = [vec![Cell::count(run)], levels(record)].concat();
         rows.extend(ends(record).map(|(end, machine)| [words.clone(), row(record, end, machine)].concat()));
     }
-    let mut configurations: Vec<Vec<&Record>> = Vec::new();
-    for record in streams.iter().filter(|record| record.result.is_some()) {
-        let same = |of: &&mut Vec<&Record>| {
-            (&of[0].trial.factors, of[0].direction) == (&record.trial.factors, record.direction)
-        };
-        match configurations.iter_mut().find(same) {
-            Some(of) => of.push(record),
-            None => configurations.push(vec![record]),
-        }
-    }
-    configurations.sort_by_key(|runs| runs[0].trial.configuration);
-    for runs in configurations.iter().filter(|runs| runs.len() > 1) {
+    let measured = streams.iter().copied().filter(|record| record.result.is_some());
+    let mut configurations = in_groups(measured, |record| (&record.trial.factors, record.direction));
+    configurations.sort_by_key(|(_, runs)| runs[0].trial.configuration);
+    for (_, runs) in configurations.iter().filter(|(_, runs)| runs.len() > 1) {
         let words = [vec![Cell::text("median")], levels(runs[0])].concat();
         rows.extend([0, 1].map(|end| {
             let rows: Vec<Vec<Cell>> = runs

@@ -8,13 +8,16 @@ use super::{Case, Cases, Outcome};
 
 type Xml = Writer<Vec<u8>>;
 
-pub(super) fn junit(cases: &Cases) -> String {
-    let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
-    // A Vec takes whatever is written to it.
-    whole(&mut xml, cases).expect("memory can be written to");
-    let mut text = String::from_utf8(xml.into_inner()).expect("what was written is UTF-8");
-    text.push('\n');
-    text
+impl Cases {
+    /// As JUnit XML.
+    pub(crate) fn junit(&self) -> String {
+        let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
+        // A Vec takes whatever is written to it.
+        whole(&mut xml, self).expect("memory can be written to");
+        let mut text = String::from_utf8(xml.into_inner()).expect("what was written is UTF-8");
+        text.push('\n');
+        text
+    }
 }
 
 fn whole(xml: &mut Xml, cases: &Cases) -> std::io::Result<()> {

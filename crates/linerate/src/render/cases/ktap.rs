@@ -3,20 +3,24 @@
 
 use super::{Case, Cases, Outcome};
 
-pub(super) fn ktap(cases: &Cases) -> String {
-    let suites = cases.suites();
-    let mut text = format!("KTAP version 1\n1..{}\n", suites.len());
-    for (number, (suite, cases)) in (1..).zip(&suites) {
-        let suite = description(suite);
-        text += &format!("  KTAP version 1\n  # Subtest: {suite}\n  1..{}\n", cases.len());
-        for (number, case) in (1..).zip(cases) {
-            text += &one(number, case);
+impl Cases {
+    /// As KTAP, version 1.
+    pub(crate) fn ktap(&self) -> String {
+        let suites = self.suites();
+        let mut text = format!("KTAP version 1\n1..{}\n", suites.len());
+        for (number, (suite, cases)) in (1..).zip(&suites) {
+            let suite = description(suite);
+            text += &format!("  KTAP version 1\n  # Subtest: {suite}\n  1..{}\n", cases.len());
+            for (number, case) in (1..).zip(cases) {
+                text += &one(number, case);
+            }
+            let result = if cases.iter().any(|case| case.outcome.is_red()) { "not ok" } else { "ok" };
+            let skipped =
+                if cases.iter().all(|case| case.outcome == Outcome::Skipped) { " # SKIP all of it" } else { "" };
+            text += &format!("{result} {number} {suite}{skipped}\n");
         }
-        let result = if cases.iter().any(|case| case.outcome.is_red()) { "not ok" } else { "ok" };
-        let skipped = if cases.iter().all(|case| case.outcome == Outcome::Skipped) { " # SKIP all of it" } else { "" };
-        text += &format!("{result} {number} {suite}{skipped}\n");
+        text
     }
-    text
 }
 
 fn one(number: usize, case: &Case) -> String {

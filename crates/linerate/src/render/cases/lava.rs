@@ -35,30 +35,34 @@ impl Signal {
     }
 }
 
-pub(super) fn lava(cases: &Cases) -> String {
-    signals(cases).iter().map(Signal::line).collect()
-}
-
-pub(super) fn signals(cases: &Cases) -> Vec<Signal> {
-    let (mut signals, mut taken) = (Vec::new(), BTreeSet::new());
-    for case in &cases.cases {
-        let (suite, name) = (identifier(&case.suite), identifier(&case.name));
-        let base: String = format!("{suite}.{name}").chars().take(LONGEST).collect();
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let is_free = |name: &String| !taken.contains(name);
-        let id = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
-        let result = match case.outcome {
-            Outcome::Passed => "pass",
-            Outcome::Failed | Outcome::Error => "fail",
-            Outcome::Skipped => "skip",
-        };
-        // LAVA's database has ten digits before the point.
-        let measurement = case.measurement.filter(|one| one.value.abs() < 1e10);
-        let measurement = measurement.map(|one| (one.number(), one.unit.replace('µ', "u").replace(' ', "_")));
-        taken.insert(id.clone());
-        signals.push(Signal { id, result, measurement });
+impl Cases {
+    /// As LAVA's signals.
+    pub(crate) fn lava(&self) -> String {
+        self.signals().iter().map(Signal::line).collect()
     }
-    signals
+
+    /// The results of LAVA's job.
+    pub(crate) fn signals(&self) -> Vec<Signal> {
+        let (mut signals, mut taken) = (Vec::new(), BTreeSet::new());
+        for case in &self.cases {
+            let (suite, name) = (identifier(&case.suite), identifier(&case.name));
+            let base: String = format!("{suite}.{name}").chars().take(LONGEST).collect();
+            let numbered = (2..).map(|number| format!("{base}-{number}"));
+            let is_free = |name: &String| !taken.contains(name);
+            let id = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
+            let result = match case.outcome {
+                Outcome::Passed => "pass",
+                Outcome::Failed | Outcome::Error => "fail",
+                Outcome::Skipped => "skip",
+            };
+            // LAVA's database has ten digits before the point.
+            let measurement = case.measurement.filter(|one| one.value.abs() < 1e10);
+            let measurement = measurement.map(|one| (one.number(), one.unit.replace('µ', "u").replace(' ', "_")));
+            taken.insert(id.clone());
+            signals.push(Signal { id, result, measurement });
+        }
+        signals
+    }
 }
 
 /// Letters, digits, points, hyphens and underscores. A blank would end it, `>` the signal, and with a second `=` the

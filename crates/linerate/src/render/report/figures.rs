@@ -16,6 +16,7 @@ use linerate_trial::spec::Workload;
 
 use super::Material;
 use super::groups::{Distinction, as_planned, by};
+use crate::render::groups::in_groups;
 use crate::render::number::{count, figure, first_of_most};
 
 /// A picture has at most so many series of results, and so many bars.
@@ -470,18 +471,15 @@ fn verdicts(comparison: &Comparison, metric: &Metric) -> String {
     if let [one] = judged[..] {
         return format!("The verdict: {}.", one.verdict.words(metric));
     }
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
-    for one in &judged {
-        match told.iter_mut().find(|(other, _)| *other == words(one)) {
-            Some((_, configurations)) => configurations.push(&one.configuration),
-            None => told.push((words(one), vec![&one.configuration])),
-        }
-    }
-    let told: Vec<String> = told
+    let all = judged.len();
+    let told: Vec<String> = in_groups(judged, |one| words(one))
         .into_iter()
-        .map(|(words, configurations)| match configurations.len() {
-            all if all == judged.len() => format!("{words} for each configuration"),
-            1..=3 => format!("{words} for {}", configurations.join("; ")),
+        .map(|(words, alike)| match alike.len() {
+            many if many == all => format!("{words} for each configuration"),
+            1..=3 => {
+                let configurations: Vec<&str> = alike.iter().map(|one| one.configuration.as_str()).collect();
+                format!("{words} for {}", configurations.join("; "))
+            }
             many => format!("{words} for {many} configurations"),
         })
         .collect();

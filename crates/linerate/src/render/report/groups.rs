@@ -1,28 +1,18 @@
 //! Records that belong together, and by what they are told apart.
 //! Knows factors, and no figure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use linerate_results::record::Record;
+
+use crate::render::groups::in_groups;
 
 /// Runs in groups of the same key, in the order in which the keys come.
 pub(super) fn by<'a, K: Ord + Clone>(
     records: impl IntoIterator<Item = &'a Record>,
     key: impl Fn(&Record) -> K,
 ) -> Vec<(K, Vec<&'a Record>)> {
-    let mut groups: Vec<(K, Vec<&Record>)> = Vec::new();
-    let mut places: BTreeMap<K, usize> = BTreeMap::new();
-    for record in records.into_iter().filter(|record| record.trial.is_repeat()) {
-        let its = key(record);
-        match places.get(&its) {
-            Some(at) => groups[*at].1.push(record),
-            None => {
-                places.insert(its.clone(), groups.len());
-                groups.push((its, vec![record]));
-            }
-        }
-    }
-    groups
+    in_groups(records.into_iter().filter(|record| record.trial.is_repeat()), |record| key(record))
 }
 
 /// In the order of the plan, whatever the order in which they were measured.
