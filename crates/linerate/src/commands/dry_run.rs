@@ -23,6 +23,7 @@ use crate::measure::settings::foreseen;
 use crate::output::{beside, data, out};
 use crate::progress::Progress;
 use crate::render::matrix::{self as render, Matrix};
+use crate::render::number::counted;
 use linerate_plan::{BESIDE_A_TRIAL, Boot, Changes, ExpectedTime, Plan, PlannedTrial, WantedSetting};
 
 /// Shows what a run would do.
@@ -211,14 +212,6 @@ fn own_programs(trials: &[PlannedTrial]) -> String {
     }
     let head = "programs and files of the plan's own, used on that machine as its agent's user; not tried now:\n";
     head.to_owned() + &lines.into_iter().collect::<String>()
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match (count, what.split_once(' ')) {
-        (1, _) => format!("1 {what}"),
-        (_, Some((noun, rest))) => format!("{count} {noun}s {rest}"),
-        (_, None) => format!("{count} {what}s"),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use linerate_control::message::Request;
 use linerate_control::{Client, Endpoint};
 use linerate_machine::change::{CUSTOM, Change};
 use linerate_machine::end::{End, Party, PerEnd};
@@ -23,13 +22,13 @@ use linerate_trial::spec::Spec;
 
 use super::plan_request::PlanRequest;
 use super::run::drawn_seed;
+use super::settings::set_to_stay;
 use super::{connect_options, say_notes, status, width};
 use crate::cli::{ExplainArgs, SharedArgs};
 use crate::interrupt;
 use crate::measure::campaign;
-use crate::measure::error::TrialError;
 use crate::measure::middle::{AskedMiddle, GivenPorts};
-use crate::measure::pair::{ANSWER_TIME, GivenAddresses, Pair};
+use crate::measure::pair::{GivenAddresses, Pair};
 use crate::measure::settings;
 use crate::output::{out, say};
 use crate::progress::Progress;
@@ -277,17 +276,7 @@ fn keep(pair: &Pair, suggestion: &Suggestion) -> Result<()> {
     };
     let change = Change { name: setting.to_owned(), value: suggestion.value.clone(), custom: None };
     let (client, interface) = at(pair, party)?;
-    settings::set(client, interface, vec![change], settings::may_cut(setting)).map_err(|error| match error {
-        TrialError::Refused(sentence)
-        | TrialError::NotOpened(sentence)
-        | TrialError::Traffic(sentence)
-        | TrialError::Lost(sentence) => {
-            anyhow!(sentence)
-        }
-        TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
-    })?;
-    client.request(Request::Keep, ANSWER_TIME)?;
-    Ok(())
+    set_to_stay(client, interface, vec![change]).map(drop)
 }
 
 fn show(arguments: &ExplainArgs, comparison: &Comparison, sides: &[String], suggestion: &Suggestion) {

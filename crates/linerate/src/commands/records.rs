@@ -15,6 +15,7 @@ use crate::cli::{FilterArgs, KcidbArgs, OutputArgs, RecordsCommand, SharedArgs};
 use crate::output::{data, out};
 use crate::render;
 use crate::render::kcidb::{Submitter, Tests};
+use crate::render::number::counted;
 
 /// Lists, shows or exports.
 pub(crate) fn records(command: &RecordsCommand, shared: &SharedArgs) -> Result<ExitCode> {
@@ -78,8 +79,8 @@ fn copy(from: &Store, to: &mut Store, arguments: &FilterArgs) -> Result<ExitCode
         bail!("both stores are {}; name another one", from.path().display());
     }
     let copied = from.copy_to(to, &filter_of(from, arguments)?)?;
-    let records = if copied.records == 1 { "record" } else { "records" };
-    out!("{} {records} copied to {}; {} were there already\n", copied.records, to.path().display(), copied.already);
+    let records = counted(copied.records as usize, "record");
+    out!("{records} copied to {}; {} were there already\n", to.path().display(), copied.already);
     Ok(without(&copied.unreadable))
 }
 

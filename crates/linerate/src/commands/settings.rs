@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use linerate_control::message::{Request, SETTINGS};
 use linerate_control::{Client, ConnectOptions, ControlError};
-use linerate_machine::change::{CUSTOM, Change};
+use linerate_machine::change::{CUSTOM, Change, Changed};
 use linerate_machine::setting::{self, overlap};
 use linerate_machine::text::shell_word;
 
@@ -74,15 +74,7 @@ pub(super) fn get(client: &Client, interface: String, names: &[String], json: bo
 pub(super) fn set(client: &Client, interface: String, changes: Vec<Change>, json: bool) -> Result<ExitCode> {
     can(client)?;
     lease(client)?;
-    let cut = changes.iter().any(|change| settings::may_cut(&change.name));
-    let changed = settings::set(client, Some(interface), changes, cut).map_err(|error| match error {
-        TrialError::Refused(sentence)
-        | TrialError::NotOpened(sentence)
-        | TrialError::Traffic(sentence)
-        | TrialError::Lost(sentence) => anyhow!(sentence),
-        TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
-    })?;
-    client.request(Request::Keep, ANSWER_TIME)?;
+    let changed = set_to_stay(client, Some(interface), changes)?;
     out!("{}", render::changed(&changed, json, width()));
     if !json {
         let endpoint = shell_word(&client.machine().endpoint);
@@ -90,6 +82,17 @@ pub(super) fn set(client: &Client, interface: String, changes: Vec<Change>, json
         out!("\n{}", wrapped(&stays, width()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The same, on a machine whose lease is held.
+pub(super) fn set_to_stay(client: &Client, interface: Option<String>, changes: Vec<Change>) -> Result<Vec<Changed>> {
+    let cut = changes.iter().any(|change| settings::may_cut(&change.name));
+    let changed = settings::set(client, interface, changes, cut).map_err(|error| match error {
+        TrialError::Interrupted => anyhow!("interrupted; nothing is changed"),
+        error => error.into(),
+    })?;
+    client.request(Request::Keep, ANSWER_TIME)?;
+    Ok(changed)
 }
 
 /// Puts back what was changed to stay.

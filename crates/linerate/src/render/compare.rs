@@ -12,7 +12,7 @@ use super::cases::of_configuration;
 use super::csv;
 use super::forms::{self, Piece};
 use super::json;
-use super::number::figure;
+use super::number::{counted, figure, second};
 use super::table_model::{Cell, Footnotes, Table, Trace};
 
 /// A comparison, and what the user called its sides.
@@ -278,18 +278,14 @@ fn several(values: &[String]) -> String {
 }
 
 fn side(name: &str, side: &Side) -> String {
-    let short = |time: &Option<String>| {
-        time.as_deref().map(|time| time.get(..19).unwrap_or(time).replace('T', " ")).unwrap_or_default()
-    };
-    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let campaigns = match &side.campaigns[..] {
         [one] => format!("campaign {one}"),
-        campaigns => plural(campaigns.len(), "campaign"),
+        campaigns => counted(campaigns.len(), "campaign"),
     };
-    let failed = if side.failed > 0 { format!(", {} failed", plural(side.failed, "trial")) } else { String::new() };
-    let (first, last) = (short(&side.first), short(&side.last));
+    let failed = if side.failed > 0 { format!(", {} failed", counted(side.failed, "trial")) } else { String::new() };
+    let [first, last] = [&side.first, &side.last].map(|time| time.as_deref().map(second).unwrap_or_default());
     let times = if first == last { first } else { format!("{first} to {last}") };
-    format!("{name} ({}{failed}, {campaigns}, {times} UTC)", plural(side.records, "record"))
+    format!("{name} ({}{failed}, {campaigns}, {times} UTC)", counted(side.records, "record"))
 }
 
 /// How the judgements came out, in one sentence, and what p is.

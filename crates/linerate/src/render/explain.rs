@@ -7,6 +7,7 @@ use linerate_results::record::Record;
 
 use super::answer::Answer;
 use super::forms::Piece;
+use super::number::second;
 use super::predict::PredictedGain;
 use super::summary::summary_beside_budget;
 use super::{budget, check, json, registers, sentence, time, wrapped};
@@ -56,7 +57,7 @@ impl<'a> Explained<'a> {
     /// For people.
     pub(crate) fn answer(&self) -> Answer {
         let record = self.record;
-        let started = record.started_at.get(..19).unwrap_or(&record.started_at).replace('T', " ");
+        let started = second(&record.started_at);
         let mut pieces = vec![Piece::Heading(format!(
             "{} {} of {started}, target {}, host {}{} (record {})",
             record.workload,

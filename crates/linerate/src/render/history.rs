@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::csv;
 use super::forms::Piece;
 use super::json;
-use super::number::figure;
+use super::number::{figure, second};
 use super::table_model::{Cell, Table};
 
 /// Bars of a small picture, from the least to the most.
@@ -44,7 +44,7 @@ fn drawn(metric: &Metric, series: &[Series]) -> Option<Chart> {
     let (scale, unit) = (metric.unit.scale(), metric.unit.name());
     let mut head = vec!["campaign".to_owned(), "started".to_owned()];
     let mut rows: Vec<Vec<linerate_chart::Cell>> =
-        campaigns.iter().map(|(campaign, started_at)| vec![(*campaign).into(), started(started_at).into()]).collect();
+        campaigns.iter().map(|(campaign, started_at)| vec![(*campaign).into(), second(started_at).into()]).collect();
     let mut panel = Panel::new(Axis::linear(metric.title.clone(), unit).without_zero());
     for (number, one) in series.iter().take(LINES).enumerate() {
         let name = if one.configuration.is_empty() { "median" } else { &one.configuration };
@@ -133,7 +133,7 @@ pub(crate) fn answer(metric: &Metric, series: &[Series]) -> Answer {
             vec![
                 named(&one.configuration),
                 Cell::long(&change.campaign),
-                Cell::long(started(&change.started_at)),
+                Cell::long(second(&change.started_at)),
                 value(change.before),
                 value(change.after),
                 Cell::numbers(size(metric, change)),
@@ -167,11 +167,6 @@ fn none_found(series: &[Series]) -> String {
 
 fn named(configuration: &str) -> Cell {
     Cell::long(if configuration.is_empty() { "all" } else { configuration })
-}
-
-/// To the second, without what every time ends with.
-fn started(at: &str) -> String {
-    at.get(..19).unwrap_or(at).replace('T', " ")
 }
 
 fn judged(metric: &Metric, change: &ChangePoint) -> &'static str {

@@ -12,6 +12,7 @@ use linerate_stats::median;
 use linerate_stats::sequential::Sequential;
 use serde_json::{Map, Value, json};
 
+use super::number::counted;
 use super::report::ReportedCampaign;
 use crate::measure::precision::main_metric;
 
@@ -202,7 +203,7 @@ impl Group {
             Some(number) => format!("{}:{number}", self.campaign),
             None => self.records.first().cloned().unwrap_or_default(),
         };
-        let mut comment = format!("{}: the median of {}", metric.title, runs(values.len()));
+        let mut comment = format!("{}: the median of {}", metric.title, counted(values.len(), "trial"));
         if !configuration.is_empty() {
             comment += &format!(", {configuration}");
         }
@@ -324,10 +325,6 @@ fn number(of: Unit, value: f64) -> Value {
 /// Nine significant digits: more are not measured.
 fn rounded(value: f64) -> f64 {
     format!("{value:.8e}").parse().unwrap_or(value)
-}
-
-fn runs(count: usize) -> String {
-    if count == 1 { "1 trial".to_owned() } else { format!("{count} trials") }
 }
 
 fn words(text: &str) -> String {

@@ -14,6 +14,20 @@ pub(super) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
+/// So many of what its first word names: `1 trial`, `3 trials`, `2 changes of a setting`.
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    match (number, what.split_once(' ')) {
+        (1, _) => format!("1 {what}"),
+        (_, Some((noun, rest))) => format!("{number} {noun}s {rest}"),
+        (_, None) => format!("{number} {what}s"),
+    }
+}
+
+/// A moment of a record, to the second.
+pub(crate) fn second(moment: &str) -> String {
+    moment.get(..19).unwrap_or(moment).replace('T', " ")
+}
+
 /// A count that may be below zero.
 pub(super) fn signed(value: i64) -> String {
     grouped(&value.to_string())

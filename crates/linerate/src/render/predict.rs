@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::forms::Piece;
 use super::json;
-use super::number::figure;
+use super::number::{counted, figure};
 use super::table_model::{Cell, Footnotes, Table};
 
 /// What stands under every prediction.
@@ -219,10 +219,6 @@ impl SetPredictions {
             None => format!("{places}; no change at all would have been right as well."),
         }
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn limit(resource: Resource) -> &'static str {

@@ -9,7 +9,7 @@ use linerate_results::record::{NullSide, Record};
 use super::{Cases, Measurement, Outcome};
 use crate::measure::precision::main_metric;
 use crate::render::brief;
-use crate::render::number::figure;
+use crate::render::number::{counted, figure};
 
 /// A run, as far as cases are made of it.
 pub(crate) struct Run<'a> {
@@ -74,7 +74,7 @@ fn expectation(cases: &mut Cases, run: &Run<'_>, met: &ExpectationResult, doubts
         (None, _) => format!("{}: no trial has it", metric.title),
         (Some(median), repeats) => {
             let median = figure(median * metric.unit.scale(), 4);
-            let trials = if repeats == 1 { "1 trial".to_owned() } else { format!("{repeats} trials") };
+            let trials = counted(repeats, "trial");
             format!("{}: the median of {trials} is {median} {}", metric.title, metric.unit.name())
         }
     };

@@ -23,7 +23,7 @@ use super::{ExcludedRecord, Material, Report, ReportedCampaign, Side, anonymous}
 use super::{expectations, figures, gaps, inside};
 use crate::render::doubts::Notes;
 use crate::render::forms::Piece;
-use crate::render::number::{count, figure, first_of_most};
+use crate::render::number::{count, counted, figure, first_of_most, second};
 use crate::render::records::{self, Parts};
 use crate::render::table_model::{Cell, Table, Trace};
 use crate::render::{budget, explain, summary, time};
@@ -213,7 +213,7 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
         }
         _ => format!(
             "{}, of which {} failed and {} warnings; both are told below.",
-            if records.len() == 1 { "1 trial".to_owned() } else { format!("{} trials", records.len()) },
+            counted(records.len(), "trial"),
             if failed == 0 { "none".to_owned() } else { failed.to_string() },
             match doubted {
                 0 => "none has".to_owned(),
@@ -725,11 +725,6 @@ fn again(report: &Report<'_>) -> Vec<Piece> {
     }
     pieces.push(Piece::Folded(format!("The {} records", report.material.records.len()), listed(report)));
     pieces
-}
-
-/// A moment of a record, to the second.
-fn second(moment: &str) -> String {
-    moment.get(..19).unwrap_or(moment).replace('T', " ")
 }
 
 fn listed(report: &Report<'_>) -> Vec<Piece> {

@@ -11,7 +11,7 @@ use linerate_trial::histogram::Histogram;
 use super::figures::{SERIES, cell, trace, whole};
 use super::groups::{Distinction, as_planned};
 use super::material::{Material, flows};
-use crate::render::number::{count, figure};
+use crate::render::number::{count, counted, figure};
 
 /// The percentiles of gaps; the last of a flow is its longest gap.
 const PERCENTILES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 100.0];
@@ -232,13 +232,11 @@ pub(super) fn bursts(records: &[Record]) -> Vec<Chart> {
             panel = panel.series(Series::new(one.name.clone(), Marks::line(points), at));
         }
         let mut sentence = format!("At most {} were lost in a row, with {name}", count(longest));
-        let configurations =
-            |number: usize| if number == 1 { "1 configuration".to_owned() } else { format!("{number} configurations") };
         if lossless > 0 {
-            sentence += &format!("; {} lost nothing", configurations(lossless));
+            sentence += &format!("; {} lost nothing", counted(lossless, "configuration"));
         }
         if unknown > 0 {
-            sentence += &format!("; how {} lost theirs is not recorded", configurations(unknown));
+            sentence += &format!("; how {} lost theirs is not recorded", counted(unknown, "configuration"));
         }
         let names: Vec<String> = classes.iter().map(|of| class_name(*of)).collect();
         charts.push(

@@ -15,6 +15,7 @@ use super::{View, ViewReply, choice, field, is_form, left_out, plain, raw, refus
 use crate::commands::report::{measured_by, of_campaign};
 use crate::render;
 use crate::render::answer::Answer;
+use crate::render::number::{counted, second};
 
 /// So many campaigns on a page.
 const LIMITS: [(&str, &str); 4] = [("", "50"), ("10", "10"), ("200", "200"), ("1000", "1000")];
@@ -96,8 +97,8 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
         p {
             "Plan " strong { (plain(&plan_name)) } ", target " (plain(&target)) ", host " (plain(&host)) ". Begun " (started) " UTC"
             @if let Some(ended) = &ended { ", ended " (ended) " UTC" } @else { ", not finished" }
-            "; " (ids.len()) @if ids.len() == 1 { " record" } @else { " records" }
-            @if planned > 0 { ", " (planned) @if planned == 1 { " trial" } @else { " trials" } " planned" }
+            "; " (counted(ids.len(), "record"))
+            @if planned > 0 { ", " (counted(planned as usize, "trial")) " planned" }
             "."
         }
         p {
@@ -117,9 +118,4 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     };
     let title = format!("Campaign {}", id.get(..10).unwrap_or(&id));
     View::new(title, answer).above(above).forms(&[("csv", "CSV of whole rows")]).shown()
-}
-
-/// A time to the second.
-fn second(time: &str) -> String {
-    time.get(..19).unwrap_or(time).replace('T', " ")
 }
