@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +19,7 @@ use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
 mod killed;
+mod serving;
 
 /// What clients were refused for, where limits are not the usual ones.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -27,28 +27,15 @@ static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
 fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
-    let served = Mutex::new(Vec::new());
-    let over = AtomicBool::new(false);
     let mut server = Server::bind(Tool::Iperf2, Some(address), 0, limits.clone()).unwrap();
     if limits.rate.is_some() {
         server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
     }
-    let at = SocketAddr::new(address, server.port().unwrap());
-    let said = thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        // The client may be gone before the server has told of its test, and of a second.
-        let began = Instant::now();
-        while served.lock().unwrap().is_empty() && began.elapsed() < Duration::from_secs(1) {
-            thread::sleep(Duration::from_millis(20));
-        }
+    serving::serve(&server, address, work, |served| {
+        serving::until(1, Duration::from_secs(1))(served);
+        // And of a second test.
         thread::sleep(Duration::from_millis(300));
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        said
-    });
-    (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
+    })
 }
 
 /// Runs iperf against a server, and returns what it printed.

@@ -3,9 +3,6 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linerate_machine::end::Direction;
@@ -17,6 +14,8 @@ use linerate_peers::server::Server;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
+
+mod serving;
 
 const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keys");
 
@@ -91,17 +90,7 @@ fn guarded<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = "127.0.0.1".parse().unwrap();
     let mut server = Server::bind(Tool::Iperf3, Some(address), 0, Limits::default()).unwrap();
     server.guard(Box::new(move |token| guard.user(token, now_s()).is_some()));
-    let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let at = SocketAddr::new(address, server.port().unwrap());
-    let said = thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        said
-    });
-    (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
+    serving::serve(&server, address, work, serving::at_once)
 }
 
 fn is_measured(served: &ServedTest) -> bool {

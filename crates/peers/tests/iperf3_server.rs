@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,26 +15,17 @@ use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::tool::Tool;
 use serde_json::Value;
 
+mod serving;
+
 /// What clients were refused for.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
 fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
-    let served = Mutex::new(Vec::new());
-    let over = AtomicBool::new(false);
     let address: IpAddr = address.parse().unwrap();
     let mut server = Server::bind(Tool::Iperf3, Some(address), 0, limits).unwrap();
     server.tell_refusals(Box::new(|_, what| REFUSED.lock().unwrap().push(what.to_owned())));
-    let at = SocketAddr::new(address, server.port().unwrap());
-    let said = thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        said
-    });
-    (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
+    serving::serve(&server, address, work, serving::at_once)
 }
 
 /// Runs iperf3 against a server of ours, and returns what it printed, and what we saw.

@@ -17,22 +17,13 @@ use linerate_trial::outcome::{FlowOutcome, Outcome};
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
+mod serving;
+
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
 fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
-    let served = Mutex::new(Vec::new());
-    let over = AtomicBool::new(false);
     let server = Server::bind(Tool::Netperf, Some(address), 0, limits).unwrap();
-    let at = SocketAddr::new(address, server.port().unwrap());
-    let said = thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        said
-    });
-    (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
+    serving::serve(&server, address, work, serving::at_once)
 }
 
 fn run(spec: &Spec, server: SocketAddr) -> Result<[Outcome; 2], String> {

@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use linerate_peers::server::Server;
 use linerate_trial::spec::{Extent, Workload};
 use linerate_trial::tool::Tool;
 
+mod serving;
+
 /// Has a server of ours while `work` goes on with its address. Returns what we saw.
 fn with_server(limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     with_refusals(limits, mpsc::channel().0, work)
@@ -24,20 +26,9 @@ fn with_server(limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest>
 /// The same, and who was refused is said to `refused`.
 fn with_refusals(limits: Limits, refused: mpsc::Sender<String>, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     let address: IpAddr = "127.0.0.1".parse().unwrap();
-    let served = Mutex::new(Vec::new());
-    let over = AtomicBool::new(false);
     let mut server = Server::bind(Tool::Netperf, Some(address), 0, limits).unwrap();
     server.tell_refusals(Box::new(move |_, what| drop(refused.send(what.to_owned()))));
-    let at = SocketAddr::new(address, server.port().unwrap());
-    thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        said.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-    served.into_inner().unwrap()
+    serving::serve(&server, address, work, serving::at_once).1
 }
 
 /// A message: words at octets of its data, big-endian.

@@ -4,8 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,28 +17,13 @@ use linerate_trial::spec::Workload;
 use linerate_trial::tool::Tool;
 
 mod killed;
+mod serving;
 
 /// Has a server of ours while `work` goes on with its address. Returns what that says, and what we saw.
 fn with_server<T>(address: &str, limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>) {
     let address: IpAddr = address.parse().unwrap();
-    let served = Mutex::new(Vec::new());
-    let over = AtomicBool::new(false);
     let server = Server::bind(Tool::Nuttcp, Some(address), 0, limits).unwrap();
-    let at = SocketAddr::new(address, server.port().unwrap());
-    let said = thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        // The client may be gone before the server has told of its test.
-        let began = Instant::now();
-        while served.lock().unwrap().is_empty() && began.elapsed() < Duration::from_secs(1) {
-            thread::sleep(Duration::from_millis(10));
-        }
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        said
-    });
-    (said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), served.into_inner().unwrap())
+    serving::serve(&server, address, work, serving::until(1, Duration::from_secs(1)))
 }
 
 /// The first of some ports on which nobody listens now: below those that the kernel gives out, another each time.

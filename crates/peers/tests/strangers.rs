@@ -18,6 +18,8 @@ use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 use socket2::{Domain, Protocol, Socket, Type};
 
+mod serving;
+
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// One test at a time: each has all ports and processors to itself.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -25,18 +27,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Has a server of this tool while `work` goes on, given where. Returns what was served.
 fn with_server(tool: Tool, limits: Limits, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let server = Server::bind(tool, Some(HERE), 0, limits).unwrap();
-    let (served, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let at = SocketAddr::new(HERE, server.port().unwrap());
-    thread::scope(|scope| {
-        let run = || server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one));
-        let serving = scope.spawn(run);
-        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-    served.into_inner().unwrap()
+    serving::serve(&Server::bind(tool, Some(HERE), 0, limits).unwrap(), HERE, work, serving::at_once).1
 }
 
 /// A short test of an honest client; the error is its sentence.

@@ -2,10 +2,8 @@
 //! Knows no records. Says so and passes where nuttcp is missing.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,26 +14,17 @@ use linerate_trial::outcome::FlowOutcome;
 use linerate_trial::spec::{Extent, Workload};
 use linerate_trial::tool::Tool;
 
+mod serving;
+
 /// Has a server of ours while `work` goes on with its address. Returns what we saw, once there are so many.
 fn with_server(address: &str, limits: Limits, tests: usize, work: impl FnOnce(SocketAddr)) -> Vec<ServedTest> {
-    let served = Mutex::new(Vec::new());
-    let over = AtomicBool::new(false);
-    let server = Server::bind(Tool::Ttcp, Some(address.parse().unwrap()), 0, limits).unwrap();
-    let at = SocketAddr::new(address.parse().unwrap(), server.port().unwrap());
-    thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)));
-        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        let began = Instant::now();
-        let patience = if tests > 0 { Duration::from_secs(5) } else { Duration::from_millis(300) };
-        while (tests == 0 || served.lock().unwrap().len() < tests) && began.elapsed() < patience {
-            thread::sleep(Duration::from_millis(10));
-        }
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    });
-    served.into_inner().unwrap()
+    let address: IpAddr = address.parse().unwrap();
+    let server = Server::bind(Tool::Ttcp, Some(address), 0, limits).unwrap();
+    let linger = match tests {
+        0 => serving::until(usize::MAX, Duration::from_millis(300)),
+        tests => serving::until(tests, Duration::from_secs(5)),
+    };
+    serving::serve(&server, address, work, linger).1
 }
 
 fn only(served: &[ServedTest]) -> &FlowOutcome {

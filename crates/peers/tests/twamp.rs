@@ -3,8 +3,6 @@
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::UnprovenLimit;
@@ -17,28 +15,22 @@ use linerate_trial::outcome::{Outcome, Role};
 use linerate_trial::spec::{Extent, Spec, Workload};
 use linerate_trial::tool::Tool;
 
+mod serving;
+
 fn limits(bits_per_second: u64) -> Limits {
     Limits { unproven: Some(UnprovenLimit { bits_per_second }), ..Limits::default() }
 }
 
 /// Has a reflector of ours while `work` goes on with its address; what it saw of its tests, and whom it refused.
 fn with_reflector<T>(limits: Limits, work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<ServedTest>, Vec<String>) {
-    let (served, refused) = (Mutex::new(Vec::new()), std::sync::Arc::new(Mutex::new(Vec::new())));
-    let over = AtomicBool::new(false);
-    let mut server = Server::bind(Tool::Twamp, Some("127.0.0.1".parse().unwrap()), 0, limits).unwrap();
+    let refused = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let address = "127.0.0.1".parse().unwrap();
+    let mut server = Server::bind(Tool::Twamp, Some(address), 0, limits).unwrap();
     let hearing = refused.clone();
     server.tell_refusals(Box::new(move |_, what| hearing.lock().unwrap().push(what.to_owned())));
-    let at = SocketAddr::from(([127, 0, 0, 1], server.port().unwrap()));
-    let done = thread::scope(|scope| {
-        let run = || server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one));
-        let serving = scope.spawn(run);
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(at)));
-        over.store(true, Ordering::Relaxed);
-        serving.join().unwrap().unwrap();
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
+    let (done, served) = serving::serve(&server, address, work, serving::at_once);
     let refused = refused.lock().unwrap().clone();
-    (done, served.into_inner().unwrap(), refused)
+    (done, served, refused)
 }
 
 fn measure(at: SocketAddr, spec: &Spec) -> Result<[Outcome; 2], linerate_peers::Error> {
