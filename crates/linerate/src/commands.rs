@@ -62,8 +62,9 @@ use crate::defaults::Defaults;
 use crate::interrupt;
 use crate::measure::campaign::CampaignError;
 use crate::measure::middle::AskedMiddle;
-use crate::measure::pair::GivenAddresses;
+use crate::measure::pair::{GivenAddresses, Pair};
 use crate::output::{self, say};
+use crate::progress::Progress;
 use crate::render;
 use crate::render::doubts::Notes;
 use crate::render::records::Parts;
@@ -144,11 +145,6 @@ fn fill_in(cli: &mut Cli) -> Result<()> {
     Ok(())
 }
 
-/// The addresses that the user gave.
-fn given_addresses(ends: &EndsArgs) -> GivenAddresses {
-    GivenAddresses { target: ends.target_address.clone(), host: ends.host_address.clone() }
-}
-
 /// The machine between the two, where the user names one.
 fn middle(ends: &EndsArgs) -> Result<Option<AskedMiddle>> {
     match &ends.middle {
@@ -172,6 +168,25 @@ fn machines(ends: &EndsArgs) -> Result<PerEnd<Endpoint>> {
         )
     };
     Ok(boards::ends(target, ends.host.clone().unwrap_or(Endpoint::Local)))
+}
+
+/// Both machines, and the one between them where there is one, once they are reached; what their agents have to tell is said. A board
+/// that has to be started for this ends with the first.
+fn connected(
+    ends: &PerEnd<Endpoint>,
+    asked: &EndsArgs,
+    options: &ConnectOptions,
+    progress: &Progress,
+) -> Result<(Option<boards::Started>, Pair)> {
+    let middle = middle(asked)?;
+    let machines = [&ends.target, &ends.host].into_iter().chain(middle.as_ref().map(|middle| &middle.endpoint));
+    let started = boards::start_for(&machines.collect::<Vec<_>>(), &options.agents, progress)?;
+    interrupt::listen();
+    let given = GivenAddresses { target: asked.target_address.clone(), host: asked.host_address.clone() };
+    let mut pair = Pair::connect(&ends.target, &ends.host, given, options)?;
+    pair.reach_middle(middle.as_ref())?;
+    pair.clients().for_each(say_notes);
+    Ok((started, pair))
 }
 
 fn connect_options(reach: &SharedArgs) -> Result<ConnectOptions> {

@@ -4,11 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{boards, connect_options, given_addresses, machines, middle, say_notes, width};
+use super::{connect_options, connected, machines, width};
 use crate::cli::{CheckArgs, SharedArgs};
-use crate::interrupt;
 use crate::measure::check;
-use crate::measure::pair::Pair;
 use crate::output::{data, out};
 use crate::progress::Progress;
 use crate::render;
@@ -19,14 +17,7 @@ use linerate_results::examination::Step;
 pub(crate) fn check(arguments: &CheckArgs, shared: &SharedArgs) -> Result<ExitCode> {
     let options = connect_options(shared)?;
     let ends = machines(&arguments.ends)?;
-    let _started = boards::start_for(&[&ends.target, &ends.host], &options.agents, &Progress::new(shared.quiet))?;
-    interrupt::listen();
-    let given = given_addresses(&arguments.ends);
-    let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
-    pair.reach_middle(middle(&arguments.ends)?.as_ref())?;
-    for client in pair.clients() {
-        say_notes(client);
-    }
+    let (_started, pair) = connected(&ends, &arguments.ends, &options, &Progress::new(shared.quiet))?;
     let width = usize::from(width().unwrap_or(100));
     let checked = check::check(&pair, &mut |step: &Step| {
         if !arguments.json {

@@ -54,9 +54,9 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         bail!("the gate '{gate}' needs its metric judged; add --metric {}", gate.metric.short());
     }
     let margin = arguments.margin.as_deref().map(|text| percentage("--margin", text)).transpose()?;
-    let wish = CompareOptions { compared: arguments.on.clone(), metrics, margin, halves: false };
+    let options = CompareOptions { compared: arguments.on.clone(), metrics, margin, halves: false };
     // A gate may be on a metric that is not judged by default.
-    if wish.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.compared.usual) {
+    if options.metrics.is_empty() && gates.iter().any(|gate| !gate.metric.compared.usual) {
         bail!("a gate is on a metric that is not judged by default; name all that shall be judged with --metric");
     }
 
@@ -66,10 +66,10 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         let baseline = observations(&store, &arguments.baseline, &wanted)?;
         let baseline: Vec<&Observation> = baseline.iter().collect();
         let left_out = unread(&store, &arguments.baseline, &wanted)?;
-        let of_pairs = pairs(&baseline, &wish);
+        let of_pairs = pairs(&baseline, &options);
         let halves =
             if of_pairs.is_some() { ["side a of its A/A trials", "side b"] } else { ["one half", "the other"] };
-        let mut itself = of_pairs.unwrap_or_else(|| null(&baseline, &wish));
+        let mut itself = of_pairs.unwrap_or_else(|| null(&baseline, &options));
         itself.notes.extend(left_out.map(|what| format!("Left out: {what}.")));
         if itself.baseline.records > 0 && itself.candidate.records == 0 {
             bail!(
@@ -83,7 +83,7 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
         show(arguments.output, &ComparisonView { comparison: &itself, names, gates: &[] });
         return Ok(status(&itself, &gates, arguments.bisect));
     };
-    let comparison = sides(&store, [&arguments.baseline, words], wish, arguments.null)?;
+    let comparison = sides(&store, [&arguments.baseline, words], options, arguments.null)?;
     files.write(&of_comparison(asked, &comparison, &gates));
     let names = [arguments.baseline.clone(), words.clone()];
     show(arguments.output, &ComparisonView { comparison: &comparison, names, gates: &gates });
@@ -91,7 +91,7 @@ fn judge(arguments: &CompareArgs, shared: &SharedArgs, asked: &str, files: &mut 
 }
 
 /// The two sides that these words pick, held against each other. `null`: doubted by what each comes to held against itself.
-pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: CompareOptions, null: bool) -> Result<Comparison> {
+pub(crate) fn sides(store: &Store, words: [&str; 2], mut options: CompareOptions, null: bool) -> Result<Comparison> {
     let wanted = of_last_plan(store, selection(store, words[0])?)?;
     let baseline = observations(store, words[0], &wanted)?;
     let other = of_last_plan(store, selection(store, words[1])?)?;
@@ -103,23 +103,23 @@ pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: CompareOptions, n
         let them = if shared == 1 { "one record is".to_owned() } else { format!("{shared} records are") };
         bail!("{them} on both sides; pick sides that share none, or compare one with itself by --null {}", words[0]);
     }
-    for name in &wish.compared {
+    for name in &options.compared {
         if !baseline.iter().chain(&candidate).any(|one| compare::is_told(one, name)) {
             bail!(
                 "--on {name}: no record of either side says what its {name} was; records say it as 'linerate records show' does"
             );
         }
     }
-    wish.compared.extend(compared(&wanted, &other));
-    let mut comparison = compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish);
+    options.compared.extend(compared(&wanted, &other));
+    let mut comparison = compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &options);
     check_judged(&comparison)?;
     for (words, side) in words.iter().zip([&wanted, &other]) {
         comparison.notes.extend(unread(store, words, side)?.map(|what| format!("Left out: {what}.")));
     }
     for (whose, side) in [("baseline", &baseline), ("candidate", &candidate)] {
-        match pairs(side, &wish) {
+        match pairs(side, &options) {
             Some(itself) => comparison.doubt_by_pairs(whose, &itself),
-            None if null => comparison.doubt_by(whose, &self::null(side, &wish)),
+            None if null => comparison.doubt_by(whose, &self::null(side, &options)),
             None => {}
         }
     }
@@ -127,15 +127,15 @@ pub(crate) fn sides(store: &Store, words: [&str; 2], mut wish: CompareOptions, n
 }
 
 /// A side's A/A trials held against each other; `None` where its campaigns carry none.
-fn pairs(side: &[&Observation], wish: &CompareOptions) -> Option<Comparison> {
+fn pairs(side: &[&Observation], options: &CompareOptions) -> Option<Comparison> {
     let (a, b) = compare::null_sides(side)?;
-    Some(compare::compare(&a, &b, &CompareOptions { compared: Vec::new(), ..wish.clone() }))
+    Some(compare::compare(&a, &b, &CompareOptions { compared: Vec::new(), ..options.clone() }))
 }
 
-fn null(side: &[&Observation], wish: &CompareOptions) -> Comparison {
+fn null(side: &[&Observation], options: &CompareOptions) -> Comparison {
     let (one, other) = compare::split(side);
-    let wish = CompareOptions { compared: Vec::new(), halves: true, ..wish.clone() };
-    compare::compare(&one, &other, &wish)
+    let options = CompareOptions { compared: Vec::new(), halves: true, ..options.clone() };
+    compare::compare(&one, &other, &options)
 }
 
 fn check_judged(comparison: &Comparison) -> Result<()> {

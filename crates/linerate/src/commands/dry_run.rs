@@ -13,12 +13,10 @@ use linerate_machine::printable::in_line;
 use linerate_machine::setting::BOOT;
 use linerate_machine::units::format_duration;
 
-use super::{boards, given_addresses, middle, say_notes};
+use super::connected;
 use crate::cli::{OutputArgs, RunArgs};
-use crate::interrupt;
 use crate::measure::boot::Boots;
 use crate::measure::campaign::Order;
-use crate::measure::pair::Pair;
 use crate::measure::settings::foreseen;
 use crate::output::{beside, data, out};
 use crate::progress::Progress;
@@ -34,14 +32,7 @@ pub(super) fn dry_run(
     quiet: bool,
     options: &ConnectOptions,
 ) -> Result<ExitCode> {
-    let _started = boards::start_for(&[&ends.target, &ends.host], &options.agents, &Progress::new(quiet))?;
-    interrupt::listen();
-    let given = given_addresses(&arguments.ends);
-    let mut pair = Pair::connect(&ends.target, &ends.host, given, options)?;
-    pair.reach_middle(middle(&arguments.ends)?.as_ref())?;
-    for client in pair.clients() {
-        say_notes(client);
-    }
+    let (_started, pair) = connected(ends, &arguments.ends, options, &Progress::new(quiet))?;
     // What the plan reads and sets by programs and files of its own is shown and left alone: to run a stranger's plan dry
     // must be safe.
     let others: Vec<PlannedTrial> = order.trials.iter().map(without_own).collect();

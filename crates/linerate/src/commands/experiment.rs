@@ -238,8 +238,8 @@ fn compared(records: &[Observation], factor: &str, sides: &[String], suggestion:
             metrics.push(metric);
         }
     }
-    let wish = CompareOptions { compared: vec![factor.to_owned()], metrics, ..CompareOptions::default() };
-    let comparison = compare::compare(&side(before), &side(after), &wish);
+    let options = CompareOptions { compared: vec![factor.to_owned()], metrics, ..CompareOptions::default() };
+    let comparison = compare::compare(&side(before), &side(after), &options);
     if comparison.judged.is_empty() {
         bail!("no trial of one side has figures, so nothing can be compared; their records say why");
     }

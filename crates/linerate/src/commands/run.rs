@@ -24,13 +24,9 @@ use super::leased;
 use super::plan_request::{OwnedOrder, PlanRequest, check_idle, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
-use super::{
-    boards, connect_options, dry_run, given_addresses, machines, middle, report, say_notes, search, status,
-    store_to_keep, width,
-};
+use super::{connect_options, connected, dry_run, machines, middle, report, search, status, store_to_keep, width};
 use crate::cli::{CpuMethodArg, OutputArgs, RunArgs, SharedArgs};
 use crate::input_file;
-use crate::interrupt;
 use crate::measure::campaign;
 #[cfg(feature = "nats")]
 use crate::measure::campaign::CampaignError;
@@ -141,22 +137,13 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         files.foresee(cases(&order, &[], &[], false));
     }
     let progress = Progress::new(shared.quiet).with_intervals(arguments.live);
-    // A board that has to be started for this ends with it.
-    let machines = [&ends.target, &ends.host].into_iter().chain(middle.as_ref().map(|middle| &middle.endpoint));
-    let _started = boards::start_for(&machines.collect::<Vec<_>>(), &options.agents, &progress)?;
-    interrupt::listen();
-    let given = given_addresses(&arguments.ends);
-    let mut pair = Pair::connect(&ends.target, &ends.host, given, &options)?;
-    pair.reach_middle(middle.as_ref())?;
+    let (_started, mut pair) = connected(&ends, &arguments.ends, &options, &progress)?;
     if let Some(foreign) = &mut pair.foreign {
         foreign.credentials = credentials;
         foreign.unanswered = arguments.allow_unanswered;
     }
     if let Some(endpoint) = &arguments.counters {
         pair.read_counters_by_ssh(endpoint)?;
-    }
-    for client in pair.clients() {
-        say_notes(client);
     }
     foresee(&order, &pair, &progress)?;
     let mut records = match &order.resume {

@@ -24,13 +24,11 @@ use super::event_lines::{EventLines, is_stdout, with_events};
 use super::plan_request::{PlanRequest, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
-use super::{boards, connect_options, given_addresses, machines, middle, say_notes, status, store_to_keep, width};
+use super::{connect_options, connected, machines, middle, status, store_to_keep, width};
 use crate::cli::{EndsArgs, ReportFile, RunArgs, SearchArgs, SharedArgs, TableArgs};
-use crate::interrupt;
 use crate::measure::campaign;
 use crate::measure::events::CampaignEvent;
 use crate::measure::middle::AskedMiddle;
-use crate::measure::pair::Pair;
 use crate::measure::searching::Searching;
 use crate::output::{data, out};
 use crate::progress::Progress;
@@ -91,7 +89,7 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         (search.tester_limit, search.confirm) = (None, false);
         (search.stages, search.reset, search.expect) = (Vec::new(), None, arguments.expect.clone());
     }
-    let wish = SearchRequest {
+    let request = SearchRequest {
         plan,
         campaign,
         ends: &arguments.ends,
@@ -104,7 +102,7 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         report: arguments.report.as_ref(),
         events: arguments.events.as_deref(),
     };
-    carry_out(wish, shared)
+    carry_out(request, shared)
 }
 
 /// The same by `linerate run`, of a plan that has a search.
@@ -128,7 +126,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
     let mut set = arguments.set.clone();
     set.extend(arguments.profile.map(|hz| ("profile".to_owned(), hz.to_string())));
     let output = arguments.output;
-    let wish = SearchRequest {
+    let request = SearchRequest {
         campaign: plan.name.clone(),
         plan,
         ends: &arguments.ends,
@@ -141,56 +139,50 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
         report: arguments.report.as_ref(),
         events: arguments.events.as_deref(),
     };
-    carry_out(wish, shared)
+    carry_out(request, shared)
 }
 
-fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCode> {
-    let ends = machines(wish.ends)?;
+fn carry_out(mut request: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCode> {
+    let ends = machines(request.ends)?;
     if let Endpoint::Foreign { .. } = ends.target {
         bail!("a search needs linerate's own agent at the target; reach the machine as ssh:host");
     }
-    if wish.search.goals.is_empty() {
-        wish.search.goals = ["ndr", "pdr"].map(|name| Goal::preset(name).expect("it is one")).to_vec();
+    if request.search.goals.is_empty() {
+        request.search.goals = ["ndr", "pdr"].map(|name| Goal::preset(name).expect("it is one")).to_vec();
     }
-    let search = &wish.search;
+    let search = &request.search;
     if let Some(one) = search.expect.iter().find(|one| !search.goals.iter().any(|goal| goal.name == one.goal)) {
         let names: Vec<&str> = search.goals.iter().map(|goal| goal.name.as_str()).collect();
         bail!("'{one}' is of no goal of this search; its goals are {}", names.join(", "));
     }
-    wish.report.map(|report| writable(&report.path)).transpose()?;
-    let is_for_programs = wish.output.json || wish.output.csv || wish.output.markdown;
-    if is_for_programs && is_stdout(wish.events) {
+    request.report.map(|report| writable(&report.path)).transpose()?;
+    let is_for_programs = request.output.json || request.output.csv || request.output.markdown;
+    if is_for_programs && is_stdout(request.events) {
         bail!("--events - wants standard output for itself; give it a file, or leave --json, --csv or --markdown out");
     }
-    let middle = middle(wish.ends)?;
-    let (wanted, bases) = wanted(&wish, middle.as_ref())?;
+    let middle = middle(request.ends)?;
+    let (wanted, bases) = wanted(&request, middle.as_ref())?;
     check_middle(middle.is_some(), &bases)?;
     let options = connect_options(shared)?;
-    let events = EventLines::begin(wish.events)?;
+    let events = EventLines::begin(request.events)?;
     let mut store = store_to_keep(shared)?;
-    let campaign = wish.resume.map(|named| resumed(&wish, named, &wanted, &ends, &store)).transpose()?;
+    let campaign = request.resume.map(|named| resumed(&request, named, &wanted, &ends, &store)).transpose()?;
     let progress = Progress::new(shared.quiet);
-    let _started = boards::start_for(&[&ends.target, &ends.host], &options.agents, &progress)?;
-    interrupt::listen();
-    let mut pair = Pair::connect(&ends.target, &ends.host, given_addresses(wish.ends), &options)?;
-    pair.reach_middle(middle.as_ref())?;
-    for client in pair.clients() {
-        say_notes(client);
-    }
+    let (_started, mut pair) = connected(&ends, request.ends, &options, &progress)?;
     // What was begun is carried on as it was, whatever calibrations came since.
-    let calibrations = match (&campaign, wish.calibrates) {
+    let calibrations = match (&campaign, request.calibrates) {
         (None, false) => Calibrations::between(&ends, &store)?,
         _ => Calibrations::NONE,
     };
-    let mut asked = loads::asked(&wish.search, wish.calibrates, &pair, &calibrations, bases)?;
+    let mut asked = loads::asked(&request.search, request.calibrates, &pair, &calibrations, bases)?;
     if let Some(campaign) = &campaign {
         calibration::as_begun(&mut asked, &store.records_of(&campaign.id)?.0);
     }
     let mut searching =
         Searching::new(asked.clone()).map_err(|loads| anyhow!(render::search::nothing_between(loads)))?;
-    if wish.dry_run {
+    if request.dry_run {
         pair.end();
-        match wish.output {
+        match request.output {
             output if output.json => data!("{}", render::search::dry_run_json(&asked)),
             output if output.csv => data!("{}", render::search::dry_run_csv(&asked)),
             output => out!("{}", render::search::dry_run(&asked, output.markdown)),
@@ -209,7 +201,7 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     }
     let mut order = wanted.begin()?;
     order.take_trials();
-    order.plan.name.clone_from(&wish.campaign);
+    order.plan.name.clone_from(&request.campaign);
     let mut order = order.borrow();
     order.resume = campaign;
     let tell = |event: &CampaignEvent| {
@@ -224,22 +216,22 @@ fn carry_out(mut wish: SearchRequest<'_>, shared: &SharedArgs) -> Result<ExitCod
     pair.end();
     let searched = searching.searched();
     if !records.is_empty() {
-        show(&searched, &wish);
-        if let Some(file) = wish.report {
+        show(&searched, &request);
+        if let Some(file) = request.report {
             let ids: Vec<String> = records.iter().map(|record| record.id.clone()).collect();
-            at_end(&store, &wish.campaign, &ids, file, false)?;
+            at_end(&store, &request.campaign, &ids, file, false)?;
         }
     }
-    let is_met = wish.search.expect.iter().all(|one| render::search::is_met(one, &searched));
+    let is_met = request.search.expect.iter().all(|one| render::search::is_met(one, &searched));
     Ok(match with_events(status(ended), written)? {
         ExitCode::SUCCESS if !(is_met && searched.iter().all(SearchRecords::is_known)) => ExitCode::from(1),
         status => status,
     })
 }
 
-fn show(searched: &[SearchRecords], wish: &SearchRequest<'_>) {
-    let expect = &wish.search.expect;
-    match wish.output {
+fn show(searched: &[SearchRecords], request: &SearchRequest<'_>) {
+    let expect = &request.search.expect;
+    match request.output {
         output if output.json => data!("{}", render::search::json(searched, expect)),
         output if output.csv => data!("{}", render::search::csv(searched)),
         output if output.markdown => data!("{}", render::search::markdown(searched, expect)),
@@ -248,8 +240,8 @@ fn show(searched: &[SearchRecords], wish: &SearchRequest<'_>) {
 }
 
 /// What is carried out, and the configurations to search.
-fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(PlanRequest, Vec<PlannedTrial>)> {
-    let mut overrides = wish.set.to_vec();
+fn wanted(request: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(PlanRequest, Vec<PlannedTrial>)> {
+    let mut overrides = request.set.to_vec();
     if let Some((name, _)) = overrides.iter().find(|(name, _)| ["rate", "duration", "bytes"].contains(&name.as_str())) {
         bail!(
             "{name} is the search's own to choose; --goal says how long trials are, --min-rate and --max-rate which loads"
@@ -259,35 +251,35 @@ fn wanted(wish: &SearchRequest<'_>, middle: Option<&AskedMiddle>) -> Result<(Pla
     overrides.push(("rate".to_owned(), "1M".to_owned()));
     overrides.push(("duration".to_owned(), "1s".to_owned()));
     let changes = Changes { overrides, repeat: Some(1), ..Changes::default() };
-    let mut wanted = PlanRequest::of(&wish.plan, changes, middle);
+    let mut wanted = PlanRequest::of(&request.plan, changes, middle);
     let bases = wanted.begin()?.take_trials();
     let is_of_frames = bases.iter().any(|trial| trial.spec.workload == Workload::Frames);
-    if let Some(stage) = wish.search.stages.iter().find(|stage| is_of_frames && !stage.is_of_frames()) {
+    if let Some(stage) = request.search.stages.iter().find(|stage| is_of_frames && !stage.is_of_frames()) {
         bail!("--stage {stage} is of sockets, which frames have none of; leave it out, or search udp-stream");
     }
     if let Some(other) = bases.iter().find(|trial| !trial.spec.workload.is_numbered()) {
         bail!(
             "only UDP streams and frames are searched, and {} measures {} too; name a plan of udp-stream or frames",
-            wish.plan.name,
+            request.plan.name,
             other.spec.workload
         );
     }
-    wanted.changes.overrides.truncate(wish.set.len());
+    wanted.changes.overrides.truncate(request.set.len());
     wanted.changes.repeat = None;
-    wanted.search = words(&wish.search);
-    wanted.search.extend(wish.calibrates.then(|| "--calibrate".to_owned()));
+    wanted.search = words(&request.search);
+    wanted.search.extend(request.calibrates.then(|| "--calibrate".to_owned()));
     Ok((wanted, bases))
 }
 
 /// The unfinished campaign of the same search.
 fn resumed(
-    wish: &SearchRequest<'_>,
+    request: &SearchRequest<'_>,
     named: Option<&str>,
     wanted: &PlanRequest,
     ends: &PerEnd<Endpoint>,
     store: &Store,
 ) -> Result<Campaign> {
-    let Some(campaign) = unfinished(store, named, &wish.campaign, ends)? else {
+    let Some(campaign) = unfinished(store, named, &request.campaign, ends)? else {
         bail!(
             "there is no unfinished search of this kind between {} and {} in {}; leave --resume out to begin one",
             ends.target,

@@ -369,8 +369,8 @@ mod tests {
                 side.push(Observation::of(&record));
             }
         }
-        let wish = CompareOptions { compared: vec!["target.mtu".to_owned()], ..CompareOptions::default() };
-        compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &wish)
+        let options = CompareOptions { compared: vec!["target.mtu".to_owned()], ..CompareOptions::default() };
+        compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &options)
     }
 
     fn shown(comparison: &Comparison, draw: impl Fn(&ComparisonView<'_>) -> String) -> String {
@@ -427,8 +427,9 @@ mod tests {
             (0..8).map(one).collect()
         };
         let (baseline, candidate) = (side(0.0), side(48.0));
-        let wish = CompareOptions { metrics: vec![Metric::find("throughput").unwrap()], ..CompareOptions::default() };
-        let comparison = compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &wish);
+        let options =
+            CompareOptions { metrics: vec![Metric::find("throughput").unwrap()], ..CompareOptions::default() };
+        let comparison = compare(&baseline.iter().collect::<Vec<_>>(), &candidate.iter().collect::<Vec<_>>(), &options);
         let text = shown(&comparison, |shown| text(shown, None));
         assert!(
             text.contains("Mbit/s [+48.0") && text.contains(" Mbit/s  faster") && !text.contains("nothing"),

@@ -174,8 +174,8 @@ fn comparison(report: &Report<'_>) -> Option<Comparison> {
     let [baseline, candidate] = &report.origin.sides[..] else { return None };
     let observed = |side| report.material.observed[places(report, side)].iter().collect::<Vec<_>>();
     let [baseline, candidate] = [baseline, candidate].map(observed);
-    let wish = CompareOptions { compared: report.origin.compared.clone(), ..CompareOptions::default() };
-    Some(compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &wish))
+    let options = CompareOptions { compared: report.origin.compared.clone(), ..CompareOptions::default() };
+    Some(compare::compare(&compare::counted(&baseline), &compare::counted(&candidate), &options))
 }
 
 fn shown<'a>(report: &Report<'_>, comparison: &'a Comparison) -> crate::render::compare::ComparisonView<'a> {

@@ -235,8 +235,8 @@ mod tests {
         }
         let observed = sides.each_ref().map(|side| side.iter().map(Observation::of).collect::<Vec<_>>());
         let [baseline, candidate] = observed.each_ref().map(|side| counted(&side.iter().collect::<Vec<_>>()));
-        let wish = CompareOptions { compared: vec!["kernel".to_owned()], ..CompareOptions::default() };
-        let told = told(&differences(&sides[0], &compare(&baseline, &candidate, &wish)));
+        let options = CompareOptions { compared: vec!["kernel".to_owned()], ..CompareOptions::default() };
+        let told = told(&differences(&sides[0], &compare(&baseline, &candidate, &options)));
         let [(title, rows)] = &told[..] else { panic!("{told:?}") };
         assert_eq!(title, "tcp-stream tx: throughput of the candidate by card and queues");
         assert_eq!(rows[1][0], "b");

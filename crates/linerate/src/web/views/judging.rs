@@ -81,13 +81,13 @@ pub(super) fn compare(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
 
 fn compared(store: &Store, asked: &WebRequest, names: [&str; 2]) -> Result<Comparison> {
     let purposes = asked.value("on").into_iter().flat_map(|names| names.split([',', ' ']));
-    let wish = CompareOptions {
+    let options = CompareOptions {
         compared: purposes.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
         metrics: asked.value("metric").map(metric).transpose()?.into_iter().collect(),
         margin: asked.value("margin").map(|text| percentage("the margin", text)).transpose()?,
         halves: false,
     };
-    sides(store, names, wish, false)
+    sides(store, names, options, false)
 }
 
 /// The records of a side in brief, if they are few.
