@@ -16,7 +16,9 @@ use super::{TrafficError, udp_stream};
 /// that none of them asks for each datagram whose it is.
 pub trait Codec: Send + Sync + 'static {
     /// Whether it is linerate's own: handshakes open and end the flow.
-    const IS_OWN: bool = false;
+    fn is_own(&self) -> bool {
+        false
+    }
 
     /// What every datagram, or request, begins with before number and time are written.
     fn head(&self) -> &[u8] {
@@ -34,7 +36,7 @@ pub trait Codec: Send + Sync + 'static {
     /// Whether a stream says itself that it is over, rather than another connection. A sender closes its connection;
     /// datagrams have marks. A receiver counts all up to the end, by its own clock, whatever time was asked for.
     fn ends_itself(&self) -> bool {
-        !Self::IS_OWN
+        !self.is_own()
     }
 
     /// Writes the head of the last datagram: its number from 1, and the time.
@@ -72,7 +74,10 @@ pub trait Codec: Send + Sync + 'static {
 pub struct LinerateFraming;
 
 impl Codec for LinerateFraming {
-    const IS_OWN: bool = true;
+    #[inline(always)]
+    fn is_own(&self) -> bool {
+        true
+    }
 
     #[inline(always)]
     fn emit(&self, probe: &Probe, octets: &mut [u8]) {
@@ -80,20 +85,8 @@ impl Codec for LinerateFraming {
     }
 }
 
-/// A codec, as far as it is asked once a flow; and the loops that were made for it.
-pub trait Flows: Send + Sync {
-    /// See [`Codec::IS_OWN`].
-    fn is_own(&self) -> bool;
-    /// See [`Codec::head`].
-    fn head(&self) -> &[u8];
-    /// See [`Codec::ends_itself`].
-    fn ends_itself(&self) -> bool;
-    /// See [`Codec::early`].
-    fn early(&self, flow: u16) -> Early;
-    /// See [`Codec::exchange`].
-    fn exchange(&self) -> Option<Exchange>;
-    /// See [`Codec::is_bare`].
-    fn is_bare(&self) -> bool;
+/// A codec, and the loops that were made for it.
+pub trait Flows: Codec {
     /// Sends a stream of datagrams.
     fn send(&self, task: Task, api: SenderApi, asked: ApiSelection) -> Result<FlowOutcome, TrafficError>;
     /// Receives one.
@@ -101,30 +94,6 @@ pub trait Flows: Send + Sync {
 }
 
 impl<C: Codec> Flows for C {
-    fn is_own(&self) -> bool {
-        C::IS_OWN
-    }
-
-    fn head(&self) -> &[u8] {
-        Codec::head(self)
-    }
-
-    fn ends_itself(&self) -> bool {
-        Codec::ends_itself(self)
-    }
-
-    fn early(&self, flow: u16) -> Early {
-        Codec::early(self, flow)
-    }
-
-    fn exchange(&self) -> Option<Exchange> {
-        Codec::exchange(self)
-    }
-
-    fn is_bare(&self) -> bool {
-        Codec::is_bare(self)
-    }
-
     fn send(&self, task: Task, api: SenderApi, asked: ApiSelection) -> Result<FlowOutcome, TrafficError> {
         udp_stream::send(task, self, api, asked)
     }

@@ -52,7 +52,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
         Extent::Octets(octets) => octets.div_ceil(size as u64),
         Extent::Time(_) => u64::MAX,
     };
-    if C::IS_OWN {
+    if codec.is_own() {
         wait_for_start(&task, socket)?;
     } else if !task.clock.wait_for_start() {
         return Err(TrafficError::Stopped);
@@ -175,7 +175,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);
     outcome.path_mtu = path_mtu(socket, task.open.peer.is_ipv4()).ok();
     out.finish(socket).map_err(TrafficError::System)?;
-    if C::IS_OWN {
+    if codec.is_own() {
         say_end(&task, socket, sequence, &mut outcome)?;
     }
     if codec.ends_itself() && !codec.is_bare() {
@@ -397,7 +397,7 @@ impl<'a, C: Codec> Account<'a, C> {
         if message.octets.len() < message.len {
             return;
         }
-        match C::IS_OWN {
+        match self.codec.is_own() {
             true => self.handle_own(task, socket, message, now, arrived_ns),
             false if self.codec.is_bare() => self.handle_bare(task, message, now, arrived_ns),
             false => self.handle_foreign(task, message, now, arrived_ns),
