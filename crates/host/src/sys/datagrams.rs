@@ -303,20 +303,31 @@ const SCM_TXTIME: libc::c_int = 61;
 const TIME_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u64>();
 const UDP_GRO: libc::c_int = 104;
 
-/// Reads what the kernel tells beside a message: a sequence of struct cmsghdr (cmsg(3)), each at a multiple of a
-/// machine word.
+/// What the kernel tells beside a message: a sequence of struct cmsghdr (cmsg(3)), each at a multiple of a machine word; level and type
+/// of each, and its data.
 #[inline]
-fn read_control(mut octets: &[u8], received: &mut Received<'_>) {
+pub(crate) fn control_messages(mut octets: &[u8]) -> impl Iterator<Item = ((libc::c_int, libc::c_int), &[u8])> {
     const WORD: usize = size_of::<usize>();
     const HEADER: usize = size_of::<libc::cmsghdr>();
-    while octets.len() >= HEADER {
+    std::iter::from_fn(move || {
+        if octets.len() < HEADER {
+            return None;
+        }
         // SAFETY: at least a header's octets are there, and any octets make a valid cmsghdr of integers; the read
         // asks for no alignment.
         let header = unsafe { octets.as_ptr().cast::<libc::cmsghdr>().read_unaligned() };
         #[allow(clippy::unnecessary_cast, reason = "of 32 bits in musl")]
         let len = header.cmsg_len as usize;
-        let Some(data) = octets.get(HEADER..len) else { return };
-        match (header.cmsg_level, header.cmsg_type) {
+        let data = octets.get(HEADER..len)?;
+        octets = octets.get(len.next_multiple_of(WORD)..).unwrap_or_default();
+        Some(((header.cmsg_level, header.cmsg_type), data))
+    })
+}
+
+#[inline]
+fn read_control(octets: &[u8], received: &mut Received<'_>) {
+    for (kind, data) in control_messages(octets) {
+        match kind {
             (libc::SOL_UDP, UDP_GRO) => {
                 if let Some(size) = data.first_chunk().map(|size| i32::from_ne_bytes(*size)).filter(|&size| size > 0) {
                     received.segment = size as usize;
@@ -333,7 +344,6 @@ fn read_control(mut octets: &[u8], received: &mut Received<'_>) {
             }
             _ => {}
         }
-        octets = octets.get(len.next_multiple_of(WORD)..).unwrap_or_default();
     }
 }
 

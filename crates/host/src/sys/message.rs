@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
+use super::datagrams::control_messages;
 use super::option;
 
 /// A datagram that came, or that came back.
@@ -86,21 +87,8 @@ pub fn receive(socket: &impl AsRawFd, octets: &mut [u8], errors: bool) -> io::Re
     message.from = address(unsafe { std::slice::from_raw_parts((&raw const name).cast::<u8>(), named) });
     #[allow(clippy::unnecessary_cast, reason = "of 32 bits in musl")]
     let told = (header.msg_controllen as usize).min(control.0.len());
-    read_control(&control.0[..told], &mut message);
-    Ok(message)
-}
-
-/// A sequence of struct cmsghdr (cmsg(3)), each at a multiple of a machine word.
-fn read_control(mut octets: &[u8], message: &mut Message) {
-    const HEADER: usize = size_of::<libc::cmsghdr>();
-    while octets.len() >= HEADER {
-        // SAFETY: at least a header's octets are there, and any octets make a valid cmsghdr of integers; the read asks for no
-        // alignment.
-        let header = unsafe { octets.as_ptr().cast::<libc::cmsghdr>().read_unaligned() };
-        #[allow(clippy::unnecessary_cast, reason = "of 32 bits in musl")]
-        let len = header.cmsg_len as usize;
-        let Some(data) = octets.get(HEADER..len) else { return };
-        match (header.cmsg_level, header.cmsg_type) {
+    for (kind, data) in control_messages(&control.0[..told]) {
+        match kind {
             (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                 let hops = data.first_chunk().map(|value| i32::from_ne_bytes(*value));
                 message.hops = hops.and_then(|hops| u8::try_from(hops).ok());
@@ -110,8 +98,8 @@ fn read_control(mut octets: &[u8], message: &mut Message) {
             }
             _ => {}
         }
-        octets = &octets[len.next_multiple_of(size_of::<usize>()).min(octets.len())..];
     }
+    Ok(message)
 }
 
 fn queued_error(data: &[u8]) -> Option<QueuedError> {
