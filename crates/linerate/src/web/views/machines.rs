@@ -85,7 +85,7 @@ fn holder(client: &Client) -> Result<Option<String>> {
     }
     match client.request(Request::Holder, ANSWER_TIME)? {
         AgentReply::Holder { holder, since_s } => {
-            Ok(holder.map(|holder| format!("{}, for {} s,", holder.name, since_s.unwrap_or(0))))
+            Ok(holder.map(|holder| format!("{}, for {} s", holder.name, since_s.unwrap_or(0))))
         }
         _ => Ok(None),
     }
@@ -95,7 +95,7 @@ fn holder(client: &Client) -> Result<Option<String>> {
 fn free(client: &Client) -> Result<()> {
     match holder(client)? {
         None => Ok(()),
-        Some(holder) => Err(refused(409, format!("{holder} measures there: it is looked at again when that is done"))),
+        Some(holder) => Err(refused(409, format!("{holder}, measures there: it is looked at again when that is done"))),
     }
 }
 
@@ -112,11 +112,7 @@ fn described(client: &Client) -> Result<(Environment, String)> {
 fn seen(lab: &Lab, name: &str) -> Result<Seen> {
     let client = reached(lab, name)?;
     if let Some(holder) = holder(&client)? {
-        return Ok(Seen {
-            holder: holder.trim_end_matches(',').to_owned(),
-            kernel: String::new(),
-            link: String::new(),
-        });
+        return Ok(Seen { holder, kernel: String::new(), link: String::new() });
     }
     let (environment, interface) = described(&client)?;
     let nic = environment.nic.as_ref();
@@ -149,7 +145,7 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let above = html! {
         (around(lab, &name))
         @match &holder {
-            Some(holder) => p class="said" { (holder) " measures there: it is looked at again when that is done." },
+            Some(holder) => p class="said" { (holder) ", measures there: it is looked at again when that is done." },
             None => p { "Nobody measures there." },
         }
     };
