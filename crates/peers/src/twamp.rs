@@ -16,7 +16,7 @@ use crate::protocol::Protocol;
 pub const PROTOCOL: Protocol = Protocol {
     abilities: Abilities { workloads: &[Workload::UdpRr], both_directions: false, ..ANY },
     fit: |_| (),
-    check: check,
+    check,
     measure: client::measure,
     server: || Box::new(server::Server::default()),
 };
