@@ -261,11 +261,8 @@ fn registers(around: Option<AroundTrial>) -> RegisterChanges {
 
 /// Doubts a setting that is not what was asked.
 fn doubt_settings(record: &mut Record) {
-    let ends = record.parties().map(|(party, machine)| (party, &machine.settings));
-    let ports =
-        record.middle.iter().flat_map(|middle| End::BOTH.map(|end| (Party::Middle, &middle.ports[end].settings)));
     let mut doubts = Vec::new();
-    for (end, settings) in ends.chain(ports) {
+    for (end, _, settings) in record.settings() {
         for one in settings {
             let read = one.read_back.as_deref();
             if one.name == BOOT && read.is_none() {

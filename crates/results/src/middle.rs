@@ -100,8 +100,13 @@ impl Middle {
 
     /// Its counters, the machine's own and those of each interface, with their names.
     pub fn counters(&self) -> [(String, &Counters); 3] {
-        let of = |end: End| (self.name(end), &self.ports[end].counters);
-        [("middle".to_owned(), &self.machine.counters), of(End::Target), of(End::Host)]
+        let [target, host] = self.named().map(|(name, port)| (name, &port.counters));
+        [("middle".to_owned(), &self.machine.counters), target, host]
+    }
+
+    /// Its interfaces with their names: the one towards the target, then the one towards the host.
+    pub fn named(&self) -> [(String, &Port); 2] {
+        End::BOTH.map(|towards| (self.name(towards), &self.ports[towards]))
     }
 
     /// An interface's name, as tables and sentences have it.

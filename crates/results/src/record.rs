@@ -222,6 +222,13 @@ impl Record {
         ends.chain(self.middle.iter().map(|middle| (Party::Middle, &middle.machine)))
     }
 
+    /// The settings of all machines, with the names of those whose they are; of the middle those of each interface too.
+    pub fn settings(&self) -> impl Iterator<Item = (Party, String, &[Changed])> {
+        let machines = self.parties().map(|(party, machine)| (party, party.to_string(), &*machine.settings));
+        let ports = self.middle.iter().flat_map(Middle::named);
+        machines.chain(ports.map(|(name, port)| (Party::Middle, name, &*port.settings)))
+    }
+
     /// The counters of all machines, with the names of those that have them; of the middle those of each interface apart.
     pub fn counters(&self) -> Vec<(String, &Counters)> {
         let ends = self.machines().into_iter().map(|(end, machine)| (end.to_string(), &machine.counters));

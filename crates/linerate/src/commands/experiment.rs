@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use linerate_control::{Client, Endpoint};
 use linerate_machine::change::{CUSTOM, Change};
-use linerate_machine::end::{End, Party, PerEnd};
+use linerate_machine::end::{Party, PerEnd};
 use linerate_machine::text::shell_word;
 use linerate_machine::units::{format_duration, parse_duration};
 use linerate_results::compare::verdict::Verdict;
@@ -200,10 +200,7 @@ fn plan_text(record: &Record, factor: &str, sides: [&str; 2], repeat: u32) -> Re
     if !record.asked.contains_key("bytes") && !options.contains_key("duration") {
         options.insert("duration".to_owned(), format_duration(LONGEST).into());
     }
-    let machines = record.parties().map(|(party, machine)| (party, &machine.settings));
-    let ports =
-        record.middle.iter().flat_map(|middle| End::BOTH.map(|end| (Party::Middle, &middle.ports[end].settings)));
-    for (end, settings) in machines.chain(ports) {
+    for (end, _, settings) in record.settings() {
         for one in settings.iter().filter(|one| format!("{end}.{}", one.name) != factor) {
             if one.name.starts_with(CUSTOM) {
                 bail!(

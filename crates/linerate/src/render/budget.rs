@@ -1,8 +1,9 @@
 //! Where the packets of a trial went: what passed each stage, what was lost there, and what no counter explains.
 //! Knows the record's fields, not how they came about.
 
-use linerate_machine::end::{Direction, End};
+use linerate_machine::end::Direction;
 use linerate_path::budget::{Leg, LossLine};
+use linerate_results::middle::Middle;
 use linerate_results::record::{Losses, PathLine, Record};
 use linerate_results::total::Total;
 
@@ -127,11 +128,8 @@ pub(super) fn beside(record: &Record) -> Table {
 fn beside_rows(record: &Record) -> Vec<[Cell; 3]> {
     let mut rows = Vec::new();
     let ends = record.machines().into_iter().map(|(end, machine)| (end.to_string(), &machine.pause_frames));
-    let ports = record
-        .middle
-        .iter()
-        .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].pause_frames)));
-    for (whose, pause) in ends.chain(ports) {
+    let ports = record.middle.iter().flat_map(Middle::named);
+    for (whose, pause) in ends.chain(ports.map(|(name, port)| (name, &port.pause_frames))) {
         let Some(pause) = pause else { continue };
         let mut row = |what: &str, value: Option<Cell>| {
             let name = Cell::text(format!("pause frames {what} by the {whose}"));

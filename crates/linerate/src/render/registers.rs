@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use linerate_machine::end::End;
 use linerate_machine::registers::Device;
 use linerate_registers::changes::{ChangeKind, FieldChange, RegisterChange, RegisterChanges};
 use linerate_registers::decode::{Decoded, DecodedField};
 use linerate_registers::definition::Register;
+use linerate_results::middle::Middle;
 use linerate_results::record::Record;
 
 use super::{json, sentence};
@@ -112,10 +112,7 @@ pub(crate) fn changes(record: &Record) -> String {
 /// What changed, with the names of those whose registers they are: the ends, and each interface of the middle.
 pub(crate) fn of_machines(record: &Record) -> Vec<(String, &RegisterChanges)> {
     let ends = record.machines().into_iter().map(|(end, machine)| (end.to_string(), &machine.registers));
-    let ports = record
-        .middle
-        .iter()
-        .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].registers)));
+    let ports = record.middle.iter().flat_map(Middle::named).map(|(name, port)| (name, &port.registers));
     ends.chain(ports).filter_map(|(name, registers)| Some((name, registers.as_ref()?))).collect()
 }
 

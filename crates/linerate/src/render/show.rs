@@ -323,12 +323,7 @@ fn counters(record: &Record) -> Table {
 }
 
 fn settings(record: &Record) -> Table {
-    let machines = record.parties().map(|(party, machine)| (party.to_string(), &machine.settings));
-    let ports = record
-        .middle
-        .iter()
-        .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].settings)));
-    let rows = machines.chain(ports).flat_map(|(whose, settings)| {
+    let rows = record.settings().flat_map(|(_, whose, settings)| {
         settings.iter().map(move |one| [vec![Cell::text(&whose)], super::settings::row(one)].concat())
     });
     Table::new(["end"].into_iter().chain(super::settings::TITLES), rows)

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use linerate_chart::Chart;
-use linerate_machine::end::{End, Party};
+use linerate_machine::end::Party;
 use linerate_results::compare::{self, CompareOptions, Comparison, Judged};
 use linerate_results::figure::{METRICS, Metric};
 use linerate_results::findings::findings;
@@ -389,12 +389,7 @@ fn setup(material: &Material) -> Vec<Piece> {
 fn settings(records: &[Record]) -> Vec<Piece> {
     let mut changes: Vec<([String; 6], u64)> = Vec::new();
     for record in records {
-        let machines = record.parties().map(|(party, machine)| (party.to_string(), &machine.settings));
-        let ports = record
-            .middle
-            .iter()
-            .flat_map(|middle| End::BOTH.map(|towards| (middle.name(towards), &middle.ports[towards].settings)));
-        for (whose, settings) in machines.chain(ports) {
+        for (_, whose, settings) in record.settings() {
             for one in settings {
                 let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
                 let row = [
