@@ -22,6 +22,7 @@ use crate::bare_machine::{BareMachine, HEADER};
 use crate::connect_options::{ConnectOptions, receive_unless};
 use crate::error::ControlError;
 use crate::link::{Hints, Link, Start};
+use crate::noise;
 use crate::ssh::{Share, Ssh, socket};
 
 /// The first session's script: in one line, and without a single quote or an exclamation mark, so that every login
@@ -273,10 +274,8 @@ impl Carrier<'_> {
 
     /// Puts the agent into a folder there, and returns that.
     fn put(&self, first: &mut Link, agent: &[u8], home: &str) -> Result<String, ControlError> {
-        let mut chance = [0; 8];
         // Without chance the folder's making still fails where another has been.
-        let _ = getrandom::fill(&mut chance);
-        let unique = chance.map(|octet| format!("{octet:02x}")).concat();
+        let unique = noise::draw(&mut [0; 8]).unwrap_or_default();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
         let mut refused = Vec::new();
         for folder in FOLDERS {

@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{Event, Failure, MACHINE_PROFILE, Prepare, RefusalKind, Reply, Request, Secret};
-use linerate_control::{AgentEvent, Client, ControlError};
+use linerate_control::{AgentEvent, Client, ControlError, noise};
 use linerate_machine::change::Changed;
 use linerate_machine::end::{End, PerEnd};
 use linerate_machine::environment::Environment;
@@ -458,9 +458,9 @@ fn wait_both(pending: [linerate_control::Pending; 2]) -> Result<[Reply; 2], Tria
     Ok([target.map_err(of_control)?, host.map_err(of_control)?])
 }
 
-fn secret() -> Result<Secret, TrialError> {
+/// A secret of one trial.
+pub(super) fn secret() -> Result<Secret, TrialError> {
     let mut octets = [0; 16];
-    getrandom::fill(&mut octets)
-        .map_err(|error| TrialError::Refused(format!("this machine gives no random numbers ({error}); try again")))?;
+    noise::draw(&mut octets).map_err(|error| TrialError::Refused(error.to_string()))?;
     Ok(Secret(octets))
 }

@@ -26,6 +26,7 @@ use evidence::{EcnProbes, Evidence, Plain, WrongChecksums};
 use sizes::Search;
 
 use super::attempts::{self, drops};
+use super::conduct::secret;
 use super::error::{TrialError, of_control};
 use super::pair::Pair;
 use crate::interrupt;
@@ -822,13 +823,6 @@ fn requests(heard: &PerEnd<WitnessReport>) -> [u64; 2] {
 
 fn replaced<T: Copy>(of: PerEnd<T>, end: End, value: T) -> PerEnd<T> {
     PerEnd::of(|one| if one == end { value } else { of[one] })
-}
-
-fn secret() -> Result<Secret, TrialError> {
-    let mut octets = [0; 16];
-    getrandom::fill(&mut octets)
-        .map_err(|error| TrialError::Refused(format!("this machine gives no random numbers ({error}); try again")))?;
-    Ok(Secret(octets))
 }
 
 fn way_of(reply: Option<Reply>) -> Option<RouteInfo> {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{Address, HOLDER, Holder, PROBE, Reply, Request};
-use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Place, SILENCE, hold_places};
+use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Place, SILENCE, hold_places, noise};
 use linerate_machine::end::{End, PerEnd};
 use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
@@ -315,11 +315,9 @@ pub(super) fn holder_of(pair: &Pair) -> Holder {
 
 /// Who measures: a random name for agents, and one for people.
 pub(crate) fn holder(options: &ConnectOptions) -> Holder {
-    let mut octets = [0u8; 16];
-    // Without chance there is still the process, which no other controller of this machine has.
-    let _ = getrandom::fill(&mut octets);
     let process = std::process::id();
-    let controller = format!("{}-{process}", octets.map(|octet| format!("{octet:02x}")).concat());
+    // Without chance there is still the process, which no other controller of this machine has.
+    let controller = format!("{}-{process}", noise::draw(&mut [0; 16]).unwrap_or_default());
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = if machine.trim().is_empty() { "an unnamed machine" } else { machine.trim() };

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_control::{ConnectOptions, ControlError, Endpoint, Guard, Link, Machine};
+use linerate_control::{ConnectOptions, ControlError, Endpoint, Guard, Link, Machine, noise};
 use linerate_host::agentless::{DRIVER_STATISTICS, FileRequest, Files, environment_of, snapshot_of};
 use linerate_host::counters::Snapshot;
 use linerate_machine::environment::Environment;
@@ -97,8 +97,7 @@ impl SshCounters {
 impl Shell {
     fn of(link: Link) -> Result<Shell, String> {
         let Link { mut reader, writer, guard, .. } = link;
-        let mut octets = [0; 8];
-        getrandom::fill(&mut octets).map_err(|error| format!("this machine gives no random numbers ({error})"))?;
+        let unique = noise::draw(&mut [0; 8]).map_err(|error| error.to_string())?;
         let (says, said) = mpsc::sync_channel(64);
         let reading = move || {
             let mut buffer = vec![0; CHUNK];
@@ -112,8 +111,7 @@ impl Shell {
             .name("ssh-counters".to_owned())
             .spawn(reading)
             .map_err(|error| format!("this program cannot start a thread ({error}); see 'ulimit -u'"))?;
-        let mark = format!("linerate-{}", octets.map(|octet| format!("{octet:02x}")).concat());
-        Ok(Shell { writer, said, mark, guard })
+        Ok(Shell { writer, said, mark: format!("linerate-{unique}"), guard })
     }
 
     /// Has files printed, and takes them apart.

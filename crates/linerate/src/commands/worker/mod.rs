@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use linerate_control::Endpoint;
+use linerate_control::{Endpoint, noise};
 use linerate_plan::{Changes, Plan, needs};
 use linerate_results::store::Store;
 use linerate_work::{Action, Bench, CampaignEnd, Nats, Start, Times, Timing, Worker};
@@ -223,11 +223,9 @@ fn read(path: &Path) -> Result<Bench> {
 fn name() -> Result<String> {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain = machine.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-    let mut octets = [0; 5];
-    getrandom::fill(&mut octets).map_err(|error| anyhow::anyhow!("this machine gives no random numbers: {error}"))?;
     let machine: String = plain.take(30).collect();
     let machine = if machine.is_empty() { "worker".to_owned() } else { machine };
-    Ok(format!("{machine}-{}", octets.map(|octet| format!("{octet:02x}")).concat()))
+    Ok(format!("{machine}-{}", noise::draw(&mut [0; 5])?))
 }
 
 #[cfg(test)]
