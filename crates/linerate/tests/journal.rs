@@ -256,7 +256,7 @@ fn an_interface_that_is_made_meanwhile_begins_as_it_would_have() {
     let Some(bench) = bench("made-meanwhile") else { return };
     let in_target = |commands: &str| {
         let sh = || Command::new("sh").args(["-ec", commands]).output();
-        let output = bench.lab().in_target(sh).unwrap();
+        let output = bench.lab().target.run(sh).unwrap();
         assert!(output.status.success(), "{commands}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };

@@ -154,14 +154,14 @@ fn what_a_far_client_ends_is_not_lost_and_its_time_is_believed() {
     for options in ["-u -b 5M", "-b 2M"] {
         let (over, served) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         thread::scope(|scope| {
-            let server = lab.in_target(|| Server::bind(Tool::Iperf3, Some(target), 0, Limits::default())).unwrap();
+            let server = lab.target.run(|| Server::bind(Tool::Iperf3, Some(target), 0, Limits::default())).unwrap();
             let port = server.port().unwrap();
             let (lab, over, served) = (&lab, &over, &served);
             scope.spawn(move || {
-                lab.in_target(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
+                lab.target.run(|| server.run(|_| over.load(Ordering::Relaxed), |one| served.lock().unwrap().push(one)))
             });
             let client = format!("iperf3 -c {target} -p {port} --bidir -t 1 {options} >/dev/null");
-            let done = lab.in_host(|| sh(&client));
+            let done = lab.host.run(|| sh(&client));
             let deadline = Instant::now() + Duration::from_secs(10);
             while done.is_ok() && served.lock().unwrap().is_empty() && Instant::now() < deadline {
                 thread::sleep(Duration::from_millis(20));

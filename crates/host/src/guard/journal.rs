@@ -80,7 +80,7 @@ impl Entry {
 #[serde(rename_all = "kebab-case")]
 enum Line {
     Begun(Begun),
-    Change(Entry),
+    Change(Box<Entry>),
     PutBack(u32),
     Kept,
 }
@@ -464,7 +464,7 @@ impl Journal {
             there: location.interfaces_before(),
             found: None,
         };
-        self.append(&Line::Change(entry.clone()))?;
+        self.append(&Line::Change(Box::new(entry.clone())))?;
         self.contents.last = number;
         self.contents.entries.push(entry);
         Ok(())
@@ -487,7 +487,7 @@ impl Journal {
             None if !entry.asked => {
                 entry.asked = true;
                 let entry = entry.clone();
-                self.append(&Line::Change(entry))?;
+                self.append(&Line::Change(Box::new(entry)))?;
             }
             _ => {}
         }
@@ -531,7 +531,7 @@ impl Journal {
     pub(super) fn keep(&mut self) -> io::Result<()> {
         let made: Vec<Entry> = self.contents.entries.iter().filter(|entry| entry.made.is_some()).cloned().collect();
         for entry in made {
-            self.append(&Line::Change(entry))?;
+            self.append(&Line::Change(Box::new(entry)))?;
         }
         self.append(&Line::Kept)?;
         (self.kept, self.contents.kept) = (true, true);
@@ -578,7 +578,7 @@ impl Journal {
     fn write_anew(&mut self) -> io::Result<()> {
         let path = self.path.with_extension(NEW);
         let mut lines = vec![Line::Begun(self.begun.clone())];
-        lines.extend(self.contents.entries.iter().cloned().map(Line::Change));
+        lines.extend(self.contents.entries.iter().cloned().map(Box::new).map(Line::Change));
         lines.extend(self.kept.then_some(Line::Kept));
         let texts = lines.iter().map(text_of).collect::<io::Result<Vec<_>>>()?;
         let text = texts.concat();
@@ -635,8 +635,8 @@ fn read(file: &mut File) -> io::Result<Contents> {
             Ok(Line::Change(entry)) => {
                 contents.last = contents.last.max(entry.number);
                 match contents.entries.iter_mut().find(|one| one.number == entry.number) {
-                    Some(again) => *again = entry,
-                    None => contents.entries.push(entry),
+                    Some(again) => *again = *entry,
+                    None => contents.entries.push(*entry),
                 }
             }
             Ok(Line::PutBack(number)) => contents.entries.retain(|entry| entry.number != number),

@@ -263,7 +263,7 @@ mod tests {
         let event = r#"{"event": "trial_began", "place": 1, "planned": 2, "words": "tcp-rr", "index": 0, "repeat": 0,
                         "configuration": 0, "expected_s": 3.0, "offered_bps": null, "left": null}"#;
         watched.hear(serde_json::from_str(event).unwrap(), now);
-        let text = present(&watched, now + Duration::from_secs(4)).text(80);
+        let text = present(&watched, now + Duration::from_secs(4)).text(Some(80));
         assert!(text.contains("4 s have passed; its traffic takes 3.00 s."), "{text}");
     }
 }
