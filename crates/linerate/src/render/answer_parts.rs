@@ -167,5 +167,9 @@ mod tests {
         let page = answer().html("/x?a=1&").into_string();
         assert!(page.contains("/x?a=1&amp;table=1&amp;form=csv") && page.contains("table=2&amp;form=json"), "{page}");
         assert!(!page.contains("<script>") && !page.contains("style="), "{page}");
+        // Read aloud: a column without a name is no word of the table's.
+        let table = Table::new(["", "target", "host"], vec![vec![Cell::text("mtu"), Cell::default(), Cell::default()]]);
+        let page = Answer::of(vec![Piece::Table(table)]).html("/x?").into_string();
+        assert!(page.contains("aria-label=\"target, host\""), "{page}");
     }
 }

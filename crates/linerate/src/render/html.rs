@@ -195,7 +195,8 @@ fn table(table: &Table, called: &Called<'_>, drawn: &Count, of: Option<usize>) -
     // Presentation attributes, for where the style sheet is taken away.
     let aligned: Vec<_> = (0..table.headings.len()).map(|at| table.is_number(at).then_some("right")).collect();
     let align = |at: usize| aligned.get(at).copied().flatten();
-    let label = table.headings.iter().map(|heading| cell(&heading.name)).collect::<Vec<_>>().join(", ");
+    let names = table.headings.iter().map(|heading| cell(&heading.name)).filter(|name| !name.trim().is_empty());
+    let label = names.collect::<Vec<_>>().join(", ");
     html! {
         div class=(class) role="region" tabindex="0" aria-label=(label) {
             table {
