@@ -434,6 +434,30 @@ fn a_team_s_queue_is_shown_where_there_is_one() {
     tmux.wait("shell>");
 }
 
+/// On a serial line whose other end is a program, or slow, nobody answers what a terminal is asked.
+#[test]
+fn the_full_screen_needs_no_answer_of_the_terminal() {
+    let bench = Bench::bare("the_full_screen_needs_no_answer_of_the_terminal");
+    let mut command = Command::new("script");
+    bench.dress(&mut command);
+    // Its pty answers nothing; what is typed there comes from here.
+    let in_pty = format!("stty rows 24 cols 80; {}; stty -a", in_shell());
+    command.args(["--quiet", "--command", &in_pty, "/dev/null"]).env("TERM", "xterm");
+    let (read, mut keys) = std::io::pipe().unwrap();
+    command.stdin(read).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(command);
+    // What is typed before the terminal is taken may be thrown away.
+    bench.wait_until("it has ended", SOON, || {
+        let _ = keys.write_all(b"\x0cq");
+        running.has_ended()
+    });
+    let ran = running.wait(SOON);
+    assert!(!ran.stdout.contains("cannot be taken"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Enter chooses"), "{}", ran.stdout);
+    let left = ran.stdout.rfind("\x1b[?1049l").expect("the shell's screen is back");
+    assert!(ran.stdout[left..].contains(" echo ") && ran.stdout[left..].contains(" icanon "), "{}", ran.stdout);
+}
+
 #[test]
 fn the_full_screen_measures_and_watches() {
     let test = "the_full_screen_measures_and_watches";

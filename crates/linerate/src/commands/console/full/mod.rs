@@ -141,7 +141,7 @@ impl FullConsole<'_> {
                 #[cfg(debug_assertions)]
                 panic_if_a_test_asks(&event);
                 if let Event::Size(columns, rows) = event {
-                    self.screen.resize((columns, rows))?;
+                    self.screen.draw_anew((columns, rows))?;
                 }
                 for effect in self.app.handle(event) {
                     if self.carry_out(effect) == Next::Ends {
@@ -161,7 +161,10 @@ impl FullConsole<'_> {
     fn carry_out(&mut self, effect: Effect) -> Next {
         match effect {
             Effect::Quit => return Next::Ends,
-            Effect::DrawAnew => return if self.screen.draw_anew().is_ok() { Next::Goes } else { Next::Ends },
+            Effect::DrawAnew => {
+                let drawn = self.screen.draw_anew((self.app.columns, self.app.rows));
+                return if drawn.is_ok() { Next::Goes } else { Next::Ends };
+            }
             Effect::Look(end, screen) => {
                 if let Some(endpoint) = self.app.state.endpoint(end) {
                     self.poller.view(endpoint, screen, self.app.state.interface(end));

@@ -9,7 +9,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size as size_of_terminal,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    size as size_of_terminal,
 };
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
@@ -51,30 +52,14 @@ impl Screen {
         });
         TAKEN.store(true, Ordering::Relaxed);
         enable_raw_mode()?;
-        let taken = execute!(output::terminal(), EnterAlternateScreen).and_then(|()| {
-            let options = TerminalOptions { viewport: Viewport::Fixed(area(size())) };
-            Terminal::with_options(CrosstermBackend::new(output::terminal()), options)
-        });
-        match taken {
-            Ok(mut terminal) => {
-                terminal.clear()?;
-                Ok(Screen { terminal })
-            }
-            Err(error) => {
-                give_back();
-                Err(error)
-            }
-        }
+        let taken = execute!(output::terminal(), EnterAlternateScreen).and_then(|()| cleared(size()));
+        taken.map(|terminal| Screen { terminal }).inspect_err(|_| give_back())
     }
 
-    /// It has another size now, and is drawn anew.
-    pub(super) fn resize(&mut self, size: (u16, u16)) -> io::Result<()> {
-        self.terminal.resize(area(size))
-    }
-
-    /// The next drawing is of everything.
-    pub(super) fn draw_anew(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+    /// It has this size now, and the next drawing is of everything.
+    pub(super) fn draw_anew(&mut self, size: (u16, u16)) -> io::Result<()> {
+        self.terminal = cleared(size)?;
+        Ok(())
     }
 
     /// Draws what has changed.
@@ -89,8 +74,12 @@ impl Drop for Screen {
     }
 }
 
-fn area((columns, rows): (u16, u16)) -> Rect {
-    Rect::new(0, 0, columns, rows)
+/// Of this size, with nothing on it. Not by ratatui's own means, which ask the terminal where its cursor is: on a line that is slow,
+/// or whose other end is a program, nobody answers.
+fn cleared((columns, rows): (u16, u16)) -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    execute!(output::terminal(), Clear(ClearType::All))?;
+    let options = TerminalOptions { viewport: Viewport::Fixed(Rect::new(0, 0, columns, rows)) };
+    Terminal::with_options(CrosstermBackend::new(output::terminal()), options)
 }
 
 /// Once: what a panic says next must not be written over. A terminal that is gone takes nothing back, and needs nothing.
