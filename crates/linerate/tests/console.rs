@@ -434,6 +434,29 @@ fn a_team_s_queue_is_shown_where_there_is_one() {
     tmux.wait("shell>");
 }
 
+/// By `kill -TSTP`: the shell has a whole terminal meanwhile, and the console has it again after.
+#[test]
+fn the_full_screen_stands_still_and_goes_on() {
+    let bench = Bench::bare("the_full_screen_stands_still_and_goes_on");
+    let Some(tmux) = Tmux::start("stands", 80, 24, &bench) else { return };
+    tmux.line("set -m");
+    tmux.line(&in_shell());
+    tmux.wait("0  Exit");
+    machines::signal(process(&bench), "TSTP");
+    tmux.wait("shell>");
+    tmux.line("stty -a | grep -c ' echo '; echo held");
+    let shown = tmux.wait("\nheld");
+    assert!(shown.contains("\n1\n") && !shown.contains("0  Exit"), "{shown}");
+    tmux.line("clear; fg");
+    tmux.wait("0  Exit");
+    tmux.keys(&["Down"]);
+    tmux.wait("the machine at the other end");
+    tmux.keys(&["q"]);
+    tmux.line("stty -a | grep -c ' echo '; echo after");
+    let shown = tmux.wait("\nafter");
+    assert!(shown.contains("\n1\n") && !shown.contains("0  Exit"), "{shown}");
+}
+
 /// On a serial line whose other end is a program, or slow, nobody answers what a terminal is asked.
 #[test]
 fn the_full_screen_needs_no_answer_of_the_terminal() {

@@ -1,9 +1,11 @@
-//! The signals that ask a process to end: ignored, or told to who asks.
+//! The signals that ask a process to end, or to stand still: ignored, or told to who asks.
 //! Knows signal(2) and sigaction(2) only.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static CAME: AtomicI32 = AtomicI32::new(0);
+static STOP: AtomicBool = AtomicBool::new(false);
+static CONTINUED: AtomicBool = AtomicBool::new(false);
 
 /// From now on SIGINT, SIGTERM and SIGHUP end the process only when the second of them comes, with the status that a shell
 /// gives to who dies of it; [`came`] tells the first.
@@ -38,6 +40,38 @@ pub fn forget() {
 /// Whether the signal that came last is Ctrl-C's.
 pub fn is_ctrl_c() -> bool {
     came() == Some(libc::SIGINT)
+}
+
+/// From now on SIGTSTP is told by [`is_to_stop`] and stops nothing, and SIGCONT by [`has_continued`].
+pub fn listen_for_stops() {
+    extern "C" fn note(signal: libc::c_int) {
+        let told = if signal == libc::SIGTSTP { &STOP } else { &CONTINUED };
+        told.store(true, Ordering::Relaxed);
+    }
+    for signal in [libc::SIGTSTP, libc::SIGCONT] {
+        // SAFETY: all zeros is a valid sigaction: no flags, an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: `action` is whole and outlives the call; its handler only stores into an atomic.
+        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    }
+}
+
+/// Whether SIGTSTP came since this was asked last.
+pub fn is_to_stop() -> bool {
+    STOP.swap(false, Ordering::Relaxed)
+}
+
+/// Whether this process was let go on since this was asked last.
+pub fn has_continued() -> bool {
+    CONTINUED.swap(false, Ordering::Relaxed)
+}
+
+/// Stands still until somebody lets this process go on.
+pub fn stop() {
+    // SAFETY: raise(3) takes a number only.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }
 
 /// Asks a process to end in good order, as Ctrl-C does. `false`: it is not there any more.

@@ -109,8 +109,18 @@ enum Next {
 
 impl FullConsole<'_> {
     fn run(&mut self, events: &Receiver<Event>) -> Result<()> {
+        signals::listen_for_stops();
         self.draw()?;
         while signals::came().is_none() {
+            if signals::is_to_stop() {
+                terminal::stand_still();
+            }
+            if signals::has_continued() {
+                self.screen.take_again().context("the terminal cannot be taken again")?;
+                let (columns, rows) = terminal::size();
+                let _ = self.app.handle(Event::Size(columns, rows));
+                self.draw()?;
+            }
             let usual = if self.running.is_some() { LOOK_RUNNING } else { LOOK };
             let due = self.app.due().map(|due| due.saturating_duration_since(Instant::now()));
             let first = match events.recv_timeout(due.map_or(usual, |due| due.min(usual))) {

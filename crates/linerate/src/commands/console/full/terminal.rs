@@ -5,6 +5,7 @@ use std::io::{self, Stdout};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use linerate_host::sys::signals;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
@@ -56,6 +57,16 @@ impl Screen {
         taken.map(|terminal| Screen { terminal }).inspect_err(|_| give_back())
     }
 
+    /// Takes it again from a shell that had it while this process stood still; its size may be another.
+    pub(super) fn take_again(&mut self) -> io::Result<()> {
+        TAKEN.store(true, Ordering::Relaxed);
+        // Else it passes for raw already, whatever the shell made of it.
+        disable_raw_mode()?;
+        enable_raw_mode()?;
+        execute!(output::terminal(), EnterAlternateScreen)?;
+        self.draw_anew(size())
+    }
+
     /// It has this size now, and the next drawing is of everything.
     pub(super) fn draw_anew(&mut self, size: (u16, u16)) -> io::Result<()> {
         self.terminal = cleared(size)?;
@@ -80,6 +91,12 @@ fn cleared((columns, rows): (u16, u16)) -> io::Result<Terminal<CrosstermBackend<
     execute!(output::terminal(), Clear(ClearType::All))?;
     let options = TerminalOptions { viewport: Viewport::Fixed(Rect::new(0, 0, columns, rows)) };
     Terminal::with_options(CrosstermBackend::new(output::terminal()), options)
+}
+
+/// Gives it to the shell, and stands still until this process is let go on.
+pub(super) fn stand_still() {
+    give_back();
+    signals::stop();
 }
 
 /// Once: what a panic says next must not be written over. A terminal that is gone takes nothing back, and needs nothing.
