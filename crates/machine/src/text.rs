@@ -6,6 +6,13 @@ pub fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
+/// The digits of a whole number with its thousands apart.
+pub fn grouped(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let apart = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
+    format!("{sign}{apart}")
+}
+
 /// Yes or no, in the words that people use.
 pub fn boolean(text: &str) -> Option<bool> {
     match text {

@@ -1,6 +1,7 @@
 //! Numbers as people read them: digits that mean something, thousands apart.
 //! The unit stands in the heading, and says how many digits there are.
 
+use linerate_machine::text::grouped;
 use linerate_results::figure::Digits;
 
 /// From here on a figure is no measurement's, and its digits would take the line's room.
@@ -87,18 +88,6 @@ pub(super) fn percent(ratio: f64) -> String {
         p if (99.95..100.0).contains(&p) => "> 99.9".to_owned(),
         p => format!("{p:.1}"),
     }
-}
-
-fn grouped(digits: &str) -> String {
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
-    let mut text = sign.to_owned();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,19 +1,14 @@
 //! Figures as sentences of findings have them.
 //! Knows no record.
 
+use linerate_machine::text::grouped;
+
 /// A share of a whole in percent.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     // All but all is not all.
     let is_whole = percent == 0.0 || (10.0..99.0).contains(&percent) || percent >= 99.95;
     if is_whole { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
-}
-
-/// Thousands apart, as tables have them.
-fn grouped(digits: &str) -> String {
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
-    let apart = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
-    format!("{sign}{apart}")
 }
 
 /// So many of a noun, and the verb of them: `1 segment was`, `2 segments were`.
