@@ -176,7 +176,7 @@ fn bridge_port(info: &[u8]) -> Option<BridgePort> {
 
 impl Link {
     /// struct ifinfomsg: family, padding, type, index, flags, change; then attributes.
-    fn from_reply(reply: &[u8]) -> Option<Link> {
+    pub(crate) fn from_reply(reply: &[u8]) -> Option<Link> {
         let mut link = Link { index: word(reply, 4)?, flags: word(reply, 8)?, ..Link::default() };
         let (mut lower, mut namespace) = (None, None);
         let mac = |content: &[u8]| (!content.is_empty()).then(|| mac_text(content));

@@ -266,6 +266,12 @@ fn what_happens_to_the_link_is_told_with_its_time() {
             undo: "ip -n $A route del 198.18.77.2/32 dev $LINK; ip -n $A route flush 203.0.113.1/32",
             want: &[("route-changed", true, false), ("route-changed", false, false)],
         },
+        // Last, for the other end knows neither address.
+        Planted {
+            commands: "ip -n $A link set $LINK address 02:00:00:00:00:97",
+            undo: "ip -n $A link set $LINK address 02:00:00:00:00:96",
+            want: &[("hardware-changed", true, false), ("hardware-changed", false, false)],
+        },
     ] {
         let mut spec = spec(Workload::UdpStream, Direction::Rx, 2000);
         spec.rate = OfferedLoad::BitsPerSecond(10_000_000);

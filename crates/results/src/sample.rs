@@ -327,6 +327,7 @@ fn events() -> Vec<Event> {
         (target, None, EventKind::RouteChanged { destination: "10.0.0.0/24".to_owned(), removed: true }),
         (target, None, EventKind::AddressChanged { address: "10.0.0.2".to_owned(), removed: false }),
         (target, None, EventKind::MtuChanged { interface: eth0(), from: 1500, to: 576 }),
+        (target, None, EventKind::HardwareChanged { interface: eth0(), from: mac(0x34), to: mac(0x37) }),
         (target, None, EventKind::ClockStepped { by_s: -0.25 }),
         (target, None, EventKind::ConnectionReset),
         (target, Some(0.1), EventKind::OthersTraffic { octets_per_s: 2_500_000.0 }),

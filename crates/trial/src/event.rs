@@ -125,6 +125,15 @@ pub enum EventKind {
         /// Octets.
         to: u32,
     },
+    /// The interface got another hardware address, which the other end does not know yet.
+    HardwareChanged {
+        /// Its name.
+        interface: String,
+        /// The hardware address before.
+        from: String,
+        /// And now.
+        to: String,
+    },
     /// The wall clock was stepped.
     ClockStepped {
         /// Forwards, seconds; negative backwards.
@@ -175,6 +184,7 @@ impl EventKind {
             EventKind::RouteChanged { .. } => "route-changed",
             EventKind::AddressChanged { .. } => "address-changed",
             EventKind::MtuChanged { .. } => "mtu-changed",
+            EventKind::HardwareChanged { .. } => "hardware-changed",
             EventKind::ClockStepped { .. } => "clock-stepped",
             EventKind::ConnectionReset => "connection-reset",
             EventKind::AgentStopped => "agent-stopped",
@@ -235,6 +245,9 @@ impl Display for EventKind {
             EventKind::AddressChanged { address, removed } => write!(f, "the address {address} {}", gone(*removed)),
             EventKind::MtuChanged { interface, from, to } => {
                 write!(f, "the MTU of {interface} was changed from {from} to {to}")
+            }
+            EventKind::HardwareChanged { interface, from, to } => {
+                write!(f, "the hardware address of {interface} was changed from {from} to {to}")
             }
             EventKind::ClockStepped { by_s } => write!(f, "the wall clock was stepped by {by_s:+.3} s"),
             EventKind::ConnectionReset => write!(f, "a connection was reset (RST)"),

@@ -1,4 +1,4 @@
-//! The other end's address got another hardware address, and nothing passed from then on.
+//! The other end's address, or an end's own interface, got another hardware address, and nothing passed from then on.
 //! Knows events; a table of neighbours that has no room is another rule.
 
 use linerate_trial::doubt::DoubtKind;
@@ -11,8 +11,8 @@ use super::{Finding, Rule, Sureness};
 pub(super) const RULE: Rule = Rule {
     name: "neighbour-changed",
     says: "The other end's address got another hardware address in mid-trial, and nothing passed from then on, or until it changed \
-           back: a duplicate address, a forged answer, or an entry that somebody made.",
-    rests_on: "The event neighbour-changed, and the event stall or flow-died that begins with it, to 0.15 s and a slice. Or, of datagrams, \
+           back: a duplicate address, a forged answer, an entry that somebody made, or an interface that was given another one.",
+    rests_on: "The event neighbour-changed, or hardware-changed of an end's own interface, and the event stall or flow-died that begins with it, to 0.15 s and a slice. Or, of datagrams, \
                a change so late that neither is seen, and half to twice as many lost as were sent from then on, with the marks of the end.",
     source: "RFC 826 (the last answer is believed); RFC 4861, section 7.2.5; RFC 5227 (duplicate addresses).",
     suggests: &[],
@@ -46,27 +46,35 @@ fn lost_to_the_end(case: &Case<'_>, event: &Event) -> Option<String> {
 }
 
 fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
-    let EventKind::NeighbourChanged { address, from, to } = &event.what else { return None };
     let end = event.end?;
-    let is_next = |later: &&Event| {
-        let of_it = matches!(&later.what, EventKind::NeighbourChanged { address: other, .. } if other == address);
-        of_it && later.end == event.end && later.at_s > event.at_s
+    let other = end.other();
+    let at = tidy(event.at_s);
+    let (sentence, own) = match &event.what {
+        EventKind::NeighbourChanged { address, from, to } => {
+            let own = case.sides().into_iter().find(|side| side.end == other)?.nic().and_then(|nic| nic.mac.as_deref());
+            // One that is put right stops nothing.
+            if own.is_some_and(|own| own.eq_ignore_ascii_case(to)) {
+                return None;
+            }
+            let sentence = format!(
+                "From {at} s on the {end} sent to another hardware address, and nothing passed: {address} changed from {from} to {to}."
+            );
+            (sentence, own.map(|own| format!("the {other}'s own hardware address is {own}")))
+        }
+        EventKind::HardwareChanged { interface, from, to } => {
+            let sentence = format!(
+                "At {at} s the {end}'s {interface} got another hardware address, and nothing passed: the {other} went on sending to \
+                 {from}, and it is {to} now."
+            );
+            (sentence, None)
+        }
+        _ => return None,
     };
-    let next = case.events().find(is_next);
+    let next = case.events().find(|later| is_of_same(event, later) && later.at_s > event.at_s);
     let silent = case.events().find(|other| {
         let is_silent = matches!(other.what, EventKind::Stall { .. } | EventKind::FlowDied { .. });
         is_silent && begins_with(event, other.at_s)
     });
-    let other = end.other();
-    let own = case.sides().into_iter().find(|side| side.end == other)?.nic().and_then(|nic| nic.mac.as_deref());
-    // One that is put right stops nothing.
-    if own.is_some_and(|own| own.eq_ignore_ascii_case(to)) {
-        return None;
-    }
-    let sentence = format!(
-        "From {} s on the {end} sent to another hardware address, and nothing passed: {address} changed from {from} to {to}.",
-        tidy(event.at_s)
-    );
     let silence = match silent {
         Some(Event { at_s, for_s: Some(seconds), .. }) => {
             format!("nothing arrived for {} s, from {} s on", tidy(*seconds), tidy(*at_s))
@@ -77,7 +85,7 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
     Some(
         RULE.finds(case, Some(end), Sureness::Likely, 0.95, sentence)
             .because(silence)
-            .because_of(own.map(|own| format!("the {other}'s own hardware address is {own}")))
+            .because_of(own)
             .because_of(next.map(|next| format!("it changed again at {} s", tidy(next.at_s))))
             .wrong_if(
                 "It is wrong if the way stands still too with a permanent entry for the other end \
@@ -99,4 +107,16 @@ fn of_change(case: &Case<'_>, event: &Event) -> Option<Finding> {
                 "contradiction",
             ]),
     )
+}
+
+/// Whether both events tell of the same entry, or of the same interface.
+fn is_of_same(event: &Event, other: &Event) -> bool {
+    let is_same = match (&event.what, &other.what) {
+        (EventKind::NeighbourChanged { address, .. }, EventKind::NeighbourChanged { address: other, .. }) => {
+            address == other
+        }
+        (EventKind::HardwareChanged { .. }, EventKind::HardwareChanged { .. }) => true,
+        _ => false,
+    };
+    is_same && event.end == other.end
 }

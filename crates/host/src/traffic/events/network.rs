@@ -1,12 +1,12 @@
-//! The way to the other end, as the kernel tells of its changes: the neighbour, routes, addresses, the interface's MTU
-//! (rtnetlink(7)).
+//! The way to the other end, as the kernel tells of its changes: the neighbour, routes, addresses, the interface's MTU and
+//! hardware address (rtnetlink(7)).
 //! Knows the addresses of the test traffic, and hears of no others.
 
 use std::net::IpAddr;
 
 use linerate_trial::event::EventKind;
 
-use crate::interfaces::{ip_of, link, mac_text};
+use crate::interfaces::{Link, ip_of, link, mac_text};
 use crate::netlink::{Netlink, Received, Subscription, attributes, push_attribute};
 use crate::sys;
 
@@ -14,7 +14,8 @@ use crate::sys;
 pub struct Network {
     subscription: Subscription,
     index: Option<u32>,
-    mtu: Option<Mtu>,
+    /// This machine's interface.
+    own: Option<Link>,
     local: Address,
     peer: Address,
     /// The other end, and the router on the way there.
@@ -22,12 +23,6 @@ pub struct Network {
     /// How many bits the route has by which the other end is reached; a shorter one says nothing of it.
     route_bits: Option<u8>,
     router: Option<IpAddr>,
-}
-
-/// The interface's.
-struct Mtu {
-    interface: String,
-    octets: u32,
 }
 
 struct Address {
@@ -74,8 +69,6 @@ const NUD_STALE: u16 = 0x04;
 const NUD_FAILED: u16 = 0x20;
 const NUD_NOARP: u16 = 0x40;
 const NUD_PERMANENT: u16 = 0x80;
-// linux/if_link.h.
-const IFLA_MTU: u16 = 4;
 // linux/if_addr.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
@@ -88,7 +81,7 @@ impl Network {
         let mut network = Network {
             subscription,
             index: interface.and_then(|interface| sys::netlink::interface_index(interface).ok()),
-            mtu: interface.and_then(Mtu::of),
+            own: interface.and_then(|interface| link(interface).ok()),
             local: Address { address: local, is_here: true },
             peer: Address { address: peer, is_here: local == peer },
             neighbours: Vec::new(),
@@ -105,16 +98,12 @@ impl Network {
 
     /// Tells what has changed since the last time.
     pub fn look(&mut self, mut tell: impl FnMut(EventKind, EventLength)) {
-        let Network { subscription, index, mtu, local, peer, neighbours, route_bits, .. } = self;
+        let Network { subscription, index, own, local, peer, neighbours, route_bits, .. } = self;
         let heard = subscription.drain(MOST_READS, |kind, message| match kind {
             libc::RTM_NEWLINK => {
-                let is_own = |(of, _): &(u32, u32)| *index == Some(*of);
-                if let (Some(mtu), Some((_, to))) = (mtu.as_mut(), mtu_of(message).filter(is_own)) {
-                    // Told with every change of the link.
-                    let from = std::mem::replace(&mut mtu.octets, to);
-                    if from != to {
-                        tell(EventKind::MtuChanged { interface: mtu.interface.clone(), from, to }, EventLength::No);
-                    }
+                let told = Link::from_reply(message).filter(|told| *index == Some(told.index));
+                if let (Some(own), Some(told)) = (own.as_mut(), told) {
+                    handle_link(own, told, &mut tell);
                 }
             }
             libc::RTM_NEWNEIGH => {
@@ -204,10 +193,16 @@ impl Network {
     }
 }
 
-impl Mtu {
-    fn of(interface: &str) -> Option<Mtu> {
-        let octets = link(interface).ok()?.mtu?;
-        Some(Mtu { interface: interface.to_owned(), octets })
+/// What of the interface is another than before; a link is described as a whole with every change of it.
+fn handle_link(own: &mut Link, told: Link, tell: &mut dyn FnMut(EventKind, EventLength)) {
+    let interface = || own.name.clone();
+    if let (Some(from), Some(to)) = (own.mtu, told.mtu.filter(|to| own.mtu != Some(*to))) {
+        tell(EventKind::MtuChanged { interface: interface(), from, to }, EventLength::No);
+        own.mtu = told.mtu;
+    }
+    if let (Some(from), Some(to)) = (own.mac.clone(), told.mac.filter(|to| own.mac.as_ref() != Some(to))) {
+        own.mac = Some(to.clone());
+        tell(EventKind::HardwareChanged { interface: interface(), from, to }, EventLength::No);
     }
 }
 
@@ -263,13 +258,6 @@ impl Entry {
         }
         Some(Entry { index, state, address: address?, hardware })
     }
-}
-
-/// An interface's number and its MTU: struct ifinfomsg and attributes.
-fn mtu_of(message: &[u8]) -> Option<(u32, u32)> {
-    let index = u32::from_ne_bytes(*message.get(4..)?.first_chunk()?);
-    let (_, mtu) = attributes(message.get(16..)?).find(|(kind, _)| *kind == IFLA_MTU)?;
-    Some((index, u32::from_ne_bytes(*mtu.first_chunk()?)))
 }
 
 /// The address that came or went: struct ifaddrmsg and attributes.
@@ -414,7 +402,7 @@ mod tests {
         for len in 0..64 {
             for octet in [0, 0xff, 4] {
                 let message = vec![octet; len];
-                let _ = (Entry::parse(&message), Route::parse(&message), address_of(&message), mtu_of(&message));
+                let _ = (Entry::parse(&message), Route::parse(&message), address_of(&message));
             }
         }
     }

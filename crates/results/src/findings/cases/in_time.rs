@@ -702,6 +702,19 @@ pub(super) fn changed_ways() -> Vec<FaultCase> {
                 event(1.2, None, Some(End::Host), change("77", "34")),
             ];
         }),
+        case("an interface that got another address", "neighbour-changed", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
+            lose(r, 4_200);
+            nic(&mut r.target).mac = Some("00:19:b8:00:12:34".to_owned());
+            let change = EventKind::HardwareChanged {
+                interface: "eth0".to_owned(),
+                from: "00:19:b8:00:12:34".to_owned(),
+                to: "00:19:b8:00:12:77".to_owned(),
+            };
+            r.events = vec![
+                event(0.68, None, Some(End::Target), change),
+                event(0.7, None, None, EventKind::FlowDied { flow: 0, direction: Some(Rx), lost_share: Some(0.98) }),
+            ];
+        }),
         case("an address that moved without harm", "outage", &["unaccounted"], udp(Rx, 100, 75.0), |r| {
             lose(r, 4_200);
             let change = EventKind::NeighbourChanged {
