@@ -28,6 +28,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let examination = case.record.examination.as_ref()?;
     let step = examination.cause()?;
     let StepResult::Failed(failed) = &step.came else { return None };
+    if passed_in_trial(case, failed) {
+        return None;
+    }
     let (kind, sure) = kind(failed);
     let machine = match failed {
         Failed::Requests { .. } if matches!(step.probe, Probe::Stream { .. }) => None,
@@ -89,6 +92,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     // That an end takes less than the other sends says more than that large packets do not pass.
     finding.explains.retain(|name| !size || *name != mtu_mismatch::RULE.name);
     Some(if middle.is_some() || matches!(failed, Failed::Middle { .. }) { finding.on_middle() } else { finding })
+}
+
+/// Whether most of what the trial itself sent passed at its first try: a connection right after it that carried a handful of segments by
+/// retransmissions alone met what the trial met, by ill luck.
+fn passed_in_trial(case: &Case<'_>, failed: &Failed) -> bool {
+    let Failed::Retransmitted { segments, retransmitted } = failed else { return false };
+    let of_probe = f64::from(*retransmitted) / f64::from((*segments).max(1));
+    let tcp = case.tcp().filter(|tcp| tcp.segments_sent > Some(10 * u64::from(*segments)));
+    let of_trial = tcp.and_then(|tcp| Some(tcp.retransmissions as f64 / tcp.segments_sent? as f64));
+    of_trial.is_some_and(|share| share < of_probe / 2.0)
 }
 
 /// The sysctl by which the machine in the middle, over which a route of an end goes, forwards nothing.
@@ -199,5 +212,32 @@ fn kind(failed: &Failed) -> (&'static str, Sureness) {
             _ => ("ipv6", Likely),
         },
         Failed::Requests { .. } => ("requests", Likely),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::Direction;
+    use linerate_machine::probe::Protocol;
+
+    use super::super::findings;
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_connection_that_met_what_the_trial_met_is_no_cause() {
+        let has_cause = |of_trial: u64| {
+            let mut record = sample::tcp(0, Direction::Tx, 96.0, false);
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.segments_sent, tcp.retransmissions) = (Some(24_000), of_trial);
+            let came = StepResult::Failed(Failed::Retransmitted { segments: 15, retransmitted: 8 });
+            let probe = Probe::Transport { transport: Protocol::Tcp, asker: End::Target };
+            let steps = vec![Step { probe, came }];
+            record.examination = Some(Examination { seconds: 1.0, steps, cause: Some(0) });
+            findings(&record).iter().any(|one| one.name == RULE.name)
+        };
+        assert!(!has_cause(3_700));
+        // What passes when it is retransmitted only.
+        assert!(has_cause(12_000));
     }
 }
