@@ -526,8 +526,9 @@ impl<'a> Case<'a> {
     /// These lines, where they are a good part of what was lost.
     fn lost_in<'c>(&'c self, lines: Vec<&'c LossLine>) -> Option<LostAt<'c>> {
         let packets: u64 = lines.iter().map(|line| line.packets).total();
+        let segments: u64 = lines.iter().map(|line| self.segments_in(line)).total();
         let all = self.missing()?;
-        let part = packets as f64 / all.max(1) as f64;
+        let part = segments as f64 / all.max(1) as f64;
         let few = if self.record.workload.is_stream() { FEW } else { FEW_REQUESTS };
         // One or two that no counter names are others'.
         let is_unnamed = lines.iter().all(|line| line.cause == Some(DropCause::Undelivered));
@@ -535,7 +536,7 @@ impl<'a> Case<'a> {
         if packets < least || part < PART {
             return None;
         }
-        Some(LostAt { packets, part: part.min(1.0), lines })
+        Some(LostAt { packets, segments, part: part.min(1.0), lines })
     }
 
     /// Drops that counters saw at these stages and between them.
@@ -581,6 +582,24 @@ impl<'a> Case<'a> {
         let at_qdisc: u64 =
             self.drops.iter().filter(|line| line.stage == Stage::Qdisc).map(|line| line.packets).total();
         (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 && at_qdisc >= surplus).then_some(surplus)
+    }
+
+    /// How many segments of TCP were in the packets that a line counts: a stack handles several as one, as many as its link's packets have
+    /// on average, where the ends could not count segments.
+    fn segments_in(&self, line: &LossLine) -> u64 {
+        let of = |segments: u64, packets: Option<u64>| Some((segments as f64 / packets?.max(1) as f64).max(1.0));
+        let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream) && self.losses().is_none());
+        let in_each = tcp.and_then(|tcp| match line.stage {
+            Stage::SenderStack => of(tcp.segments_sent?, self.sender.link_sent()),
+            Stage::ReceiverStack => of(tcp.segments_sent?.checked_sub(self.missing()?)?, self.receiver.link_received()),
+            _ => None,
+        });
+        (line.packets as f64 * in_each.unwrap_or(1.0)).round() as u64
+    }
+
+    /// The segments, or datagrams, in what any counter saw dropped, of either machine.
+    pub(super) fn segments_dropped(&self) -> u64 {
+        self.drops.iter().map(|line| self.segments_in(line)).total()
     }
 
     /// Drops that any counter saw, of either machine.
@@ -933,8 +952,12 @@ impl<'a> Case<'a> {
     pub(super) fn of_loss(&self, at: &LostAt) -> String {
         match self.tcp().filter(|tcp| tcp.retransmissions > 0 && self.is(Workload::TcpStream)) {
             Some(tcp) if self.loss().is_none() => {
-                let again = at.packets as f64 / tcp.retransmissions as f64;
-                format!("{} for each segment that was retransmitted", tidy(again))
+                let again = tidy(at.segments as f64 / tcp.retransmissions as f64);
+                let several = match at.segments > at.packets {
+                    true => format!("they had about {} segments in them; ", at.segments),
+                    false => String::new(),
+                };
+                format!("{several}{again} for each segment that was retransmitted")
             }
             _ => format!("{} of all that was lost", percent(at.part)),
         }

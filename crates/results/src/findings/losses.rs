@@ -53,6 +53,8 @@ impl LossFrom {
 /// What a stage lost of it.
 pub(super) struct LostAt<'a> {
     pub(super) packets: u64,
+    /// In them, of TCP; else as many.
+    pub(super) segments: u64,
     /// Of all that was lost, 0 to 1; of segments that were retransmitted, for TCP.
     pub(super) part: f64,
     /// What says so.

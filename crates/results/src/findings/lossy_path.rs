@@ -1,7 +1,6 @@
 //! Segments are lost between the two ends, and TCP goes as fast as such a loss lets it.
 //! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
 
-use linerate_path::stage::Stage;
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
@@ -30,8 +29,6 @@ pub(super) const ABOUT: f64 = 3.0;
 /// Where TCP loses so much on the way it is not for something else to be looked at first: neither what a CPU does without offloads,
 /// nor what comes short of what the formulas permit, which are for small losses.
 const MUCH: f64 = 0.02;
-/// Shares of packets and of segments are the same to this part of the larger.
-const SAME_SHARE: f64 = 0.7;
 /// More than so many times what it permits is none that it lets through.
 const EXCEEDS: f64 = 1.8;
 
@@ -40,7 +37,7 @@ pub(super) const RULE: Rule = Rule {
     says: "Packets are lost between the two ends; TCP goes no faster than such a loss permits.",
     rests_on: "Datagrams, requests, answers: at least 10 % of the loss unaccounted for, or of datagrams 1 % of what the sender's link sent, and the sender's link tx_packets less the \
                receiver's link rx_packets agree with it to a fifth. TCP: at least 0.1 % of the segments lost, by both ends' counts of them (or retransmitted, where those are not known), no \
-               more than half of them dropped by counters of either machine, no such share of the packets by its stack where the ends could not count segments, and no reordering that explains it. What loss \
+               more than half of them dropped by counters of either machine (a packet of its stack is as many segments as one of its link is on average, where the ends could not count them), and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
                What permits more than three times what came through, steadily, is a limit of rate with a short queue; so is what \
                permits less than a 1.8th of it, where TCP's delivery rate is never much above what came through. A loss of fewer \
@@ -127,7 +124,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (lost, sent) = lost_of(case, tcp)?;
     let between = match case.losses() {
         Some(losses) => u64::try_from(losses.unaccounted).unwrap_or(0),
-        None => lost.saturating_sub(case.drops_seen()),
+        None => lost.saturating_sub(case.segments_dropped()),
     };
     let few = case.few_segments();
     let missing = Missing::of(case);
@@ -142,9 +139,6 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let ratio = lost as f64 / sent.max(1) as f64;
-    if is_taken_by_stack(case, ratio) {
-        return None;
-    }
     let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
     let limits = is_about(permitted, case, got);
@@ -227,14 +221,6 @@ pub(super) fn is_as_permitted(case: &Case<'_>) -> bool {
     is_about(permitted, case, got)
 }
 
-/// Whether the receiver's stack threw away such a share of the packets that came by its link as was lost of the segments: a packet may be
-/// several of them, so that its counters seem to miss most.
-fn is_taken_by_stack(case: &Case<'_>, ratio: f64) -> bool {
-    let came = case.receiver.link_received().filter(|_| case.losses().is_none());
-    let taken = case.lost_at(Stage::ReceiverStack);
-    taken.zip(came).is_some_and(|(at, came)| at.packets as f64 >= SAME_SHARE * ratio * came as f64)
-}
-
 /// How many packets fewer the receiver's link counts than the sender's, where both count each segment as one packet, and read at the
 /// same time.
 fn between_links(case: &Case<'_>, tcp: &TcpSummary) -> Option<u64> {
@@ -259,6 +245,8 @@ pub(super) fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_path::stage::Stage;
+
     use super::super::{cases, findings};
     use super::*;
     use crate::record::Record;
@@ -292,6 +280,25 @@ mod tests {
         };
         assert_eq!(names(600), ["stack-drops"]);
         assert_eq!(names(1_200)[0], RULE.name, "a hundredth of the packets is half of it");
+    }
+
+    #[test]
+    fn few_packets_of_many_segments_each_are_a_good_part() {
+        let all = cases::cases();
+        let record_of = |name: &str| all.iter().find(|case| case.name == name).unwrap().record.clone();
+        let mut record = record_of("one segment of fifty lost on the way");
+        let filter = record_of("a filter that takes all for half a second").loss_budget.unwrap().remove(0);
+        let taken = linerate_path::budget::LossLine { packets: 20, ..filter };
+        (record.losses, record.loss_budget, record.unaccounted) = (Vec::new(), Some(vec![taken]), None);
+        // Packets of 45 segments; of 200 that came a tenth was taken, which is 900 of the 1,000 segments.
+        record.host.counters.add(Stage::DriverRxRing, "link rx_packets", 200);
+        let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+        (tcp.segments_sent, tcp.segments_lost, tcp.retransmissions) = (Some(10_000), None, 1_000);
+        let found = findings(&record);
+        assert_eq!(found[0].name, "stack-drops");
+        assert!(found.iter().all(|one| one.name != RULE.name), "{found:?}");
+        let said = "they had about 900 segments in them; 0.90 for each segment";
+        assert!(found[0].evidence.iter().any(|clause| clause.contains(said)), "{:?}", found[0].evidence);
     }
 
     #[test]

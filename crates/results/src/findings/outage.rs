@@ -61,7 +61,7 @@ fn change_at(case: &Case<'_>, at_s: f64) -> Option<(End, String)> {
 /// sent than is lost again.
 fn counted_elsewhere(case: &Case<'_>) -> bool {
     (case.is(Workload::TcpStream) || case.is(Workload::TcpRr))
-        && case.missing().is_some_and(|missing| missing > 0 && case.drops_seen() >= missing.div_ceil(2).max(1))
+        && case.missing().is_some_and(|missing| missing > 0 && case.segments_dropped() >= missing.div_ceil(2).max(1))
 }
 
 /// Whether TCP loses so much that its silences are its timer's, which backs off: while nothing passes it sends next to nothing, and
