@@ -526,7 +526,7 @@ impl<'a> Case<'a> {
     /// These lines, where they are a good part of what was lost.
     fn lost_in<'c>(&'c self, lines: Vec<&'c LossLine>) -> Option<LostAt<'c>> {
         let packets: u64 = lines.iter().map(|line| line.packets).total();
-        let segments: u64 = lines.iter().map(|line| self.segments_in(line)).total();
+        let segments: u64 = lines.iter().map(|line| self.segments_in(line.packets, line.stage)).total();
         let all = self.missing()?;
         let part = segments as f64 / all.max(1) as f64;
         let few = if self.record.workload.is_stream() { FEW } else { FEW_REQUESTS };
@@ -584,22 +584,22 @@ impl<'a> Case<'a> {
         (surplus >= FEW && surplus as f64 >= PART * self.drops_seen() as f64 && at_qdisc >= surplus).then_some(surplus)
     }
 
-    /// How many segments of TCP were in the packets that a line counts: a stack handles several as one, as many as its link's packets have
+    /// How many segments of TCP were in so many packets of a stage: a stack handles several as one, as many as its link's packets have
     /// on average, where the ends could not count segments.
-    fn segments_in(&self, line: &LossLine) -> u64 {
+    pub(super) fn segments_in(&self, packets: u64, stage: Stage) -> u64 {
         let of = |segments: u64, packets: Option<u64>| Some((segments as f64 / packets?.max(1) as f64).max(1.0));
         let tcp = self.tcp().filter(|_| self.is(Workload::TcpStream) && self.losses().is_none());
-        let in_each = tcp.and_then(|tcp| match line.stage {
+        let in_each = tcp.and_then(|tcp| match stage {
             Stage::SenderStack => of(tcp.segments_sent?, self.sender.link_sent()),
             Stage::ReceiverStack => of(tcp.segments_sent?.checked_sub(self.missing()?)?, self.receiver.link_received()),
             _ => None,
         });
-        (line.packets as f64 * in_each.unwrap_or(1.0)).round() as u64
+        (packets as f64 * in_each.unwrap_or(1.0)).round() as u64
     }
 
     /// The segments, or datagrams, in what any counter saw dropped, of either machine.
     pub(super) fn segments_dropped(&self) -> u64 {
-        self.drops.iter().map(|line| self.segments_in(line)).total()
+        self.drops.iter().map(|line| self.segments_in(line.packets, line.stage)).total()
     }
 
     /// Drops that any counter saw, of either machine.

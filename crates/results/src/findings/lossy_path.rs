@@ -302,6 +302,21 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_many_segments_that_vanish_behind_the_link_are_not_lost_on_the_way() {
+        let all = cases::cases();
+        let mut record =
+            all.iter().find(|case| case.name == "one segment of fifty lost on the way").unwrap().record.clone();
+        (record.losses, record.loss_budget, record.unaccounted) = (Vec::new(), Some(Vec::new()), None);
+        let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+        (tcp.segments_sent, tcp.segments_lost, tcp.retransmissions) = (Some(10_000), None, 2_000);
+        // Packets of 40 segments; 50 of 200 are 2,000 segments.
+        record.host.counters.add(Stage::DriverRxRing, "link rx_packets", 200);
+        record.host.counters.add(Stage::ReceiverStack, "Tcp InSegs", 150);
+        let names = findings(&record).into_iter().map(|one| one.name).collect::<Vec<_>>();
+        assert_eq!(names, ["unaccounted"]);
+    }
+
+    #[test]
     fn what_loss_permits() {
         let bps = |kind: &str, ratio, rtt_s| {
             let congestion_control = Some(kind.to_owned());

@@ -372,7 +372,8 @@ pub(super) fn behind_the_link(case: &Case<'_>) -> Option<u64> {
     let taken = receiver.counter("Tcp InSegs").map(|_| taken.map(|name| receiver.counter(name).unwrap_or(0)))?;
     let gone = Besides::received(case).less(receiver.link_received())?.saturating_sub(taken.into_iter().total());
     // A stack that counts what GRO has merged as one takes less than its link has, and retransmits nothing for it.
-    let agrees = (0.5..=AGREES).contains(&(gone as f64 / again.max(1) as f64));
+    let segments = case.segments_in(gone, Stage::ReceiverStack);
+    let agrees = (0.5..=AGREES).contains(&(segments as f64 / again.max(1) as f64));
     (gone >= FEW && agrees && case.retransmitted().is_some() && case.drops_seen() < gone / 2).then_some(gone)
 }
 
@@ -387,8 +388,9 @@ fn find_behind(case: &Case<'_>) -> Option<Finding> {
     let gone = behind_the_link(case)?;
     let end = case.receiver.end;
     let again = case.tcp()?.retransmissions;
+    let part = (case.segments_in(gone, Stage::ReceiverStack) as f64 / again.max(1) as f64).min(1.0);
     Some(
-        RULE.finds(case, Some(end), Sureness::Likely, (gone as f64 / again.max(1) as f64).min(1.0), behind(end))
+        RULE.finds(case, Some(end), Sureness::Likely, part, behind(end))
             .because(format!("{end}: its link has {gone} packets more than TCP, UDP and ICMP took"))
             .because(format!("{} retransmitted", were(again, "segment")))
             .wrong_if(WRONG_BEHIND)
