@@ -86,9 +86,23 @@ impl Arrivals<'_> {
             }
         }
         let share = (all > 0.0).then_some(within / all)?;
-        // Nearly all of a trial has most of its losses, whatever they are due to.
+        // Nearly all of a trial has most of its losses, whatever they are due to: unless it went on, and hardly any of the traffic fell
+        // into it.
         let is_most_of_it = to_s - from_s + RECOVERY_S > MOST_OF_IT * end_s;
-        (share < MOST_OF_THEM || !is_most_of_it).then_some(share)
+        let is_of_few = || {
+            to_s < end_s && self.moved_share(from_s, to_s + RECOVERY_S).is_some_and(|moved| moved <= FEW_OF_IT * share)
+        };
+        (share < MOST_OF_THEM || !is_most_of_it || is_of_few()).then_some(share)
+    }
+
+    /// Of what arrived in the measured part, the share that did so between two moments.
+    fn moved_share(&self, from_s: f64, to_s: f64) -> Option<f64> {
+        let octets = self.sums(self.seen, FlowColumn::Octets)?;
+        let is_within = |slice: usize| (from_s..=to_s).contains(&seconds(self.seen.ends_ns[slice]));
+        let within: f64 =
+            octets.iter().enumerate().filter(|(slice, _)| is_within(*slice)).map(|(_, octets)| octets).sum();
+        let all: f64 = octets.iter().sum();
+        (all > 0.0).then_some(within / all)
     }
 }
 
@@ -133,6 +147,8 @@ const DEAD: f64 = 0.05;
 const RECOVERY_S: f64 = 0.3;
 /// Losses in more of the trial than this tell nothing by when they fell.
 const MOST_OF_IT: f64 = 0.5;
+/// They do where so many times less of the traffic than of the losses fell into it.
+const FEW_OF_IT: f64 = 0.3;
 /// Of what was lost: a smaller share in a silence shows that loss goes on outside of it.
 pub(crate) const MOST_OF_THEM: f64 = 0.5;
 /// Threads that waited for a CPU for this share of a silence made it.
@@ -557,6 +573,30 @@ mod tests {
         check(&|slice| u64::from(slice >= 40), None);
         // What was lost before tells that loss goes on outside of it.
         check(&|slice| if slice == 50 { 1 } else { u64::from(slice < 3) }, Some(0.25));
+    }
+
+    #[test]
+    fn of_most_of_a_trial_that_went_on_it_is_told_where_hardly_any_of_its_traffic_fell_into_it() {
+        // From 0.75 s to 3 s of 4 s, and 0.3 s of recovery.
+        let share = |recovery: u64| {
+            let of = |slice: usize| match slice {
+                15..60 => 0,
+                60..67 => recovery,
+                _ => 9_000,
+            };
+            let arrived: Vec<u64> = (0..80).map(of).collect();
+            let (seen, mut sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
+            let lost = (0..80).map(|slice| if (14..66).contains(&slice) { 5 } else { 1 }).collect();
+            sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, lost);
+            match &silences(&of_tcp(&seen, &sent))[..] {
+                [Event { what: EventKind::Stall { lost_share, .. }, .. }] => {
+                    lost_share.map(|share| (share * 100.0).round())
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(share(6_000), Some(90.0));
+        assert_eq!(share(30_000), None);
     }
 
     #[test]
