@@ -489,6 +489,31 @@ fn what_is_changed_after_the_disk_was_full_is_put_back_too() {
     drop(mounted);
 }
 
+#[test]
+fn a_watchdog_loses_no_line_of_its_journal() {
+    let Some(bench) = bench("watchdog-journal") else { return };
+    let files = ["one", "another"].map(|name| bench.folder.path(name));
+    files.iter().for_each(|file| fs::write(file, "zero").unwrap());
+    let killed_after = |what: &dyn Fn(&PathBuf)| {
+        let mut agent = Agent::start(&bench);
+        files.iter().enumerate().for_each(|(number, file)| drop(agent.set(number, file).unwrap()));
+        what(&journals(&bench)[0]);
+        drop(agent);
+        bench.check_nothing_runs(IN_TIME);
+        files.each_ref().map(|file| fs::read_to_string(file).unwrap())
+    };
+    let tidied_up = killed_after(&|journal| fs::remove_file(journal).unwrap());
+    assert_eq!(tidied_up, ["zero", "zero"]);
+    let damaged = killed_after(&|journal| {
+        let text = fs::read_to_string(journal).unwrap();
+        fs::write(journal, text.replace(r#""custom.c1""#, "custom.c1")).unwrap();
+    });
+    assert_eq!(damaged, ["zero", "one"]);
+    let ran = ask(&bench, &bench.host(), &["get", "mtu"]);
+    assert!(ran.stderr.contains("one line of the journal of an agent of ann cannot be read"), "{ran:#?}");
+    assert_eq!(journals(&bench).len(), 0);
+}
+
 /// Two agents that change the same in the same moment, again and again: one of them is refused it, and what it was is
 /// what it was.
 #[test]

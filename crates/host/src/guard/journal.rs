@@ -360,9 +360,7 @@ impl Journal {
     pub(super) fn adopt(path: &Path, owner: Owner) -> JournalClaim {
         let deadline = Instant::now() + WATCHDOG_TIME;
         loop {
-            let Ok(mut file) = OpenOptions::new().read(true).append(true).open(path) else {
-                return JournalClaim::Nothing;
-            };
+            let Ok(mut file) = Journal::open(path) else { return JournalClaim::Nothing };
             match file.try_lock() {
                 // It was deleted, or written anew, since it was opened.
                 Ok(()) if !is_still(&file, path) => continue,
@@ -383,14 +381,33 @@ impl Journal {
         }
     }
 
+    /// The file of a journal, for [`Journal::adopt_deleted`].
+    pub(super) fn open(path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).append(true).open(path)
+    }
+
+    /// Takes the journal that was opened here, whose agent ends, if somebody has deleted it since; that agent itself leaves nothing in
+    /// it.
+    pub(super) fn adopt_deleted(path: &Path, file: File) -> JournalClaim {
+        let deadline = Instant::now() + WATCHDOG_TIME;
+        while file.try_lock().is_err() {
+            if Instant::now() >= deadline {
+                return JournalClaim::Held;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        match is_still(&file, path) {
+            true => JournalClaim::Nothing,
+            false => Journal::taken(path, file, Owner::Ends),
+        }
+    }
+
     fn taken(path: &Path, mut file: File, owner: Owner) -> JournalClaim {
         let (contents, boot) = match read(&mut file).and_then(|contents| Ok((contents, boot()?))) {
             Ok(read) => read,
             Err(error) => return JournalClaim::Lost(format!("{} cannot be read ({error})", path.display())),
         };
-        let delete = || {
-            let _ = fs::remove_file(path);
-        };
+        let delete = || delete(path, &file);
         // Its agent died before it had changed anything, or another version of this program wrote it. Of another boot what cannot be read
         // may have outlived that.
         let begun = contents.begun.clone().filter(|begun| begun.boot == boot || contents.unreadable == 0);
@@ -432,6 +449,11 @@ impl Journal {
         JournalClaim::Journal(Box::new(Journal::new(path.to_owned(), file, contents, begun)))
     }
 
+    /// Whether there is nothing in it any more, that cannot be read either: somebody is to hear of such lines.
+    pub(super) fn is_spent(&self) -> bool {
+        self.contents.entries.is_empty() && self.contents.unreadable == 0
+    }
+
     /// What is to be put back, in the order of the changes.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.contents.entries
@@ -445,8 +467,11 @@ impl Journal {
     /// returned may it be changed.
     pub(super) fn note(&mut self, location: &Location, original: &str, with: Option<&str>) -> io::Result<()> {
         if self.contents.len > 2 * self.len_when_written + LONG {
-            // Should this fail, there is room left in the old one.
-            let _ = self.write_anew();
+            let old = self.file.try_clone();
+            // Should this fail, there is room left in the old one; else the old one holds nothing for whoever has it open.
+            if self.write_anew().is_ok() {
+                let _ = old.and_then(|old| old.set_len(0));
+            }
         }
         if self.contents.len > LONGEST {
             return Err(io::Error::other(format!("{} is full", self.path.display())));
@@ -556,7 +581,7 @@ impl Journal {
 
     /// Deletes the journal: there is nothing to put back.
     pub(super) fn delete(self) {
-        let _ = fs::remove_file(&self.path);
+        delete(&self.path, &self.file);
     }
 
     /// Writes a line, whole or not at all.
@@ -684,6 +709,13 @@ fn own(folder: &Path, user: u32) -> io::Result<()> {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "it is not this user's alone"));
     }
     Ok(())
+}
+
+/// Deletes a journal that is open here. Where somebody else has, another may have its name.
+fn delete(path: &Path, file: &File) {
+    if is_still(file, path) {
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// Whether `path` still leads to this open file.

@@ -73,19 +73,25 @@ impl Drop for Watchdog {
 
 /// Watches over the agent at the other end of standard input, and ends after it. The error is one sentence.
 pub fn watch(journal: &Path) -> Result<(), String> {
+    // From the start: who tidies the folder up takes no original along.
+    let open = Journal::open(journal);
     // Who ends a whole group, a session or a service means the agent; its settings must go back all the same.
     sys::signals::withstand();
     println!("{READY}");
     let _ = io::stdout().flush();
     // Nothing is ever said here but the end, which comes however the agent ends.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    let JournalClaim::Journal(mut journal) = Journal::adopt(journal, Owner::Ends) else { return Ok(()) };
+    let claim = match (Journal::adopt(journal, Owner::Ends), open) {
+        (JournalClaim::Nothing, Ok(file)) => Journal::adopt_deleted(journal, file),
+        (claim, _) => claim,
+    };
+    let JournalClaim::Journal(mut journal) = claim else { return Ok(()) };
     if journal.kept {
         return Ok(());
     }
     put_back(&mut journal, |_| true);
-    // What could not be put back stays written down: the next agent tries again, and has somebody to tell.
-    if journal.entries().is_empty() {
+    // What could not be put back, or read, stays written down: the next agent tries again, and has somebody to tell.
+    if journal.is_spent() {
         journal.delete();
     }
     Ok(())
