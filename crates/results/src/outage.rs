@@ -164,7 +164,9 @@ mod tests {
         let doubt = doubt(&record).unwrap();
         assert_eq!(doubt.kind(), DoubtKind::LinkWentDown);
         assert!(
-            doubt.to_string().starts_with("the host's link went down or came up during the trial (2 changes"),
+            doubt
+                .to_string()
+                .starts_with("the host's link went down or came up during the trial (changes of the carrier: 2)"),
             "{doubt:?}"
         );
     }
