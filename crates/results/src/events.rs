@@ -192,7 +192,9 @@ pub(crate) fn events(
     let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
     for way in ways {
         events.extend(silences(way));
-        events.extend(loss_began(way).filter(|_| matches!(workload, Workload::UdpStream | Workload::Frames)));
+        if matches!(workload, Workload::UdpStream | Workload::Frames) {
+            events.extend(losses_began(way).into_iter().take(MOST));
+        }
         events.extend(rate_changed(way).filter(|_| workload.is_stream()));
     }
     for (outcome, other) in [(target, host), (host, target)] {
@@ -281,37 +283,53 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
     died.chain(stalls).take(MOST).collect()
 }
 
-/// The moment from which on a stream loses all the time, where it lost next to nothing before: a bucket that was full, a filter that
+/// The moments from which on a stream loses all the time, where it lost next to nothing before: a bucket that was full, a filter that
 /// somebody made. And how long, where it loses next to nothing again behind that.
-fn loss_began(way: &Arrivals<'_>) -> Option<Event> {
-    let (timeline, column) = way.losing?;
-    let ends = &timeline.ends_ns;
-    let sum = |column| way.sums(timeline, column);
-    let (missing, arrived, octets) = (sum(column)?, sum(FlowColumn::Messages)?, sum(FlowColumn::Octets)?);
+fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
+    let columns = way.losing.and_then(|(timeline, column)| {
+        let sum = |column| way.sums(timeline, column);
+        Some((&timeline.ends_ns, sum(column)?, sum(FlowColumn::Messages)?, sum(FlowColumn::Octets)?))
+    });
+    let Some((ends, missing, arrived, octets)) = columns else { return Vec::new() };
     let ratio = |slices: std::ops::Range<usize>| {
         let (missing, arrived): (f64, f64) = (missing[slices.clone()].iter().sum(), arrived[slices].iter().sum());
         missing / (missing + arrived).max(1.0)
     };
     let of_all = ratio(0..ends.len());
     let loses = |slice: usize| missing[slice] > 0.0 && ratio(slice..slice + 1) >= 0.5 * of_all;
-    let first = (1..ends.len().saturating_sub(1)).find(|slice| loses(*slice) && loses(slice + 1))?;
-    let (at_s, end_s) = (seconds(ends[first - 1]), seconds(*ends.last()?));
-    let last = (first..ends.len()).rfind(|slice| loses(*slice))?;
-    let is_over = end_s - seconds(ends[last]) >= BEGAN_LATE * end_s;
-    // The first and the last may have lost for a part of their time.
-    let within = first + 1..if is_over { last } else { ends.len() - 1 };
-    let lossy = within.clone().filter(|slice| loses(*slice)).count();
-    let (all, inside): (f64, f64) = (missing.iter().sum(), missing[first..=last].iter().sum());
-    let is_late = at_s >= BEGAN_LATE * end_s && all - inside <= FEW_BEFORE * all;
-    if !is_late || within.len() < LOSSY_SLICES || (lossy as f64) < STAYS * within.len() as f64 {
-        return None;
+    let end_s = ends.last().map_or(0.0, |end| seconds(*end));
+    // As many slices without loss part two such times.
+    let mut times: Vec<(usize, usize)> = Vec::new();
+    for slice in (1..ends.len()).filter(|slice| loses(*slice)) {
+        match times.last_mut() {
+            Some((_, last)) if slice - *last <= LOSSY_SLICES => *last = slice,
+            _ => times.push((slice, slice)),
+        }
     }
-    let span_s = seconds(ends[within.end - 1]) - seconds(ends[first]);
-    let bps = octets[within.clone()].iter().sum::<f64>() * 8.0 / span_s.max(1e-6);
-    let direction = Some(way.direction);
-    let what = EventKind::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
-    let for_s = is_over.then(|| seconds(ends[last]) - at_s);
-    Some(Event { at_s, for_s, within_s: seconds(ends[first]) - at_s, end: None, what })
+    let final_slice = times.last().map_or(0, |(_, last)| *last);
+    let mut inside = 0.0;
+    let mut events = Vec::new();
+    for (first, last) in times {
+        let Some(first) = (first..last).find(|slice| loses(*slice) && loses(slice + 1)) else { continue };
+        let is_over = last != final_slice || end_s - seconds(ends[last]) >= BEGAN_LATE * end_s;
+        // The first and the last may have lost for a part of their time.
+        let within = first + 1..if is_over { last } else { ends.len() - 1 };
+        let lossy = within.clone().filter(|slice| loses(*slice)).count();
+        if within.len() < LOSSY_SLICES || (lossy as f64) < STAYS * within.len() as f64 {
+            continue;
+        }
+        inside += missing[first..=last].iter().sum::<f64>();
+        let at_s = seconds(ends[first - 1]);
+        let span_s = seconds(ends[within.end - 1]) - seconds(ends[first]);
+        let bps = octets[within.clone()].iter().sum::<f64>() * 8.0 / span_s.max(1e-6);
+        let direction = Some(way.direction);
+        let what = EventKind::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
+        let for_s = is_over.then(|| seconds(ends[last]) - at_s);
+        events.push(Event { at_s, for_s, within_s: seconds(ends[first]) - at_s, end: None, what });
+    }
+    let all: f64 = missing.iter().sum();
+    let is_late = events.first().is_some_and(|first| first.at_s >= BEGAN_LATE * end_s);
+    if is_late && all - inside <= FEW_BEFORE * all { events } else { Vec::new() }
 }
 
 /// The moment from which on a stream has another rate, which it keeps: a link that negotiated anew, a shaper that was set, another
@@ -697,31 +715,37 @@ mod tests {
 
     #[test]
     fn loss_that_begins_and_stays_is_told_with_the_rate_after_it() {
-        let check = |lost: fn(usize) -> u64, began: Option<(f64, Option<f64>, f64, f64)>| {
+        let check = |lost: fn(usize) -> u64, began: &[(f64, Option<f64>, f64, f64)]| {
             // A hundred datagrams of a thousand octets in each slice, or what is left of them.
             let arrived: Vec<u64> = (0..40).map(|slice| 1000 * (100 - lost(slice))).collect();
             let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 40]]));
             seen.flows[0].columns.0.insert(FlowColumn::Missing, (0..40).map(lost).collect());
             let way = Arrivals { losing: Some((&seen, FlowColumn::Missing)), ..of_tcp(&seen, &sent) };
-            let told = loss_began(&way).map(|event| match event.what {
+            let told = losses_began(&way).into_iter().map(|event| match event.what {
                 EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
                     (event.at_s, event.for_s, (loss_ratio * 1e3).round() / 1e3, throughput_bps / 1e6)
                 }
                 other => panic!("{other:?}"),
             });
-            assert_eq!(told, began);
+            assert_eq!(told.collect::<Vec<_>>(), began);
         };
-        check(|slice| if slice < 20 { 0 } else { 40 }, Some((1.0, None, 0.4, 9.6)));
+        check(|slice| if slice < 20 { 0 } else { 40 }, &[(1.0, None, 0.4, 9.6)]);
         // One that was lost before, and a first slice of which a part was.
-        check(|slice| [u64::from(slice == 3), 25, 40][slice.saturating_sub(19).min(2)], Some((1.0, None, 0.4, 9.6)));
-        check(|_| 40, None);
-        check(|slice| if slice < 2 { 0 } else { 40 }, None);
-        check(|slice| if (10..20).contains(&slice) { 40 } else { 0 }, Some((0.5, Some(0.5), 0.4, 9.6)));
-        check(|slice| if (10..20).contains(&slice) { 40 } else { u64::from(slice > 30) * 5 }, None);
-        check(|slice| if (10..14).contains(&slice) { 40 } else { 0 }, None);
-        check(|slice| if slice >= 20 && slice % 3 == 0 { 40 } else { 0 }, None);
-        check(|slice| if slice < 36 { 0 } else { 40 }, None);
-        check(|_| 0, None);
+        check(|slice| [u64::from(slice == 3), 25, 40][slice.saturating_sub(19).min(2)], &[(1.0, None, 0.4, 9.6)]);
+        check(|_| 40, &[]);
+        check(|slice| if slice < 2 { 0 } else { 40 }, &[]);
+        check(|slice| if (10..20).contains(&slice) { 40 } else { 0 }, &[(0.5, Some(0.5), 0.4, 9.6)]);
+        check(|slice| if (10..20).contains(&slice) { 40 } else { u64::from(slice > 30) * 5 }, &[]);
+        check(|slice| if (10..14).contains(&slice) { 40 } else { 0 }, &[]);
+        check(|slice| if slice >= 20 && slice % 3 == 0 { 40 } else { 0 }, &[]);
+        check(|slice| if slice < 36 { 0 } else { 40 }, &[]);
+        check(|_| 0, &[]);
+        // Twice, with few slices between; and beside what is lost all the time.
+        check(
+            |slice| if (8..18).contains(&slice) || (26..40).contains(&slice) { 40 } else { 0 },
+            &[(0.4, Some(0.5), 0.4, 9.6), (1.3, None, 0.4, 9.6)],
+        );
+        check(|slice| if (8..18).contains(&slice) || (26..36).contains(&slice) { 40 } else { 4 }, &[]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use linerate_machine::end::{Direction, End, Party};
 use linerate_machine::environment::Nic;
 use linerate_machine::units::OfferedLoad;
-use linerate_path::budget::{Chain, DropCause, LossLine, MachineAccount, drops_seen};
+use linerate_path::budget::{Adjustment, Chain, DropCause, LossLine, MachineAccount, drops_seen};
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::{DoubtKind, Doubted};
 use linerate_trial::event::{Event, EventKind};
@@ -361,11 +361,15 @@ impl<'a> Case<'a> {
 
     /// Loss that began in mid-trial.
     pub(super) fn loss_from(&self) -> Option<LossFrom> {
-        self.events().find_map(|event| match event.what {
+        let began = self.events().filter_map(|event| match event.what {
             EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
-                Some(LossFrom { at_s: event.at_s, for_s: event.for_s, ratio: loss_ratio, bps: throughput_bps })
+                Some(LossFrom { times: vec![(event.at_s, event.for_s)], ratio: loss_ratio, bps: throughput_bps })
             }
             _ => None,
+        });
+        began.reduce(|mut first, next| {
+            first.times.extend(next.times);
+            first
         })
     }
 
@@ -526,7 +530,7 @@ impl<'a> Case<'a> {
     /// These lines, where they are a good part of what was lost.
     fn lost_in<'c>(&'c self, lines: Vec<&'c LossLine>) -> Option<LostAt<'c>> {
         let packets: u64 = lines.iter().map(|line| line.packets).total();
-        let segments: u64 = lines.iter().map(|line| self.segments_in(line.packets, line.stage)).total();
+        let segments: u64 = lines.iter().map(|line| self.segments_of(line)).total();
         let all = self.missing()?;
         let part = segments as f64 / all.max(1) as f64;
         let few = if self.record.workload.is_stream() { FEW } else { FEW_REQUESTS };
@@ -597,9 +601,15 @@ impl<'a> Case<'a> {
         (packets as f64 * in_each.unwrap_or(1.0)).round() as u64
     }
 
+    /// Those that a line counts; the loss budget may have told how many already.
+    fn segments_of(&self, line: &LossLine) -> u64 {
+        let is_told = line.adjustments.iter().any(|one| matches!(one, Adjustment::Buffers { .. }));
+        if is_told { line.packets } else { self.segments_in(line.packets, line.stage) }
+    }
+
     /// The segments, or datagrams, in what any counter saw dropped, of either machine.
     pub(super) fn segments_dropped(&self) -> u64 {
-        self.drops.iter().map(|line| self.segments_in(line.packets, line.stage)).total()
+        self.drops.iter().map(|line| self.segments_of(line)).total()
     }
 
     /// Drops that any counter saw, of either machine.

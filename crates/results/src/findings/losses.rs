@@ -6,12 +6,11 @@ use linerate_path::budget::LossLine;
 use super::side::is_of_root;
 use super::words::{percent, tidy};
 
-/// Loss that began in mid-trial, and stayed or ended.
+/// Loss that began in mid-trial, and stayed or ended; once or several times.
 pub(super) struct LossFrom {
-    pub(super) at_s: f64,
-    /// How long it lasted; absent: to the end.
-    pub(super) for_s: Option<f64>,
-    /// Lost of sent meanwhile.
+    /// When it began, and how long it lasted; absent: to the end.
+    pub(super) times: Vec<(f64, Option<f64>)>,
+    /// Lost of sent meanwhile, the first time.
     pub(super) ratio: f64,
     pub(super) bps: f64,
 }
@@ -39,12 +38,17 @@ impl TimerWaits {
 impl LossFrom {
     /// A clause that says so.
     pub(super) fn clause(&self) -> String {
-        let (at_s, share) = (tidy(self.at_s), percent(self.ratio));
-        match self.for_s {
-            None => format!("until {at_s} s next to nothing was lost, and {share} from then on"),
-            Some(for_s) => {
-                let until_s = tidy(self.at_s + for_s);
-                format!("from {at_s} s to {until_s} s {share} were lost, and next to nothing before and after")
+        let share = percent(self.ratio);
+        let span = |(at_s, for_s): &(f64, Option<f64>)| match for_s {
+            None => format!("from {} s on", tidy(*at_s)),
+            Some(for_s) => format!("from {} s to {} s", tidy(*at_s), tidy(at_s + for_s)),
+        };
+        match &self.times[..] {
+            [(at_s, None)] => format!("until {} s next to nothing was lost, and {share} from then on", tidy(*at_s)),
+            [once] => format!("{} {share} were lost, and next to nothing before and after", span(once)),
+            times => {
+                let spans: Vec<String> = times.iter().map(span).collect();
+                format!("{} times {share} were lost, and next to nothing else: {}", times.len(), spans.join(", "))
             }
         }
     }
