@@ -395,7 +395,10 @@ fn a_link_that_went_down_is_named_before_what_it_did() {
     assert!(loss > 0.2, "{loss}");
     let doubt = record.doubts.iter().find(|doubt| doubt.kind() == DoubtKind::LinkWentDown);
     let doubt = doubt.unwrap_or_else(|| panic!("{:#?}", record.doubts));
-    assert!(doubt.to_string().contains("link went down or came up during the trial (2 changes"), "{doubt:?}");
+    assert!(
+        doubt.to_string().contains("link went down or came up during the trial (changes of the carrier: 2)"),
+        "{doubt:?}"
+    );
     let found = findings(&record);
     println!("{}: {found:#?}", doubt);
     assert_eq!(found[0].name, "link-down", "{}", names(&found));
