@@ -443,18 +443,24 @@ fn the_full_screen_stands_still_and_goes_on() {
     tmux.line(&in_shell());
     tmux.wait("0  Exit");
     machines::signal(process(&bench), "TSTP");
-    tmux.wait("shell>");
+    // As the shell says it: what is typed before that, nobody may read.
+    tmux.wait("Stopped");
+    let is_whole = |shown: &str| {
+        let echoes = shown.lines().any(|line| line.trim_start_matches("shell> ").trim() == "1");
+        assert!(echoes && !shown.contains("0  Exit"), "{shown}");
+    };
     tmux.line("stty -a | grep -c ' echo '; echo held");
-    let shown = tmux.wait("\nheld");
-    assert!(shown.contains("\n1\n") && !shown.contains("0  Exit"), "{shown}");
+    is_whole(&tmux.wait("\nheld"));
     tmux.line("clear; fg");
     tmux.wait("0  Exit");
     tmux.keys(&["Down"]);
     tmux.wait("the machine at the other end");
     tmux.keys(&["q"]);
+    bench.wait_until("it has ended", SOON, || {
+        bench.processes().iter().all(|(_, command)| !command.contains("linerate console"))
+    });
     tmux.line("stty -a | grep -c ' echo '; echo after");
-    let shown = tmux.wait("\nafter");
-    assert!(shown.contains("\n1\n") && !shown.contains("0  Exit"), "{shown}");
+    is_whole(&tmux.wait("\nafter"));
 }
 
 /// On a serial line whose other end is a program, or slow, nobody answers what a terminal is asked.
