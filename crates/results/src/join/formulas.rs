@@ -50,7 +50,12 @@ impl Joined<'_> {
             record.result = Some(Figures { flow, service_demand, ..Figures::default() });
             return;
         }
-        let mut figures = Figures { flow: self.flow_figures(&main), ..Figures::default() };
+        // Where one end tells nothing of one of two directions, as an iperf2 client of the datagrams that it received, what is known of
+        // the other is no figure of both.
+        let is_half =
+            self.spec.direction == Direction::Both && main.iter().all(|pair| pair.flow.source == main[0].flow.source);
+        let flow = if is_half { FlowFigures::default() } else { self.flow_figures(&main) };
+        let mut figures = Figures { flow, ..Figures::default() };
         if !self.spec.workload.is_stream() {
             let asked = main.iter().map(|pair| (pair.flow.source, pair.source.messages, pair.source));
             figures.transactions_per_s = Some(total_rate(asked));
@@ -184,6 +189,9 @@ impl Joined<'_> {
 
     fn flow_figures(&self, pairs: &[Pair<'_>]) -> FlowFigures {
         let mut figures = FlowFigures::default();
+        if pairs.is_empty() {
+            return figures;
+        }
         let summaries: Vec<&TcpSummary> = pairs.iter().filter_map(|pair| pair.source.tcp.as_ref()).collect();
         figures.tcp = combine(&summaries);
         if let Some(tcp) = &mut figures.tcp

@@ -102,6 +102,26 @@ fn streams_that_end_one_after_the_other_are_not_added_up_over_times_of_their_own
 }
 
 #[test]
+fn one_direction_of_two_is_no_throughput_of_both() {
+    for comes_back in [false, true] {
+        let mut made = made(Workload::UdpStream, 100);
+        made.spec.direction = Direction::Both;
+        for (outcome, [there, back]) in
+            [(&mut made.target, [Role::Sender, Role::Receiver]), (&mut made.host, [Role::Receiver, Role::Sender])]
+        {
+            outcome.flows[0].role = there;
+            let back = FlowOutcome { id: 1, role: back, ..outcome.flows[0].clone() };
+            outcome.flows.extend((comes_back || back.role == Role::Sender).then_some(back));
+        }
+        let result = made.record().result.unwrap();
+        let directions = result.directions.unwrap();
+        let bps = [result.flow, directions.tx, directions.rx].map(|flow| flow.throughput_bps);
+        let want = if comes_back { [Some(200e6), Some(100e6), Some(100e6)] } else { [None, Some(100e6), None] };
+        assert_eq!(bps, want, "what comes back is told: {comes_back}");
+    }
+}
+
+#[test]
 fn what_chance_draws_is_no_falling_behind() {
     let poisson = |mbit: f64| {
         let mut made = made(Workload::UdpStream, 100);
