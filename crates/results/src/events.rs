@@ -157,9 +157,10 @@ const STARVED: f64 = 0.3;
 const BEGAN_LATE: f64 = 0.1;
 /// Of what was lost, so much may have been lost before.
 const FEW_BEFORE: f64 = 0.05;
-/// Loss stays that is in so many of the slices, of which there are so many.
+/// Loss stays that is in so many of the slices, of which there are so many; of several times each has so many at least.
 const STAYS: f64 = 0.8;
 const LOSSY_SLICES: usize = 6;
+const LEAST_SLICES: usize = 3;
 /// A rate has changed that is so many times the other one, each for this part of the trial at least, and so many slices; and so many
 /// of each are nearer to their own than to the other's.
 const CHANGED: f64 = 1.5;
@@ -307,7 +308,7 @@ fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
         }
     }
     let final_slice = times.last().map_or(0, |(_, last)| *last);
-    let mut inside = 0.0;
+    let (mut inside, mut slices) = (0.0, 0);
     let mut events = Vec::new();
     for (first, last) in times {
         let Some(first) = (first..last).find(|slice| loses(*slice) && loses(slice + 1)) else { continue };
@@ -315,10 +316,11 @@ fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
         // The first and the last may have lost for a part of their time.
         let within = first + 1..if is_over { last } else { ends.len() - 1 };
         let lossy = within.clone().filter(|slice| loses(*slice)).count();
-        if within.len() < LOSSY_SLICES || (lossy as f64) < STAYS * within.len() as f64 {
+        if within.len() < LEAST_SLICES || (lossy as f64) < STAYS * within.len() as f64 {
             continue;
         }
         inside += missing[first..=last].iter().sum::<f64>();
+        slices += within.len();
         let at_s = seconds(ends[first - 1]);
         let span_s = seconds(ends[within.end - 1]) - seconds(ends[first]);
         let bps = octets[within.clone()].iter().sum::<f64>() * 8.0 / span_s.max(1e-6);
@@ -329,7 +331,7 @@ fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
     }
     let all: f64 = missing.iter().sum();
     let is_late = events.first().is_some_and(|first| first.at_s >= BEGAN_LATE * end_s);
-    if is_late && all - inside <= FEW_BEFORE * all { events } else { Vec::new() }
+    if is_late && slices >= LOSSY_SLICES && all - inside <= FEW_BEFORE * all { events } else { Vec::new() }
 }
 
 /// The moment from which on a stream has another rate, which it keeps: a link that negotiated anew, a shaper that was set, another
@@ -723,7 +725,8 @@ mod tests {
             let way = Arrivals { losing: Some((&seen, FlowColumn::Missing)), ..of_tcp(&seen, &sent) };
             let told = losses_began(&way).into_iter().map(|event| match event.what {
                 EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
-                    (event.at_s, event.for_s, (loss_ratio * 1e3).round() / 1e3, throughput_bps / 1e6)
+                    let thousandths = |value: f64| (value * 1e3).round() / 1e3;
+                    (event.at_s, event.for_s.map(thousandths), thousandths(loss_ratio), throughput_bps / 1e6)
                 }
                 other => panic!("{other:?}"),
             });
@@ -744,6 +747,10 @@ mod tests {
         check(
             |slice| if (8..18).contains(&slice) || (26..40).contains(&slice) { 40 } else { 0 },
             &[(0.4, Some(0.5), 0.4, 9.6), (1.3, None, 0.4, 9.6)],
+        );
+        check(
+            |slice| if (8..14).contains(&slice) || (26..32).contains(&slice) { 40 } else { 0 },
+            &[(0.4, Some(0.3), 0.4, 9.6), (1.3, Some(0.3), 0.4, 9.6)],
         );
         check(|slice| if (8..18).contains(&slice) || (26..36).contains(&slice) { 40 } else { 4 }, &[]);
     }
