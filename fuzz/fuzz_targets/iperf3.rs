@@ -70,7 +70,7 @@ fn texts(data: &[u8]) {
             (spec.direction, spec.streams) = (Direction::Both, 2);
             let (mut ours, mut theirs) =
                 (outcome_of(&spec, End::Target, &results), outcome_of(&spec, End::Host, &results));
-            reconcile(&mut ours, &mut theirs);
+            reconcile(&mut ours, &mut theirs, Duration::from_millis(data.len() as u64));
             assert!(ours.flows.len() <= 4);
             let _ = results_of(&spec, &ours);
         }
