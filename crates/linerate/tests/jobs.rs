@@ -528,7 +528,6 @@ fn what_has_no_room_uses_no_attempt() {
     worker.wait(IN_TIME).check_done();
 }
 
-/// Fails somebody at a random moment, again and again. `LINERATE_JOB_KILLS` says how often, `LINERATE_SEED` repeats what was seen.
 /// As of a server whose processes stand still: it lets everybody in, and says nothing after that.
 #[test]
 fn a_store_that_says_nothing_holds_no_worker_up() {
@@ -566,6 +565,7 @@ fn a_store_that_says_nothing_holds_no_worker_up() {
     worker.wait(IN_TIME).check_done();
 }
 
+/// Fails somebody at a random moment, again and again. `LINERATE_JOB_KILLS` says how often, `LINERATE_SEED` repeats what was seen.
 #[test]
 fn whoever_dies_no_trial_is_lost_or_stored_twice() {
     let kills = number("LINERATE_JOB_KILLS").unwrap_or(4);

@@ -1093,6 +1093,17 @@ mod tests {
             ended.contains("from 0.95 s to 1.45 s 59 % were lost, and next to nothing before and after"),
             "{ended}"
         );
+        // Each of several times has its own share.
+        let mut record = record_of("a policer whose bucket lets the first second pass");
+        record.events[0].for_s = Some(0.2);
+        let mut again = Event { at_s: 1.5, for_s: None, ..record.events[0].clone() };
+        if let EventKind::LossBegan { loss_ratio, .. } = &mut again.what {
+            *loss_ratio = 0.1;
+        }
+        record.events.push(again);
+        let twice = findings(&record)[0].evidence.join("; ");
+        let told = "from 0.95 s to 1.15 s 59 % were lost, from 1.50 s on 10 % were lost, and next to nothing else";
+        assert!(twice.contains(told), "{twice}");
     }
 
     #[test]

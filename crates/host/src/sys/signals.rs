@@ -16,14 +16,19 @@ pub fn listen() {
             unsafe { libc::_exit(128 + signal) };
         }
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    handle(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], note);
+}
+
+/// From now on `note` runs when one of these signals comes. It may do only what signal-safety(7) allows: swap atomics, call _exit(2).
+fn handle(signals: &[libc::c_int], note: extern "C" fn(libc::c_int)) {
+    for signal in signals {
         // SAFETY: all zeros is a valid sigaction: no flags, an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
+        action.sa_sigaction = note as usize;
         // No system call of a program that does not know of this fails with EINTR.
         action.sa_flags = libc::SA_RESTART;
-        // SAFETY: `action` is whole and outlives the call; its handler only swaps an atomic, and calls _exit(2).
-        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        // SAFETY: `action` is whole and outlives the call; its handler is one of the two in this file, which keep to the above.
+        unsafe { libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) };
     }
 }
 
@@ -48,14 +53,7 @@ pub fn listen_for_stops() {
         let told = if signal == libc::SIGTSTP { &STOP } else { &CONTINUED };
         told.store(true, Ordering::Relaxed);
     }
-    for signal in [libc::SIGTSTP, libc::SIGCONT] {
-        // SAFETY: all zeros is a valid sigaction: no flags, an empty mask.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
-        action.sa_flags = libc::SA_RESTART;
-        // SAFETY: `action` is whole and outlives the call; its handler only stores into an atomic.
-        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    }
+    handle(&[libc::SIGTSTP, libc::SIGCONT], note);
 }
 
 /// Whether SIGTSTP came since this was asked last.

@@ -13,7 +13,7 @@ use linerate_trial::spec::{Spacing, Spec, Workload};
 use linerate_trial::wire::{EthernetOverhead, IpVersion};
 
 use super::Sureness;
-pub(super) use super::losses::{LossFrom, LostAt, TimerWaits};
+pub(super) use super::losses::{LossFrom, LossTime, LostAt, TimerWaits};
 pub(super) use super::side::Side;
 use super::side::{held_at, is_of_root, sum_at};
 pub(super) use super::words::{percent, tidy};
@@ -363,7 +363,8 @@ impl<'a> Case<'a> {
     pub(super) fn loss_from(&self) -> Option<LossFrom> {
         let began = self.events().filter_map(|event| match event.what {
             EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
-                Some(LossFrom { times: vec![(event.at_s, event.for_s)], ratio: loss_ratio, bps: throughput_bps })
+                let time = LossTime { at_s: event.at_s, for_s: event.for_s, ratio: loss_ratio };
+                Some(LossFrom { times: vec![time], bps: throughput_bps })
             }
             _ => None,
         });

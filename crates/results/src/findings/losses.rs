@@ -8,11 +8,18 @@ use super::words::{percent, tidy};
 
 /// Loss that began in mid-trial, and stayed or ended; once or several times.
 pub(super) struct LossFrom {
-    /// When it began, and how long it lasted; absent: to the end.
-    pub(super) times: Vec<(f64, Option<f64>)>,
-    /// Lost of sent meanwhile, the first time.
-    pub(super) ratio: f64,
+    pub(super) times: Vec<LossTime>,
+    /// What came through the first time, bits per second.
     pub(super) bps: f64,
+}
+
+/// One of these times.
+pub(super) struct LossTime {
+    pub(super) at_s: f64,
+    /// How long it lasted; absent: to the end.
+    pub(super) for_s: Option<f64>,
+    /// Lost of sent meanwhile.
+    pub(super) ratio: f64,
 }
 
 /// Transactions that waited for TCP's timer.
@@ -38,18 +45,19 @@ impl TimerWaits {
 impl LossFrom {
     /// A clause that says so.
     pub(super) fn clause(&self) -> String {
-        let share = percent(self.ratio);
-        let span = |(at_s, for_s): &(f64, Option<f64>)| match for_s {
-            None => format!("from {} s on", tidy(*at_s)),
-            Some(for_s) => format!("from {} s to {} s", tidy(*at_s), tidy(at_s + for_s)),
+        let told = |time: &LossTime| {
+            let (at, share) = (tidy(time.at_s), percent(time.ratio));
+            match time.for_s {
+                None => format!("from {at} s on {share} were lost"),
+                Some(for_s) => format!("from {at} s to {} s {share} were lost", tidy(time.at_s + for_s)),
+            }
         };
         match &self.times[..] {
-            [(at_s, None)] => format!("until {} s next to nothing was lost, and {share} from then on", tidy(*at_s)),
-            [once] => format!("{} {share} were lost, and next to nothing before and after", span(once)),
-            times => {
-                let spans: Vec<String> = times.iter().map(span).collect();
-                format!("{} times {share} were lost, and next to nothing else: {}", times.len(), spans.join(", "))
+            [LossTime { at_s, for_s: None, ratio }] => {
+                format!("until {} s next to nothing was lost, and {} from then on", tidy(*at_s), percent(*ratio))
             }
+            [once] => format!("{}, and next to nothing before and after", told(once)),
+            times => format!("{}, and next to nothing else", times.iter().map(told).collect::<Vec<_>>().join(", ")),
         }
     }
 }

@@ -487,7 +487,7 @@ impl Pattern {
         let mean = lost as f64 / runs as f64;
         // Where loss began in mid-trial, all runs lie behind that, and distances are of both parts.
         let from = case.loss_from();
-        let ratio = from.as_ref().map_or(loss.ratio, |from| from.ratio);
+        let ratio = from.as_ref().map_or(loss.ratio, |from| from.times[0].ratio);
         // Of losses that do not depend on each other runs are as long as this.
         let independent = 1.0 / (1.0 - ratio).max(0.01);
         let single = bursts_of.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
