@@ -224,6 +224,9 @@ async fn accept_all(lab: &Arc<Lab>, door: &mut WebListener) -> Result<()> {
         WebListener::Tcp(_, tls) => tls.take(),
         WebListener::Unix(..) => None,
     };
+    let lab_to_check = Arc::clone(lab);
+    // Of a large store this takes a second. What is wrong with it, each page that reads it says.
+    tokio::task::spawn_blocking(move || lab_to_check.store().is_ok_and(|store| store.check().is_ok()));
     let (site, turns) = (Site::Lab(Arc::clone(lab)), WorkSlots::new());
     let entrance = Arc::new(Entrance { site, cookie, tls, turns, places: Places::new() });
     let ended = std::future::poll_fn(|context| {

@@ -521,6 +521,23 @@ impl Store {
         self.derived(|misfits| self.database.reading(|| self.points_read(metric, wanted, last, misfits)))
     }
 
+    /// Holds the rows of all campaigns against their records, which who asks first for a history would wait for: for a process that
+    /// [looks once](Store::checking_once).
+    pub fn check(&self) -> Result<(), StoreError> {
+        let (wanted, mut next) = (Selection::default(), Some(AFTER_ALL.to_owned()));
+        while let Some(later) = next {
+            // A few campaigns at a time: whoever writes is not kept from it.
+            let check = |misfits: &mut Vec<String>| {
+                let Some(range) = self.campaigns_before(&later, CAMPAIGNS)? else { return Ok(None) };
+                self.misfits(&wanted, &clauses_within(&wanted, Some(&range)), &mut ContextCache::of(self), misfits)?;
+                let [oldest, _] = range;
+                Ok(Some(oldest))
+            };
+            next = self.derived(|misfits| self.database.reading(|| check(misfits)))?;
+        }
+        Ok(())
+    }
+
     fn points_read(
         &self,
         metric: &Metric,

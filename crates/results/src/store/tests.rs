@@ -263,6 +263,15 @@ fn of_a_store_that_is_opened_again_a_campaign_is_checked_once_and_when_it_has_gr
     assert_eq!(values(&first), [measured], "a part is always looked at");
     insert(3);
     assert_eq!(values(&all), [measured; 4], "it has grown");
+    insert(4);
+    forge();
+    Store::open(&path).unwrap().checking_once(&checked).check().unwrap();
+    let unchecked = Store::open(&path).unwrap();
+    let columns = "SELECT throughput_bps FROM figures";
+    let found: Vec<f64> = unchecked.rows(columns, Vec::new(), |row| row.get(0)).unwrap();
+    assert_eq!(found, [measured; 5], "it was made anew");
+    forge();
+    assert_eq!(values(&all), [1.0; 5], "looked at before anybody asked");
 }
 
 /// As on a medium that is read only: root may write wherever it has the right to.
