@@ -24,6 +24,7 @@ use super::page::{Page, page};
 use super::reply::{Reply, kind};
 use super::request::WebRequest;
 use super::work_slots::Cost;
+use crate::commands::selection;
 use crate::render::answer::Answer;
 use crate::render::answer_parts::Part;
 
@@ -220,17 +221,23 @@ pub(super) fn answer(lab: &Lab, asked: &WebRequest) -> Reply {
     in_form(lab, asked, &view)
 }
 
-/// The address with the whole identifier, where it has the beginning of one, as commands take it and lists show it.
+/// The address with the whole identifier, where it has other words that commands take: `last`, or the beginning of one, as lists
+/// show it. Of several records it is the newest.
 fn whole_identifier(lab: &Lab, asked: &WebRequest) -> Result<Option<String>> {
-    let is_beginning =
-        |text: &str| text.len() < linerate_results::id::LEN && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_whole =
+        |word: &str| word.len() == linerate_results::id::LEN && word.bytes().all(|b| b.is_ascii_alphanumeric());
     let found = match asked.path()[..] {
-        _ if asked.is_post => None,
-        ["record", text, ..] if is_beginning(text) => lab.store()?.record_beginning(text)?,
-        ["campaign", text, ..] if is_beginning(text) => lab.store()?.campaign_beginning(text)?,
-        _ => None,
+        _ if asked.is_post => return Ok(None),
+        ["record", word, ..] if !is_whole(word) => selection::identifiers(&lab.store()?, word).map(|mut all| all.pop()),
+        ["campaign", word, ..] if !is_whole(word) => selection::named(&lab.store()?, word).map(|named| named.campaign),
+        _ => return Ok(None),
     };
-    Ok(found.map(|id| asked.address_of(&id)))
+    use StoreError::{NoRecords, NothingCalled, TooFarBack};
+    let found = found.map_err(|error| match error.downcast_ref() {
+        Some(NoRecords(_) | NothingCalled(_) | TooFarBack { .. }) => refused(404, error.to_string()),
+        _ => error,
+    });
+    Ok(found?.map(|id| asked.address_of(&id)))
 }
 
 /// What the answer to a request takes.

@@ -145,7 +145,7 @@ fn records_are_filtered_sorted_and_paged() {
         server.get(&format!("/records?{query}&form=csv")).check(400, &[sentence]);
     }
     server.get("/record/00000000000000000000000000").check(404, &["no record"]);
-    server.get("/campaign/%3Cb%3E").check(404, &["&lt;B&gt;"]);
+    server.get("/campaign/%3Cb%3E").check(404, &["&lt;b&gt;"]);
 }
 
 /// What a machine, a plan or a tool may be called by whoever means harm.

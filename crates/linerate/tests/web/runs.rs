@@ -78,7 +78,16 @@ fn a_campaign_runs_and_is_watched() {
         short.check(303, &[]).field("location"),
         Some(format!("/record/{}/explain", record.to_lowercase()).as_str())
     );
-    server.get("/record/7ZZ").check(404, &["there is no record"]);
+    server.get("/record/7ZZ").check(404, &["the store has no campaign, record or plan '7ZZ'"]);
+    // So does what else commands take; the address it leads to means the same tomorrow.
+    let leads_to = |from: &str, to: String| {
+        assert_eq!(server.get(from).check(303, &[]).field("location"), Some(to.to_lowercase().as_str()), "{from}");
+    };
+    for word in ["last", "udp-stream"] {
+        leads_to(&format!("/campaign/{word}?form=csv"), format!("/campaign/{}?form=csv", campaign.id));
+    }
+    leads_to("/record/last:rate=20M/explain", format!("/record/{record}/explain"));
+    server.get("/campaign/last~1").check(404, &["there is no last~1: there is 1 campaign"]);
     bench.check_quiet();
 }
 
