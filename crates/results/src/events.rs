@@ -161,6 +161,12 @@ const FEW_BEFORE: f64 = 0.05;
 const STAYS: f64 = 0.8;
 const LOSSY_SLICES: usize = 6;
 const LEAST_SLICES: usize = 3;
+/// What TCP lost it lost at once, if so much of it falls into so many seconds, of so small a part of the trial. Of fewer segments chance
+/// makes that now and then.
+const NEARLY_ALL: f64 = 0.9;
+const ONCE_S: f64 = 0.5;
+const ONCE_PART: f64 = 0.2;
+const LEAST_AT_ONCE: f64 = 6.0;
 /// A rate has changed that is so many times the other one, each for this part of the trial at least, and so many slices; and so many
 /// of each are nearer to their own than to the other's.
 const CHANGED: f64 = 1.5;
@@ -195,6 +201,9 @@ pub(crate) fn events(
         events.extend(silences(way));
         if matches!(workload, Workload::UdpStream | Workload::Frames) {
             events.extend(losses_began(way).into_iter().take(MOST));
+        }
+        if workload == Workload::TcpStream {
+            events.extend(lost_at_once(way));
         }
         events.extend(rate_changed(way).filter(|_| workload.is_stream()));
     }
@@ -332,6 +341,39 @@ fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
     let all: f64 = missing.iter().sum();
     let is_late = events.first().is_some_and(|first| first.at_s >= BEGAN_LATE * end_s);
     if is_late && slices >= LOSSY_SLICES && all - inside <= FEW_BEFORE * all { events } else { Vec::new() }
+}
+
+/// The short time into which nearly all falls that TCP retransmitted, where no silence says so: what lost it did so once.
+fn lost_at_once(way: &Arrivals<'_>) -> Option<Event> {
+    let (timeline, column) = way.losing?;
+    let (ends, again) = (&timeline.ends_ns, way.sums(timeline, column)?);
+    let all: f64 = again.iter().sum();
+    let end_s = seconds(*ends.last()?);
+    let start = |slice: usize| if slice == 0 { 0.0 } else { seconds(ends[slice - 1]) };
+    let span = |(first, last): (usize, usize)| seconds(ends[last]) - start(first);
+    // The shortest run of slices with so many; each that is lossy may be its first.
+    let run_from = |first: usize| {
+        let mut within = 0.0;
+        let last = (first..again.len()).find(|slice| {
+            within += again[*slice];
+            within >= NEARLY_ALL * all
+        })?;
+        Some(((first, last), within))
+    };
+    let runs = (0..again.len()).filter(|first| again[*first] > 0.0).map_while(run_from);
+    let (run, within) = runs.min_by(|a, b| span(a.0).total_cmp(&span(b.0)))?;
+    let is_short = span(run) <= ONCE_S.min(ONCE_PART * end_s);
+    let is_told = |event: &Event| match event.what {
+        EventKind::Stall { lost_share, .. } | EventKind::FlowDied { lost_share, .. } => {
+            lost_share.is_some_and(|share| share >= MOST_OF_THEM)
+        }
+        _ => false,
+    };
+    if !is_short || all < LEAST_AT_ONCE || silences(way).iter().any(is_told) {
+        return None;
+    }
+    let what = EventKind::LossAtOnce { direction: Some(way.direction), segments: within as u64, share: within / all };
+    Some(Event { at_s: start(run.0), for_s: Some(span(run)), within_s: seconds(ends[0]), end: None, what })
 }
 
 /// The moment from which on a stream has another rate, which it keeps: a link that negotiated anew, a shaper that was set, another
@@ -753,6 +795,39 @@ mod tests {
             &[(0.4, Some(0.3), 0.4, 9.6), (1.3, Some(0.3), 0.4, 9.6)],
         );
         check(|slice| if (8..18).contains(&slice) || (26..36).contains(&slice) { 40 } else { 4 }, &[]);
+    }
+
+    #[test]
+    fn what_is_retransmitted_at_once_is_told() {
+        let check = |again: &dyn Fn(usize) -> u64, told: Option<(f64, f64, u64)>| {
+            let (seen, mut sent) = (timeline(&[&[9_000; 40]]), timeline(&[&[9_000; 40]]));
+            sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, (0..40).map(again).collect());
+            let found = lost_at_once(&of_tcp(&seen, &sent)).map(|event| match event.what {
+                EventKind::LossAtOnce { segments, .. } => (event.at_s, event.for_s.unwrap(), segments),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(found.map(|(at_s, for_s, count)| (at_s, (for_s * 1e3).round() / 1e3, count)), told);
+        };
+        check(&|slice| if (20..24).contains(&slice) { 10 } else { 0 }, Some((1.0, 0.2, 40)));
+        // One before it is none of them; three are not nearly all.
+        check(&|slice| [0, 1, 30][usize::from(slice == 3) + 2 * usize::from(slice == 25)], Some((1.25, 0.05, 30)));
+        check(&|slice| [0, 4, 30][usize::from(slice == 3) + 2 * usize::from(slice == 25)], None);
+        // Chance, a good part of the trial, all the time, and never.
+        check(&|slice| if slice == 20 { 5 } else { 0 }, None);
+        check(&|slice| if (20..30).contains(&slice) { 10 } else { 0 }, None);
+        check(&|_| 5, None);
+        check(&|_| 0, None);
+    }
+
+    #[test]
+    fn what_a_silence_tells_is_not_told_again() {
+        let (seen, mut sent) = outage(&[]);
+        sent.flows[0]
+            .columns
+            .0
+            .insert(FlowColumn::Retransmitted, (0..80).map(|slice| u64::from(slice == 20) * 9).collect());
+        assert_eq!(lost_at_once(&of_tcp(&seen, &sent)), None);
+        assert!(lost_at_once(&of_tcp(&timeline(&[&[9_000; 80]]), &sent)).is_some());
     }
 
     #[test]

@@ -343,6 +343,7 @@ fn events() -> Vec<Event> {
             None,
             EventKind::RateChanged { direction: Some(Direction::Rx), from_bps: 190_500_000.0, to_bps: 19_200_000.0 },
         ),
+        (None, Some(0.1), EventKind::LossAtOnce { direction: Some(Direction::Tx), segments: 57, share: 0.98 }),
         (target, None, EventKind::More { events: 7 }),
     ];
     let event = |(at, (end, for_s, what)): (usize, (Option<End>, Option<f64>, EventKind))| Event {

@@ -61,6 +61,16 @@ pub enum EventKind {
         /// Payload bits per second that arrived meanwhile.
         throughput_bps: f64,
     },
+    /// Nearly all that TCP retransmitted in the measured part was so in this short time.
+    LossAtOnce {
+        /// Which way it went.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+        /// So many segments.
+        segments: u64,
+        /// Of all that were retransmitted in the measured part, 0 to 1.
+        share: f64,
+    },
     /// A stream's rate changed at once and stayed so to the end.
     RateChanged {
         /// Which way it went.
@@ -164,6 +174,7 @@ impl EventKind {
             EventKind::Stall { direction, .. }
             | EventKind::FlowDied { direction, .. }
             | EventKind::LossBegan { direction, .. }
+            | EventKind::LossAtOnce { direction, .. }
             | EventKind::RateChanged { direction, .. } => *direction,
             _ => None,
         }
@@ -175,6 +186,7 @@ impl EventKind {
             EventKind::Stall { .. } => "stall",
             EventKind::FlowDied { .. } => "flow-died",
             EventKind::LossBegan { .. } => "loss-began",
+            EventKind::LossAtOnce { .. } => "loss-at-once",
             EventKind::RateChanged { .. } => "rate-changed",
             EventKind::CarrierLost { .. } => "carrier-lost",
             EventKind::CarrierBack { .. } => "carrier-back",
@@ -223,6 +235,9 @@ impl Display for EventKind {
                 loss_ratio * 100.0,
                 throughput_bps / 1e6
             ),
+            EventKind::LossAtOnce { segments, share, .. } => {
+                write!(f, "{segments} segments were retransmitted at once, {:.0} % of all that were", share * 100.0)
+            }
             EventKind::RateChanged { from_bps, to_bps, .. } => write!(
                 f,
                 "throughput {} from {:.1} to {:.1} Mbit/s and stayed so",

@@ -1,6 +1,7 @@
 //! Segments are lost between the two ends, and TCP goes as fast as such a loss lets it.
 //! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
 
+use linerate_trial::event::EventKind;
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
@@ -26,9 +27,15 @@ const BORNE_BY_BBR: f64 = 0.15;
 /// What loss permits is known to a factor: a trial that reaches no more than so many times it is limited by it.
 pub(super) const ABOUT: f64 = 3.0;
 
+/// What is retransmitted at once tells when it was lost where it is so much of all; before this time a window grows for the first time.
+const NEARLY_ALL: f64 = 0.8;
+const LATE_S: f64 = 0.3;
+
 /// Where TCP loses so much on the way it is not for something else to be looked at first: neither what a CPU does without offloads,
 /// nor what comes short of what the formulas permit, which are for small losses.
 const MUCH: f64 = 0.02;
+/// What a sender that waits for its window looks like besides.
+const LIMITS_BESIDE: [&str; 3] = ["sender-cpu", "host-limits", "application-limited"];
 /// More than so many times what it permits is none that it lets through.
 const EXCEEDS: f64 = 1.8;
 
@@ -40,7 +47,8 @@ pub(super) const RULE: Rule = Rule {
                more than half of them dropped by counters of either machine (a packet of its stack is as many segments as one of its link is on average, where the ends could not count them), and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
                What permits more than three times what came through, steadily, is a limit of rate with a short queue; so is what \
-               permits less than a 1.8th of it, where TCP's delivery rate is never much above what came through. A loss of fewer \
+               permits less than a 1.8th of it, where TCP's delivery rate is never much above what came through. Where 80 % of what was \
+               retransmitted was so at once (loss-at-once), that is told, and no such loss permits anything. A loss of fewer \
                than 10 segments counts where TCP's congestion window limited at least half of the time.",
     source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
              (CUBIC); RFC 4015 (spurious retransmissions).",
@@ -141,7 +149,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let ratio = lost as f64 / sent.max(1) as f64;
     let permitted = permitted_bps(tcp, ratio);
     let got = case.throughput_bps()?;
-    let limits = is_about(permitted, case, got);
+    let once = lost_at_once(case, tcp);
+    let is_once = once.is_some();
+    let limits = !is_once && is_about(permitted, case, got);
     let back = ReturnLoss::of(case).filter(|back| back.is_of_both_ways(case));
     // Such a loss permits far more than came through, and TCP had nothing else to wait for: it comes of the rate, and not the rate of it.
     let permits_more = match tcp.goes_by_rate() {
@@ -155,8 +165,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         let few = case.varies_little() && case.delivers_evenly() != Some(false);
         tcp.goes_by_rate() || few && (exceeds || case.is_held_by_loss())
     });
-    let of_rate = (permits_more || exceeds) && case.is_unlimited() && is_even;
+    // A window that grows for the first time fills a queue once, and never again.
+    let at_s = once.as_ref().map(|(at_s, _)| *at_s).filter(|at_s| *at_s >= LATE_S);
+    let of_rate = (permits_more || exceeds) && case.is_unlimited() && is_even && at_s.is_none();
     let sentence = match (&back, limits) {
+        (None, _) if let Some(at_s) = at_s => format!(
+            "Segments are lost between the two ends once, at about {} s, and hardly any before and after: a queue there that ran over, or a short outage.",
+            tidy(at_s)
+        ),
         (None, _) if of_rate => format!(
             "Segments are lost between the two ends, as a limit of rate with a short queue drops them: about {} Mbit/s pass it.",
             tidy(got / 1e6)
@@ -166,7 +182,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         (None, false) => "Segments are lost between the two ends.".to_owned(),
     };
     let weight = match () {
-        () if limits || back.is_some() => 0.8,
+        () if limits || back.is_some() || (is_once && case.is_held_by_loss()) => 0.8,
         // It permits far more, and is not what a rate comes to: something else is the limit.
         () if permits_more && !of_rate && ratio < MUCH => 0.2,
         () => 0.5,
@@ -182,7 +198,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because(format!("{} of the segments were retransmitted", percent(share)))
             .because_of(UnevenFlows::of(case).map(|uneven| uneven.clause()))
             .because_of(back.map(|back| back.clause()))
-            .because_of(permitted.zip(tcp.rtt_s).map(|(bps, rtt_s)| {
+            .because_of(once.map(|(_, clause)| clause))
+            .because_of(permitted.zip(tcp.rtt_s).filter(|_| !is_once).map(|(bps, rtt_s)| {
                 format!(
                     "{kind} reaches about {} Mbit/s at this loss and a round trip of {} ms, and {} came through",
                     tidy(bps * case.streams() / 1e6),
@@ -194,10 +211,24 @@ fn find(case: &Case<'_>) -> Option<Finding> {
                 "It is wrong if udp-stream at this rate loses nothing; if it loses nothing at half the rate, a policer or a \
                  short queue on the way is the cause, not a bad cable.",
             )
-            .explains(&["sender-cpu", "host-limits", "application-limited"])
+            .explains(if is_once && !case.is_held_by_loss() { &[] } else { &LIMITS_BESIDE })
             .explains(if ratio >= MUCH { &["checksum-offload", "segmentation"] } else { &[] })
             .explains(timer),
     )
+}
+
+/// When TCP retransmitted nearly all that it did, and a clause that says so.
+fn lost_at_once(case: &Case<'_>, tcp: &TcpSummary) -> Option<(f64, String)> {
+    case.events().find_map(|event| match event.what {
+        // What it retransmitted in the warm-up is none of the event's.
+        EventKind::LossAtOnce { segments, .. } if segments as f64 >= NEARLY_ALL * tcp.retransmissions as f64 => {
+            let to_s = event.at_s + event.for_s.unwrap_or(0.0);
+            let share = percent(segments as f64 / tcp.retransmissions.max(1) as f64);
+            let (from, to) = (tidy(event.at_s), tidy(to_s));
+            Some((event.at_s, format!("{share} of what was retransmitted was so from {from} s to {to} s")))
+        }
+        _ => None,
+    })
 }
 
 /// Segments of a stream that were lost, of how many.
@@ -280,6 +311,24 @@ mod tests {
         };
         assert_eq!(names(600), ["stack-drops"]);
         assert_eq!(names(1_200)[0], RULE.name, "a hundredth of the packets is half of it");
+    }
+
+    #[test]
+    fn segments_that_are_lost_at_once_are_told_as_that_and_permit_nothing() {
+        let all = cases::cases();
+        let record = &all.iter().find(|case| case.name == "one segment of fifty lost on the way").unwrap().record;
+        let again = record.result.as_ref().unwrap().flow.tcp.as_ref().unwrap().retransmissions;
+        let told = |at_s: f64, segments: u64| {
+            let what = EventKind::LossAtOnce { direction: Some(record.direction), segments, share: 1.0 };
+            let event = linerate_trial::event::Event { at_s, for_s: Some(0.1), within_s: 0.05, end: None, what };
+            let found = findings(&Record { events: vec![event], ..record.clone() });
+            let one = found.into_iter().find(|one| one.name == RULE.name).unwrap();
+            let permits = one.evidence.iter().any(|clause| clause.contains("at this loss"));
+            (one.sentence.contains("once, at about 1.20 s"), one.evidence.join("; ").contains("to 1.30 s"), permits)
+        };
+        assert_eq!(told(1.2, again), (true, true, false));
+        assert_eq!(told(1.2, again / 2), (false, false, true), "as many in the warm-up");
+        assert_eq!(told(0.1, again), (false, false, false), "a window that grows for the first time");
     }
 
     #[test]
