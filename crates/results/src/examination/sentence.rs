@@ -140,6 +140,11 @@ impl Failed {
                  net.ipv4.ip_local_port_range and `ss -s` there",
                 probe.end().map_or("machine", End::name)
             ),
+            Failed::Connections { open: 0, .. } => format!(
+                "one connection from the {} passes, and none of several at once: a filter, a NAT or connection tracking, of either \
+                 end or between, counts them, and for a while those that have ended (nft list ruleset, conntrack -L)",
+                probe.end().map_or("machine", End::name)
+            ),
             Failed::Connections { open, doubled, .. } => {
                 let asker = probe.end().map_or("machine", End::name);
                 let (connections, pass) = if *open == 1 { ("connection", "passes") } else { ("connections", "pass") };
@@ -658,5 +663,22 @@ impl Unknown {
             Unknown::NotSpoken { sentence } => format!("not known: {sentence}"),
             Unknown::Lossy => "not known: packets of a size that had passed before were lost, too".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_none_of_several_connections_passes_no_number_of_streams_is_advised() {
+        let says = |open: u16| {
+            let probe = Probe::Connections { asker: End::Host, connections: 6 };
+            Failed::Connections { open, refusal: None, doubled: false }.sentence(probe)
+        };
+        assert!(says(3).contains("3 connections at once pass from the host, and no more"), "{}", says(3));
+        assert!(says(3).ends_with("try streams=3"), "{}", says(3));
+        assert!(says(0).starts_with("one connection from the host passes, and none of several at once"), "{}", says(0));
+        assert!(!says(0).contains("streams="), "{}", says(0));
     }
 }
