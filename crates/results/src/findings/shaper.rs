@@ -2,6 +2,8 @@
 //! Knows the time budget, and the disciplines' names.
 
 use linerate_machine::end::Direction;
+use linerate_trial::doubt::{Doubted, SenderLimit};
+use linerate_trial::spec::Workload;
 
 use super::case::{Case, percent, tidy};
 use super::refused::RefusedFrames;
@@ -21,7 +23,8 @@ pub(super) const RULE: Rule = Rule {
     rests_on: "The time budget's line shaper with at least 30 % of the time, or 10 % and as much as is missing of what was to come \
                through: frames stood in a discipline that keeps to a rate, or \
                it held them back (overlimits) and let out 60 % of its rate, where that is known and TCP loses segments, or of a stream of frames it refused many, which the sender tried again. Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
-               to a rate and held back at least 10 % of its packets.",
+               to a rate and held back at least 10 % of its packets. Or datagrams of which none was lost, and fewer were sent than asked, for the sender waited \
+               for room in its socket (sender-fell-behind, no-room): then what keeps to a rate is not where it was looked for.",
     source: "tc(8), tc-tbf(8); Linux struct gnet_stats_queue (linux/gen_stats.h).",
     suggests: &["qdisc"],
     find,
@@ -63,8 +66,38 @@ fn find_refused(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// A sender of datagrams that waits for room in its socket, where no discipline of the interface that is looked at keeps to a rate: what
+/// took no more is below it, or at another one.
+fn find_no_room(case: &Case<'_>) -> Option<Finding> {
+    let worked = case.record.doubts.iter().find_map(|doubt| match &doubt.what {
+        Doubted::SenderFellBehind { held_up: Some(SenderLimit::NoRoom { worked, shaper: None }), .. } => Some(*worked),
+        _ => None,
+    });
+    let worked = worked.filter(|_| case.is(Workload::UdpStream) && case.record.direction != Direction::Both)?;
+    let (short, sent) = (case.short().filter(|_| case.loss().is_none())?, case.flow()?.achieved_load_bps?);
+    let (end, mbit) = (case.sender.end, tidy(sent / 1e6));
+    let by_another = case.passes_elsewhere(end);
+    let place = match by_another {
+        true => "the interface by which it sends, which is another one than its address's (ip route get),",
+        false => "its interface, or one below that (the parent of a VLAN, a port of a bridge, a tunnel's),",
+    };
+    Some(
+        RULE.finds(
+            case,
+            Some(end),
+            Sureness::Likely,
+            case.missing_share().unwrap_or(0.5),
+            format!("The {end}'s socket has no room most of the time: {place} takes no more than about {mbit} Mbit/s."),
+        )
+        .because(short)
+        .because(format!("all that was sent arrived, and the sending threads worked {} of the time", percent(worked)))
+        .wrong_if("It is wrong if no queueing discipline there keeps to a rate (tc qdisc), and its link carries more.")
+        .explains(&["host-limits", "application-limited"]),
+    )
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
-    if let Some(finding) = find_refused(case) {
+    if let Some(finding) = find_refused(case).or_else(|| find_no_room(case)) {
         return Some(finding);
     }
     if !case.record.workload.is_stream() {

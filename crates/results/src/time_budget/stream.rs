@@ -429,6 +429,14 @@ impl<'a> OneFlow<'a> {
         is_below && (0..self.sent.ends_ns.len()).all(|slice| dropped(slice) == 0)
     }
 
+    /// Whether less was sent in all than asked, beyond what chance makes of random departures: a sender that is behind sleeps for nothing
+    /// but room in its socket.
+    fn falls_behind(&self, asked: f64) -> bool {
+        let Some((end_ns, octets)) = self.sent.ends_ns.last().zip(self.octets.last()) else { return false };
+        let by_chance = 2.0 * self.stream.grain * (self.octets.len() as f64).sqrt();
+        octets + by_chance < asked * *end_ns as f64 / 1e9 * REACHED
+    }
+
     /// A sender of datagrams that is slower than asked, or has no rate to keep to.
     fn divide_datagrams(&self, slice: usize, span: f64, sums: &mut LimitSums) {
         let of = |column| self.sent.flow_s(column, slice).map(|seconds| seconds.min(span));
@@ -446,7 +454,7 @@ impl<'a> OneFlow<'a> {
             _ if self.is_full_link(slice) => (Limit::LinkRate, None),
             Some(limit) => (limit, self.sender()),
             None if late => (Limit::SenderCpuWait, self.sender()),
-            None if self.stream.asked.is_none() => (Limit::Qdisc, self.sender()),
+            None if self.stream.asked.is_none_or(|asked| self.falls_behind(asked)) => (Limit::Qdisc, self.sender()),
             None => (Limit::SendingApplication, self.sender()),
         };
         sums.add(limit, end, slept);

@@ -248,6 +248,35 @@ fn what_lies_around_a_stream_limits_it() {
 }
 
 #[test]
+fn a_sender_of_datagrams_that_is_behind_waits_for_room() {
+    // A fifth, or a hundredth, less than was asked, by a thread that sleeps most of the time; one slice is short of it.
+    let of = |asked: f64| {
+        let mut sent = timeline(20, &[(FlowColumn::Octets, OCTETS), (FlowColumn::RunUs, 5_000)], &[]);
+        let octets = sent.flows[0].columns.0.get_mut(&FlowColumn::Octets).unwrap();
+        octets[10] = OCTETS / 2;
+        let environment = Environment::default();
+        let lines = stream(&Stream {
+            direction: Direction::Tx,
+            sender: End::Target,
+            flows: vec![0],
+            received: &sent.clone(),
+            sent: &sent,
+            sending: &environment,
+            receiving: &environment,
+            is_tcp: false,
+            paces: false,
+            asked: Some(asked * OCTETS as f64 * 20.0),
+            segment: 1448.0,
+            grain: 1400.0,
+            paused: 0.0,
+        });
+        lines.into_iter().filter(|line| line.share >= 0.01).map(|line| line.limit).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1.25), [Limit::Qdisc, Limit::SenderCpu]);
+    assert_eq!(of(1.0), [Limit::AskedRate, Limit::SendingApplication]);
+}
+
+#[test]
 fn datagrams_that_nobody_gets_are_an_outage_unless_the_receiver_had_no_cpu() {
     use FlowColumn as F;
     let udp = |receiver: Flow<'_>, receiving: Machine<'_>| {

@@ -4,7 +4,7 @@
 use linerate_machine::end::Direction::{self, Rx, Tx};
 use linerate_machine::end::End;
 use linerate_path::stage::Stage;
-use linerate_trial::doubt::Doubted;
+use linerate_trial::doubt::{Doubted, SenderLimit};
 use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
@@ -23,6 +23,11 @@ pub(super) fn cases() -> Vec<FaultCase> {
     let segments = |record: &mut Record, direction: Direction, sent: u64, lost: u64| {
         (tcp_of(record).segments_sent, tcp_of(record).segments_lost) = (Some(sent), Some(lost));
         losses(record, Counted::Segments, direction, sent, lost);
+    };
+    let no_room = |record: &mut Record, offered_bps: f64| {
+        record.result.as_mut().expect("figures").flow.achieved_load_bps = Some(offered_bps);
+        let held_up = Some(SenderLimit::NoRoom { worked: 0.02, shaper: None });
+        record.doubts.push(Doubted::SenderFellBehind { asked_bps: 100e6, offered_bps, held_up }.into());
     };
     let streams = |record: &mut Record, lost: [u64; 6]| {
         let result = record.result.as_mut().expect("figures");
@@ -267,6 +272,9 @@ pub(super) fn cases() -> Vec<FaultCase> {
             between_links(r, 102_040, lost);
             // One by one, as in each stream alone.
             arrivals(r, &[], &[(1, lost / 4), (2, lost / 4), (3, lost / 12)]);
+        }),
+        case("a shaper below the interface that is looked at", "shaper", &["host-limits"], udp(Tx, 100, 42.0), |r| {
+            no_room(r, 42e6);
         }),
         case("bursts of the trial that a short queue has no room for", "lossy-path", &[], udp(Rx, 300, 100.0), |r| {
             drop(r.asked.insert("burst".to_owned(), "60".to_owned()));
