@@ -1,4 +1,5 @@
-//! A record's JSON as the store keeps it: raw deflate (RFC 1951) against a dictionary, the store's first record.
+//! A record's JSON as the store keeps it: raw deflate (RFC 1951) against a dictionary, the store's first record, and behind it the
+//! text's CRC-32, as gzip has it (RFC 1952, section 2.3.1): a damaged octet may well unpack to other figures.
 //! Knows no record; those of one board differ in figures and little else, so most of a text is in the dictionary.
 //!
 //! Any zlib reads it: in Python, `zlib.decompressobj(-15, zdict=dictionary).decompress(packed)`.
@@ -6,9 +7,9 @@
 use std::io::{self, Read as _, Write as _};
 use std::thread;
 
-use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc};
 
 /// Deflate looks back 32 KiB: more of a dictionary would be of no use.
 const DICTIONARY_OCTETS: usize = 32_000;
@@ -50,7 +51,9 @@ impl Dictionary {
         encoder.flush()?;
         let start = encoder.get_ref().len();
         encoder.write_all(text.as_bytes())?;
-        Ok(encoder.finish()?.split_off(start))
+        let mut packed = encoder.finish()?.split_off(start);
+        packed.extend(checksum(text));
+        Ok(packed)
     }
 
     /// The text that was packed against this dictionary. The error is one of the octets, or of their number.
@@ -61,12 +64,23 @@ impl Dictionary {
         let mut decoder = DeflateDecoder::new(block.chain(&self.0[..]).chain(packed));
         io::copy(&mut decoder.by_ref().take(self.0.len() as u64), &mut io::sink())?;
         let mut text = String::new();
-        decoder.take(MOST_OCTETS + 1).read_to_string(&mut text)?;
+        decoder.by_ref().take(MOST_OCTETS + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MOST_OCTETS {
             return Err(io::Error::other(format!("it is longer than {MOST_OCTETS} bytes")));
         }
-        Ok(text)
+        let unpacked = decoder.total_in() as usize - block.len() - self.0.len();
+        // Earlier versions wrote none.
+        match packed.get(unpacked..).unwrap_or_default() {
+            written if written.is_empty() || written == checksum(&text) => Ok(text),
+            _ => Err(io::Error::other("it is not what was written")),
+        }
     }
+}
+
+fn checksum(text: &str) -> [u8; 4] {
+    let mut crc = Crc::new();
+    crc.update(text.as_bytes());
+    crc.sum().to_le_bytes()
 }
 
 #[cfg(test)]
@@ -112,7 +126,22 @@ mod tests {
         let packed = dictionary.pack(text).unwrap();
         assert!(packed.len() < 400, "{}", packed.len());
         assert_eq!(dictionary.unpack(&packed).unwrap(), text);
-        // Another dictionary gives no text, or another one.
-        assert!(Dictionary::of(&first.as_bytes()[7..]).unpack(&packed).is_ok_and(|other| other != text));
+        // Another dictionary gives another one, or none.
+        let error = Dictionary::of(&first.as_bytes()[7..]).unpack(&packed).unwrap_err();
+        assert_eq!(error.to_string(), "it is not what was written");
+    }
+
+    #[test]
+    fn a_damaged_octet_gives_no_other_text() {
+        let text: String = (0..2000u32).map(|n| format!("{},", n.wrapping_mul(2_654_435_761))).collect();
+        let dictionary = Dictionary::of(&text.as_bytes()[..9000]);
+        let packed = dictionary.pack(&text).unwrap();
+        for at in 0..packed.len() {
+            let mut damaged = packed.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(dictionary.unpack(&damaged).is_err(), "octet {at} of {}", packed.len());
+        }
+        let of_before = &packed[..packed.len() - 4];
+        assert_eq!(dictionary.unpack(of_before).unwrap(), text, "an earlier version's has no checksum");
     }
 }
