@@ -502,16 +502,50 @@ fn a_watchdog_loses_no_line_of_its_journal() {
         bench.check_nothing_runs(IN_TIME);
         files.each_ref().map(|file| fs::read_to_string(file).unwrap())
     };
-    let tidied_up = killed_after(&|journal| fs::remove_file(journal).unwrap());
+    let copies = bench.folder.path("journals.copy");
+    let all = |journal: &PathBuf| [journal.clone(), PathBuf::from(&copies).join(journal.file_name().unwrap())];
+    let tidied_up = killed_after(&|journal| all(journal).iter().for_each(|file| fs::remove_file(file).unwrap()));
     assert_eq!(tidied_up, ["zero", "zero"]);
     let damaged = killed_after(&|journal| {
-        let text = fs::read_to_string(journal).unwrap();
-        fs::write(journal, text.replace(r#""custom.c1""#, "custom.c1")).unwrap();
+        for file in all(journal) {
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(file, text.replace(r#""custom.c1""#, "custom.c1")).unwrap();
+        }
     });
     assert_eq!(damaged, ["zero", "one"]);
     let ran = ask(&bench, &bench.host(), &["get", "mtu"]);
     assert!(ran.stderr.contains("one line of the journal of an agent of ann cannot be read"), "{ran:#?}");
     assert_eq!(journals(&bench).len(), 0);
+}
+
+/// The folder is tidied up, and then nobody is left who has it open.
+#[test]
+fn a_journal_that_is_deleted_has_a_copy() {
+    let Some(bench) = bench("copy") else { return };
+    let file = bench.folder.path("word");
+    let folder = bench.folder.path("journals");
+    let tidy_ups: [&dyn Fn(); 3] =
+        [&|| fs::remove_file(&journals(&bench)[0]).unwrap(), &|| fs::remove_dir_all(&folder).unwrap(), &|| {
+            fs::write(&journals(&bench)[0], "").unwrap()
+        }];
+    for tidy_up in tidy_ups {
+        let mut agent = Agent::start(&bench);
+        agent.set(0, &file).unwrap();
+        tidy_up();
+        let mut other = Agent::start(&bench);
+        let refused = other.set(1, &file).unwrap_err();
+        assert!(refused.contains("is changed by another agent on this machine"), "{refused}");
+        drop(other);
+        kill_everything(&bench);
+        drop(agent);
+        bench.check_nothing_runs(IN_TIME);
+        assert_eq!(word(&bench), "one", "nobody was left to put it back");
+        let ran = ask(&bench, &bench.host(), &["get", "mtu"]);
+        assert_eq!(word(&bench), "zero", "{ran:#?}");
+        assert!(ran.check_done().stderr.contains("custom.c0 is zero again"), "{ran:#?}");
+        assert_eq!(journals(&bench).len(), 0);
+        assert_eq!(fs::read_dir(bench.folder.path("journals.copy")).unwrap().count(), 0);
+    }
 }
 
 /// Two agents that change the same in the same moment, again and again: one of them is refused it, and what it was is

@@ -13,9 +13,10 @@
 //! All agents of a user share one folder, whatever network namespace they are in: what no namespace owns is noted
 //! once, and what a dead agent has left is found by any other.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::cmp::Reverse;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use linerate_machine::change::PutBack;
 use serde::{Deserialize, Serialize};
 
 use super::GuardError;
+use super::journal_files::{JournalFiles, copies, own, user};
 use super::location::Location;
 
 const FORMAT: &str = "linerate.settings/2";
@@ -96,7 +98,7 @@ struct Begun {
     by: String,
 }
 
-/// What a journal says. A last line without its end was never acted upon, for the change follows the line.
+/// What a journal says.
 #[derive(Debug, Default)]
 struct Contents {
     begun: Option<Begun>,
@@ -105,7 +107,8 @@ struct Contents {
     kept: bool,
     /// The number of the last entry.
     last: u32,
-    /// Lines that mean nothing to this program.
+    /// Lines that mean nothing to this program; a last one without its end is one of them. That was not acted upon, for the change follows
+    /// the line, unless the file was cut short since.
     unreadable: usize,
     /// To the end of the last whole line, in bytes.
     len: u64,
@@ -165,8 +168,7 @@ impl Journals {
     /// Those of this process's user. A folder that is this user's alone, because what is put back from it is done as
     /// this user.
     pub(super) fn of_user() -> io::Result<Journals> {
-        // Of all ways to the effective user, the owner of this process's folder needs no system call of our own.
-        let user = fs::metadata("/proc/self")?.uid();
+        let user = user()?;
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let candidates = match variable("LINERATE_JOURNALS") {
             Some(folder) => [Some(folder), None, None],
@@ -178,7 +180,7 @@ impl Journals {
         };
         let mut refusal = io::Error::other("there is no folder for it");
         for folder in candidates.into_iter().flatten() {
-            match own(&folder, user) {
+            match own(&folder) {
                 Ok(()) => return Ok(Journals { folder }),
                 Err(error) => refusal = io::Error::new(error.kind(), format!("{}: {error}", folder.display())),
             }
@@ -226,17 +228,9 @@ impl Journals {
         let first = self.numbers()?.last().map_or(1, |(last, _)| last + 1);
         for number in first..first.saturating_add(1000) {
             let path = self.folder.join(format!("settings-{number:06}.{JOURNAL}"));
-            let file = match OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                Err(error) => return Err(error),
-            };
-            // Another agent that starts just now may take the empty file for an orphan's and delete it.
-            if file.try_lock().is_err() || !is_still(&file, &path) {
-                continue;
-            }
+            let Some(files) = JournalFiles::create(&path)? else { continue };
             let contents = Contents { begun: Some(begun.clone()), ..Contents::default() };
-            let mut journal = Journal::new(path, file, contents, begun.clone());
+            let mut journal = Journal::new(path, files, contents, begun.clone());
             return match journal.append(&Line::Begun(begun)) {
                 Ok(()) => Ok(journal),
                 Err(error) => {
@@ -271,7 +265,7 @@ impl Journals {
     fn take(paths: impl IntoIterator<Item = PathBuf>) -> (Vec<Journal>, Vec<String>) {
         let (mut journals, mut lost) = (Vec::new(), Vec::new());
         for path in paths {
-            match Journal::adopt(&path, Owner::Unknown) {
+            match Journal::adopt(&path, None, Owner::Unknown) {
                 JournalClaim::Journal(journal) => journals.push(*journal),
                 JournalClaim::Lost(sentence) => lost.push(sentence),
                 JournalClaim::Held | JournalClaim::Nothing => {}
@@ -290,7 +284,7 @@ impl Journals {
             if holder(&read_at(&path)).is_none() {
                 continue;
             }
-            match Journal::adopt(&path, Owner::Unknown) {
+            match Journal::adopt(&path, None, Owner::Unknown) {
                 // Until it was taken, a watchdog may have put it back.
                 JournalClaim::Journal(journal) => {
                     if let Some(entry) = journal.entry_of(location).filter(|_| !journal.kept).cloned() {
@@ -314,36 +308,35 @@ impl Journals {
         numbers.map(|(_, path)| path).filter(|path| path.extension().is_some_and(|end| end == JOURNAL)).collect()
     }
 
-    /// The files of journals, by number.
+    /// The files of journals, by number; those whose copy alone is there, too.
     fn numbers(&self) -> io::Result<Vec<(u64, PathBuf)>> {
         let mut numbers = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("settings-"));
-            let number = name.and_then(|name| name.split_once('.')?.0.parse().ok());
-            numbers.extend(number.map(|number| (number, path)));
+        let copies = copies(&self.folder).and_then(|folder| fs::read_dir(folder).ok());
+        for entry in fs::read_dir(&self.folder)?.chain(copies.into_iter().flatten()) {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("settings-")?.split_once('.')?.0.parse().ok());
+            numbers.extend(number.map(|number| (number, self.folder.join(name))));
         }
         numbers.sort();
+        numbers.dedup();
         Ok(numbers)
     }
 }
 
-/// How the name of a journal ends; that of one which cannot be read, or not all of it; and of one that is being written.
+/// How the name of a journal ends, and that of one which cannot be read, or not all of it.
 const JOURNAL: &str = "journal";
 const UNREADABLE: &str = "unreadable";
-const NEW: &str = "new";
 
 /// A journal that this process holds.
 #[derive(Debug)]
 pub(super) struct Journal {
+    /// What it is called, whether or not it is there any more.
     pub(super) path: PathBuf,
-    file: File,
+    files: JournalFiles,
     begun: Begun,
     contents: Contents,
     /// Its length when it was written as a whole.
     len_when_written: u64,
-    /// Its end is not known: it takes no further line.
-    broken: bool,
     /// Whose changes these are.
     pub(super) by: String,
     /// They stay when the agent ends.
@@ -351,29 +344,29 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    fn new(path: PathBuf, file: File, contents: Contents, begun: Begun) -> Journal {
-        let (by, kept, len_when_written) = (begun.by.clone(), contents.kept, contents.len);
-        Journal { path, file, begun, contents, len_when_written, broken: false, by, kept }
+    fn new(path: PathBuf, files: JournalFiles, contents: Contents, begun: Begun) -> Journal {
+        let (by, kept, len_when_written) = (begun.by.clone(), contents.kept, files.len);
+        Journal { path, files, begun, contents, len_when_written, by, kept }
     }
 
-    /// Takes the journal at `path` if its agent is dead.
-    pub(super) fn adopt(path: &Path, owner: Owner) -> JournalClaim {
+    /// Takes the journal at `path`, or `opened` if somebody has deleted it since it was that, if its agent is dead.
+    pub(super) fn adopt(path: &Path, opened: Option<&File>, owner: Owner) -> JournalClaim {
         let deadline = Instant::now() + WATCHDOG_TIME;
         loop {
-            let Ok(mut file) = Journal::open(path) else { return JournalClaim::Nothing };
-            match file.try_lock() {
-                // It was deleted, or written anew, since it was opened.
-                Ok(()) if !is_still(&file, path) => continue,
-                Ok(()) => return Journal::taken(path, file, owner),
+            // Anew each time: it may have been deleted, or written anew.
+            let Some(mut files) = JournalFiles::find(path, opened) else { return JournalClaim::Nothing };
+            match files.try_lock() {
+                Ok(false) => continue,
+                Ok(true) => return Journal::taken(path, files, owner),
                 Err(TryLockError::WouldBlock) => {
-                    let mut is_of_living = || match read(&mut file) {
-                        Ok(Contents { begun: Some(begun), .. }) => begun.is_alive(),
+                    let mut is_of_living = || match read(&mut files) {
+                        Ok((Contents { begun: Some(begun), .. }, ..)) => begun.is_alive(),
                         _ => true,
                     };
                     if (owner == Owner::Unknown && is_of_living()) || Instant::now() >= deadline {
                         return JournalClaim::Held;
                     }
-                    drop(file);
+                    drop(files);
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 Err(TryLockError::Error(_)) => return JournalClaim::Held,
@@ -381,72 +374,73 @@ impl Journal {
         }
     }
 
-    /// The file of a journal, for [`Journal::adopt_deleted`].
-    pub(super) fn open(path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).append(true).open(path)
-    }
-
-    /// Takes the journal that was opened here, whose agent ends, if somebody has deleted it since; that agent itself leaves nothing in
-    /// it.
-    pub(super) fn adopt_deleted(path: &Path, file: File) -> JournalClaim {
-        let deadline = Instant::now() + WATCHDOG_TIME;
-        while file.try_lock().is_err() {
-            if Instant::now() >= deadline {
-                return JournalClaim::Held;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        match is_still(&file, path) {
-            true => JournalClaim::Nothing,
-            false => Journal::taken(path, file, Owner::Ends),
-        }
-    }
-
-    fn taken(path: &Path, mut file: File, owner: Owner) -> JournalClaim {
-        let (contents, boot) = match read(&mut file).and_then(|contents| Ok((contents, boot()?))) {
+    fn taken(path: &Path, mut files: JournalFiles, owner: Owner) -> JournalClaim {
+        let ((contents, at, said), boot) = match read(&mut files).and_then(|read| Ok((read, boot()?))) {
             Ok(read) => read,
             Err(error) => return JournalClaim::Lost(format!("{} cannot be read ({error})", path.display())),
         };
-        let delete = || delete(path, &file);
-        // Its agent died before it had changed anything, or another version of this program wrote it. Of another boot what cannot be read
-        // may have outlived that.
-        let begun = contents.begun.clone().filter(|begun| begun.boot == boot || contents.unreadable == 0);
-        let Some(begun) = begun else {
+        let aside = |files: JournalFiles| {
+            let (aside, is_at) = (path.with_extension(UNREADABLE), files.path().unwrap_or(path).to_owned());
+            // A watchdog has nobody to tell, and leaves it to the next agent.
+            match owner == Owner::Unknown && fs::rename(&is_at, &aside).is_ok() {
+                true => {
+                    files.delete();
+                    aside
+                }
+                false => is_at,
+            }
+        };
+        // Its agent died before it had changed anything, or another version of this program wrote it.
+        let Some(begun) = contents.begun.clone() else {
             if contents.unreadable == 0 {
-                delete();
+                files.delete();
                 return JournalClaim::Nothing;
             }
-            let aside = path.with_extension(UNREADABLE);
-            // A watchdog has nobody to tell, and leaves it to the next agent.
-            let is_aside = owner == Owner::Unknown && fs::rename(path, &aside).is_ok();
-            let aside = if is_aside { &aside } else { path };
             return JournalClaim::Lost(format!(
                 "what an agent has changed on this machine cannot be put back, because its journal cannot be read; see \
                  {}",
-                aside.display()
+                aside(files).display()
             ));
         };
         if begun.boot != boot {
-            delete();
             let outlives = contents.entries.iter().filter(|entry| entry.location.custom.is_some());
             let outlives: Vec<String> =
                 outlives.map(|entry| format!("{} was {}", entry.location.name, entry.original)).collect();
-            return match outlives.as_slice() {
-                [] => JournalClaim::Nothing,
-                _ => JournalClaim::Lost(format!(
-                    "an agent of {} had changed settings when this machine was restarted: {}; see whether they are so again",
-                    begun.by,
-                    outlives.join(", ")
+            let had = format!("an agent of {} had changed settings when this machine was restarted", begun.by);
+            let known = format!("{had}: {}; see whether they are so again", outlives.join(", "));
+            // What cannot be read may have outlived that, too.
+            return match (outlives.is_empty(), contents.unreadable == 0) {
+                (true, true) => {
+                    files.delete();
+                    JournalClaim::Nothing
+                }
+                (false, true) => {
+                    files.delete();
+                    JournalClaim::Lost(known)
+                }
+                (is_empty, false) => JournalClaim::Lost(format!(
+                    "{}, and not all of its journal can be read; see {}",
+                    if is_empty { had } else { known },
+                    aside(files).display()
                 )),
             };
         }
         if contents.entries.is_empty() && contents.unreadable == 0 {
-            delete();
+            files.delete();
             return JournalClaim::Nothing;
         }
-        // Half a line would join the next one.
-        let _ = file.set_len(contents.len);
-        JournalClaim::Journal(Box::new(Journal::new(path.to_owned(), file, contents, begun)))
+        files.go_by(at, &said, contents.len);
+        JournalClaim::Journal(Box::new(Journal::new(path.to_owned(), files, contents, begun)))
+    }
+
+    /// Where it is, for people.
+    pub(super) fn shown(&self) -> std::path::Display<'_> {
+        self.files.path().unwrap_or(&self.path).display()
+    }
+
+    /// Who has heard what is in it may delete it: there is no copy any more.
+    pub(super) fn is_told(&mut self) {
+        self.files.drop_copy();
     }
 
     /// Whether there is nothing in it any more, that cannot be read either: somebody is to hear of such lines.
@@ -466,15 +460,12 @@ impl Journal {
     /// Writes down what a setting was, and `with` which other it changes if nobody asked for it. Only when this has
     /// returned may it be changed.
     pub(super) fn note(&mut self, location: &Location, original: &str, with: Option<&str>) -> io::Result<()> {
-        if self.contents.len > 2 * self.len_when_written + LONG {
-            let old = self.file.try_clone();
+        if self.files.len > 2 * self.len_when_written + LONG {
             // Should this fail, there is room left in the old one; else the old one holds nothing for whoever has it open.
-            if self.write_anew().is_ok() {
-                let _ = old.and_then(|old| old.set_len(0));
-            }
+            let _ = self.write_anew().and_then(|old| old.set_len(0));
         }
-        if self.contents.len > LONGEST {
-            return Err(io::Error::other(format!("{} is full", self.path.display())));
+        if self.files.len > LONGEST {
+            return Err(io::Error::other(format!("{} is full", self.shown())));
         }
         let number = self.contents.last + 1;
         let with: Vec<String> = with.into_iter().map(str::to_owned).collect();
@@ -568,68 +559,36 @@ impl Journal {
         if self.contents.unreadable == 0 {
             return None;
         }
-        let aside = self.path.with_extension(UNREADABLE);
+        let (aside, is_at) = (self.path.with_extension(UNREADABLE), self.files.path().unwrap_or(&self.path).to_owned());
         let lines = if self.contents.unreadable == 1 { "one line" } else { "several lines" };
         // A link takes no room on a disk that is full.
-        let is_aside = fs::hard_link(&self.path, &aside).is_ok() && self.write_anew().is_ok();
+        let is_aside = fs::hard_link(&is_at, &aside).is_ok() && self.write_anew().is_ok();
         Some(format!(
             "{lines} of the journal of an agent of {} cannot be read, so a setting may have stayed changed; see {}",
             self.by,
-            if is_aside { aside } else { self.path.clone() }.display()
+            if is_aside { aside } else { is_at }.display()
         ))
     }
 
     /// Deletes the journal: there is nothing to put back.
     pub(super) fn delete(self) {
-        delete(&self.path, &self.file);
+        self.files.delete();
     }
 
     /// Writes a line, whole or not at all.
     fn append(&mut self, line: &Line) -> io::Result<()> {
-        if self.broken {
-            return Err(io::Error::other(format!("{} could not be written before", self.path.display())));
-        }
-        let text = text_of(line)?;
-        let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
-        match written {
-            Ok(()) => self.contents.len += text.len() as u64,
-            // Half a line would join the next one.
-            Err(_) => self.broken = self.file.set_len(self.contents.len).is_err(),
-        }
-        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
+        self.files.append(&text_of(line)?)
     }
 
-    /// Writes the journal as it would be without what was put back, in place of the old one.
-    fn write_anew(&mut self) -> io::Result<()> {
-        let path = self.path.with_extension(NEW);
+    /// Writes the journal as it would be without what was put back, in place of the old one, which this is.
+    fn write_anew(&mut self) -> io::Result<File> {
         let mut lines = vec![Line::Begun(self.begun.clone())];
         lines.extend(self.contents.entries.iter().cloned().map(Box::new).map(Line::Change));
         lines.extend(self.kept.then_some(Line::Kept));
         let texts = lines.iter().map(text_of).collect::<io::Result<Vec<_>>>()?;
-        let text = texts.concat();
-        let write = || {
-            let options = OpenOptions::new().read(true).append(true).create(true).truncate(false).mode(0o600).clone();
-            let mut file = options.open(&path)?;
-            file.set_len(0)?;
-            file.write_all(&text)?;
-            file.sync_data()?;
-            file.try_lock()?;
-            fs::rename(&path, &self.path)?;
-            Ok::<File, io::Error>(file)
-        };
-        match write() {
-            Ok(file) => {
-                (self.file, self.broken) = (file, false);
-                (self.contents.len, self.contents.unreadable) = (text.len() as u64, 0);
-                self.len_when_written = self.contents.len;
-                // That the new one has the name outlives this process; a loss of power takes /run with it.
-                Ok(())
-            }
-            Err(error) => {
-                let _ = fs::remove_file(&path);
-                Err(error)
-            }
-        }
+        let old = self.files.write_anew(&texts.concat())?;
+        (self.contents.unreadable, self.len_when_written) = (0, self.files.len);
+        Ok(old)
     }
 }
 
@@ -640,20 +599,27 @@ fn text_of(line: &Line) -> io::Result<Vec<u8>> {
 }
 
 fn read_at(path: &Path) -> Contents {
-    File::open(path).and_then(|mut file| read(&mut file)).unwrap_or_default()
+    let contents = JournalFiles::find(path, None).and_then(|mut files| read(&mut files).ok());
+    contents.map(|(contents, ..)| contents).unwrap_or_default()
 }
 
-/// Reads all of a journal.
-fn read(file: &mut File) -> io::Result<Contents> {
-    let mut bytes = Vec::new();
-    file.rewind()?;
+/// What a journal says by that of its files which says most, which that is, and what each says.
+fn read(files: &mut JournalFiles) -> io::Result<(Contents, usize, Vec<Vec<u8>>)> {
     // More than a journal ever has: what puts settings back is written when no further change is.
-    let most = LONGEST * 4;
-    if file.take(most).read_to_end(&mut bytes)? as u64 == most {
-        return Err(io::Error::other("it is too long"));
-    }
+    let said = files.read(LONGEST * 4)?;
+    let all = said.iter().map(|bytes| contents_of(bytes)).enumerate();
+    let best = all.max_by_key(|(at, one)| (one.begun.is_some(), one.len, Reverse(one.unreadable), Reverse(*at)));
+    let (at, contents) = best.expect("a journal has a file");
+    Ok((contents, at, said))
+}
+
+fn contents_of(bytes: &[u8]) -> Contents {
     let mut contents = Contents::default();
-    for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).enumerate() {
+    for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        if !line.ends_with(b"\n") {
+            contents.unreadable += 1;
+            continue;
+        }
         contents.len += line.len() as u64;
         match serde_json::from_slice(line) {
             Ok(Line::Begun(begun)) if at == 0 && begun.format == FORMAT => contents.begun = Some(begun),
@@ -669,7 +635,7 @@ fn read(file: &mut File) -> io::Result<Contents> {
             Ok(Line::Begun(_)) | Err(_) => contents.unreadable += 1,
         }
     }
-    Ok(contents)
+    contents
 }
 
 impl Begun {
@@ -698,34 +664,11 @@ fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-fn own(folder: &Path, user: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(folder)?;
-    // In a user namespace without this machine's root, what belongs to that root belongs to nobody.
-    if !found.is_dir() || found.uid() != user || found.mode() & 0o022 != 0 {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "it is not this user's alone"));
-    }
-    Ok(())
-}
-
-/// Deletes a journal that is open here. Where somebody else has, another may have its name.
-fn delete(path: &Path, file: &File) {
-    if is_still(file, path) {
-        let _ = fs::remove_file(path);
-    }
-}
-
-/// Whether `path` still leads to this open file.
-fn is_still(file: &File, path: &Path) -> bool {
-    let of = |metadata: io::Result<fs::Metadata>| metadata.map(|one| (one.dev(), one.ino())).ok();
-    of(file.metadata()).is_some_and(|open| Some(open) == of(fs::metadata(path)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// A folder of journals that goes away with the test.
@@ -733,16 +676,36 @@ mod tests {
 
     impl Folder {
         fn new(test: &str) -> Folder {
-            let folder = std::env::temp_dir().join(format!("journals-{test}-{}", std::process::id()));
-            fs::create_dir(&folder).unwrap();
+            let folder = std::env::temp_dir().join(format!("journals-{test}-{}", std::process::id())).join("own");
+            fs::create_dir_all(&folder).unwrap();
             Folder(Journals { folder })
         }
     }
 
     impl Drop for Folder {
         fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0.folder);
+            let _ = fs::remove_dir_all(self.0.folder.parent().unwrap());
         }
+    }
+
+    fn copy_of(path: &Path) -> PathBuf {
+        copies(path.parent().unwrap()).unwrap().join(path.file_name().unwrap())
+    }
+
+    /// Makes of a journal, and of its copy, what `with` does.
+    fn rewrite(path: &Path, with: impl Fn(&mut Vec<u8>)) {
+        for path in [path, &copy_of(path)] {
+            let mut bytes = fs::read(path).unwrap();
+            with(&mut bytes);
+            fs::write(path, bytes).unwrap();
+        }
+    }
+
+    /// It is of another boot.
+    fn date_back(path: &Path) {
+        rewrite(path, |bytes| {
+            *bytes = String::from_utf8(bytes.clone()).unwrap().replace(&boot().unwrap(), "another").into_bytes();
+        });
     }
 
     fn location(name: &str) -> Location {
@@ -759,7 +722,7 @@ mod tests {
     #[track_caller]
     fn adopt(path: &Path) -> Journal {
         // A process that another test forks just now has the lock too, until it is another program.
-        match Journal::adopt(path, Owner::Ends) {
+        match Journal::adopt(path, None, Owner::Ends) {
             JournalClaim::Journal(journal) => *journal,
             other => panic!("{other:?}"),
         }
@@ -774,14 +737,15 @@ mod tests {
         }
         let b = journal.entry_of(&location("b")).unwrap().clone();
         journal.strike(&b);
-        assert!(matches!(Journal::adopt(&journal.path, Owner::Unknown), JournalClaim::Held), "its agent lives");
+        assert!(matches!(Journal::adopt(&journal.path, None, Owner::Unknown), JournalClaim::Held), "its agent lives");
         assert!(matches!(folder.0.claim(None, &location("a")), SettingHolder::Held(by, _) if by == "ann"));
         assert!(matches!(folder.0.claim(None, &location("b")), SettingHolder::Free));
         assert!(matches!(folder.0.claim(Some(&journal.path), &location("a")), SettingHolder::Free), "it is its own");
-        // A line that was cut off by the agent's death.
-        journal.file.write_all(br#"{"change":{"name":"d","#).unwrap();
         let path = journal.path.clone();
         drop(journal);
+        // A line that was cut off by the agent's death, before its copy.
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(br#"{"change":{"name":"d","#).unwrap();
         let mut again = adopt(&path);
         check(&again, &[("a", "1"), ("c", "3")]);
         assert_eq!(again.by, "ann");
@@ -808,24 +772,105 @@ mod tests {
             journal.note(&location, "1", None).unwrap();
             let path = journal.path.clone();
             drop(journal);
-            let text = fs::read_to_string(&path).unwrap();
-            fs::write(&path, text.replace(&boot().unwrap(), "another")).unwrap();
-            match (Journal::adopt(&path, Owner::Unknown), said) {
+            date_back(&path);
+            match (Journal::adopt(&path, None, Owner::Unknown), said) {
                 (JournalClaim::Nothing, None) => {}
                 (JournalClaim::Lost(sentence), Some(said)) => assert!(sentence.contains(said), "{sentence}"),
                 other => panic!("{other:?}"),
             }
-            assert!(!path.exists());
+            assert!(!path.exists() && !copy_of(&path).exists());
         }
-        // Nobody knows what stood there.
-        let mut journal = folder.0.create("ann").unwrap();
-        journal.file.write_all(b"{\"change\":garbage\n").unwrap();
-        let path = journal.path.clone();
-        drop(journal);
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace(&boot().unwrap(), "another")).unwrap();
-        let JournalClaim::Lost(sentence) = Journal::adopt(&path, Owner::Unknown) else { panic!("it is not told") };
-        assert!(sentence.contains("cannot be read") && path.with_extension(UNREADABLE).exists(), "{sentence}");
+        // Nobody knows what stood there, or would have.
+        for (has_custom, garbage) in
+            [(false, &b"{\"change\":garbage\n"[..]), (true, b"\n"), (true, b"{\"change\":{\"num"), (false, b"\0\0\0")]
+        {
+            let mut journal = folder.0.create("ann").unwrap();
+            if has_custom {
+                let custom = Location { custom: Some(Custom { get: file(), set: file() }), ..location("custom.turbo") };
+                journal.note(&custom, "1", None).unwrap();
+            }
+            let path = journal.path.clone();
+            drop(journal);
+            date_back(&path);
+            rewrite(&path, |bytes| bytes.extend_from_slice(garbage));
+            let JournalClaim::Lost(sentence) = Journal::adopt(&path, None, Owner::Unknown) else {
+                panic!("it is not told")
+            };
+            assert_eq!(sentence.contains("custom.turbo was 1"), has_custom, "{sentence}");
+            let aside = path.with_extension(UNREADABLE);
+            assert!(
+                sentence.contains("not all of its journal can be read") && sentence.contains(aside.to_str().unwrap())
+            );
+            assert!(fs::read(&aside).unwrap().ends_with(garbage));
+            assert!(!path.exists() && !copy_of(&path).exists());
+        }
+    }
+
+    /// Who tidies up, or a disk that loses what was written, takes no original along.
+    #[test]
+    fn the_better_one_of_a_journal_and_its_copy_counts() {
+        let folder = Folder::new("copy");
+        let all = [("a", "1"), ("b", "2"), ("c", "3")];
+        let written = || {
+            let mut journal = folder.0.create("ann").unwrap();
+            all.iter().for_each(|(name, original)| journal.note(&location(name), original, None).unwrap());
+            journal.path.clone()
+        };
+        type Damage = fn(&Path);
+        let damages: [(&str, Damage); 6] = [
+            ("nothing", |_| {}),
+            ("deleted", |path| fs::remove_file(path).unwrap()),
+            ("its folder, too", |path| fs::remove_dir_all(path.parent().unwrap()).unwrap()),
+            ("cut short", |path| cut(path, fs::metadata(path).unwrap().len() / 2)),
+            ("empty", |path| cut(path, 0)),
+            ("a line of it damaged", |path| {
+                fs::write(path, fs::read_to_string(path).unwrap().replacen("original", "0riginal", 1)).unwrap();
+            }),
+        ];
+        for (name, damage) in damages {
+            for is_copy in [false, true] {
+                let path = written();
+                damage(&if is_copy { copy_of(&path) } else { path.clone() });
+                fs::create_dir_all(&folder.0.folder).unwrap();
+                let (mut found, lost) = folder.0.orphans();
+                assert_eq!((found.len(), lost), (1, vec![]), "{name}, {is_copy}");
+                let mut journal = found.remove(0);
+                check(&journal, &all);
+                assert_eq!(journal.set_unreadable_aside(), None, "{name}, {is_copy}");
+                // What is put back is struck in whatever is there.
+                let b = journal.entries()[1].clone();
+                journal.strike(&b);
+                drop(journal);
+                let again = adopt(&path);
+                check(&again, &[all[0], all[2]]);
+                again.delete();
+                assert!(!path.exists() && !copy_of(&path).exists(), "{name}, {is_copy}");
+            }
+        }
+        // Whoever was told may delete it.
+        let path = written();
+        adopt(&path).is_told();
+        fs::remove_file(&path).unwrap();
+        assert!(folder.0.orphans().0.is_empty());
+        // Both are cut: that is told.
+        let path = written();
+        [&path, &copy_of(&path)].into_iter().for_each(|path| cut(path, fs::metadata(path).unwrap().len() - 5));
+        let mut journal = adopt(&path);
+        check(&journal, &all[..2]);
+        assert!(journal.set_unreadable_aside().unwrap().contains("one line"));
+        journal.delete();
+        // A copy that somebody else could have written is none.
+        let (path, copies) = (written(), copies(&folder.0.folder).unwrap());
+        fs::set_permissions(&copies, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(folder.0.orphans().0.is_empty());
+        fs::remove_file(copies.join(path.file_name().unwrap())).unwrap();
+        folder.0.create("ann").unwrap();
+        assert_eq!(fs::read_dir(&copies).unwrap().count(), 0);
+    }
+
+    fn cut(path: &Path, len: u64) {
+        OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
     }
 
     #[test]
@@ -834,7 +879,7 @@ mod tests {
         for garbage in [&b"{\"change\":{\"number\":9\n"[..], b"\xff\xfe\n", b"{\"of-another-version\":1}\n"] {
             let mut journal = folder.0.create("ann").unwrap();
             journal.note(&location("a"), "1", None).unwrap();
-            journal.file.write_all(garbage).unwrap();
+            journal.files.append(garbage).unwrap();
             journal.note(&location("b"), "2", None).unwrap();
             let path = journal.path.clone();
             drop(journal);
@@ -850,13 +895,13 @@ mod tests {
         // All of it, as of a version that is yet to come.
         let path = folder.0.folder.join("settings-000009.journal");
         fs::write(&path, "{\"begun\":{\"format\":\"linerate.settings/9\"}}\n").unwrap();
-        assert!(matches!(Journal::adopt(&path, Owner::Ends), JournalClaim::Lost(_)));
+        assert!(matches!(Journal::adopt(&path, None, Owner::Ends), JournalClaim::Lost(_)));
         assert!(path.exists(), "a watchdog has nobody to tell");
         assert!(
-            matches!(Journal::adopt(&path, Owner::Unknown), JournalClaim::Lost(sentence) if sentence.contains("unreadable"))
+            matches!(Journal::adopt(&path, None, Owner::Unknown), JournalClaim::Lost(sentence) if sentence.contains("unreadable"))
         );
         assert!(!path.exists() && path.with_extension(UNREADABLE).exists());
-        assert!(matches!(Journal::adopt(&path, Owner::Unknown), JournalClaim::Nothing));
+        assert!(matches!(Journal::adopt(&path, None, Owner::Unknown), JournalClaim::Nothing));
     }
 
     /// A campaign of days: nothing is lost, and the file does not grow with what was put back.

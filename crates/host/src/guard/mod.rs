@@ -11,6 +11,7 @@
 
 mod fencing;
 mod journal;
+mod journal_files;
 mod location;
 mod namespace;
 mod put_back;
@@ -524,8 +525,8 @@ mod tests {
     #[test]
     fn what_somebody_else_made_of_a_setting_is_told() {
         let folder = std::env::temp_dir().join(format!("guard-found-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        let (journals, path) = (Journals::in_folder(folder.clone()), folder.join("word"));
+        fs::create_dir_all(folder.join("journals")).unwrap();
+        let (journals, path) = (Journals::in_folder(folder.join("journals")), folder.join("word"));
         let file = Access::File(path.to_str().unwrap().to_owned());
         let word = Location::of(None, "custom.word", Some(&Custom { get: file.clone(), set: file })).unwrap();
         for (now, found) in [("one", None), ("two", Some("two")), ("zero", None)] {

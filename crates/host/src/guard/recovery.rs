@@ -90,7 +90,7 @@ fn recover_in(journals: &Journals, tell: impl Fn(News)) {
              and stays in {}",
             journal.by,
             if custom.is_empty() { custom } else { format!(", among them {}", brief(&custom)) },
-            journal.path.display()
+            journal.shown()
         )));
         let mut results = put_back::put_back(&mut journal, |_| true);
         // Those are for an agent that gets there. A command may have changed what is the machine's, too.
@@ -105,7 +105,10 @@ fn recover_in(journals: &Journals, tell: impl Fn(News)) {
         if !failed.is_empty() {
             let again = match journal.entries() {
                 [] => String::new(),
-                _ => format!("; the next agent tries again, until you delete {}", journal.path.display()),
+                _ => {
+                    journal.is_told();
+                    format!("; the next agent tries again, until you delete {}", journal.shown())
+                }
             };
             let by = &journal.by;
             sentences.push(format!("settings that an agent of {by} had left changed: {}{again}", all(&failed)));
@@ -129,8 +132,8 @@ mod tests {
     #[test]
     fn one_that_makes_wait_holds_nobody_up_and_stays_noted() {
         let folder = std::env::temp_dir().join(format!("guard-recovery-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        let (journals, path) = (Journals::in_folder(folder.clone()), folder.join("word"));
+        fs::create_dir_all(folder.join("journals")).unwrap();
+        let (journals, path) = (Journals::in_folder(folder.join("journals")), folder.join("word"));
         fs::write(&path, "one").unwrap();
         let location = |name: &str, access: Access| {
             Location::of(None, name, Some(&Custom { get: access.clone(), set: access })).unwrap()

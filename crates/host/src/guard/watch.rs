@@ -11,6 +11,7 @@ use linerate_machine::channel::channel;
 use linerate_machine::thread;
 
 use super::journal::{Journal, JournalClaim, Owner};
+use super::journal_files;
 use super::put_back::put_back;
 use crate::sys;
 
@@ -74,17 +75,14 @@ impl Drop for Watchdog {
 /// Watches over the agent at the other end of standard input, and ends after it. The error is one sentence.
 pub fn watch(journal: &Path) -> Result<(), String> {
     // From the start: who tidies the folder up takes no original along.
-    let open = Journal::open(journal);
+    let opened = journal_files::open(journal).ok();
     // Who ends a whole group, a session or a service means the agent; its settings must go back all the same.
     sys::signals::withstand();
     println!("{READY}");
     let _ = io::stdout().flush();
     // Nothing is ever said here but the end, which comes however the agent ends.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    let claim = match (Journal::adopt(journal, Owner::Ends), open) {
-        (JournalClaim::Nothing, Ok(file)) => Journal::adopt_deleted(journal, file),
-        (claim, _) => claim,
-    };
+    let claim = Journal::adopt(journal, opened.as_ref(), Owner::Ends);
     let JournalClaim::Journal(mut journal) = claim else { return Ok(()) };
     if journal.kept {
         return Ok(());
