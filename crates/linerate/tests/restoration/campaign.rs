@@ -79,6 +79,9 @@ impl Spec {
             Fault::Interface(_) if ends == Ends::Outside => Fault::None,
             fault => fault,
         };
+        // Apart, so that what a seed was stays what it is.
+        let mut rare = Chance(!seed);
+        let fault = if rare.one_in(4) { Fault::rare(&mut rare) } else { fault };
         let kept = if fault == Fault::None && chance.one_in(4) {
             let mut kept = wanted::settings(&mut chance, sysctls);
             kept.retain(|one| one.end == "target" && !one.name.starts_with("custom."));
@@ -215,7 +218,8 @@ pub fn run(spec: &Spec) -> Outcome {
         command.env("LINERATE_JOURNALS", JOURNALS);
         command
     };
-    if let Fault::Full { pages } = spec.fault {
+    if spec.fault.mounts() {
+        let pages = if let Fault::Full { pages } = spec.fault { pages } else { 1000 };
         let size = format!("{}k", pages * 4 + 4);
         let _ = fs::create_dir(world.path(JOURNALS));
         let mount = ["-t", "tmpfs", "-o", &format!("mode=700,size={size}"), "none", JOURNALS];
@@ -263,6 +267,9 @@ pub fn run(spec: &Spec) -> Outcome {
         outcome.failures.push(format!("processes are left: {:?}", bench.processes()));
     }
     let _ = fs::remove_file(world.path("/run/linerate/filler"));
+    if spec.fault == Fault::ReadOnly {
+        world.shell_outside("mount -o remount,rw /run/linerate");
+    }
     if spec.fault.wants_next_agent() {
         next_agents(spec, &world, &before, &mut outcome, &linerate);
     }

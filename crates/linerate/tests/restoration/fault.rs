@@ -44,7 +44,19 @@ pub enum Fault {
         pages: u64,
     },
     Interface(Interface),
+    /// Somebody does this to the journals, and then these are killed.
+    Journals(&'static str, Victim),
+    /// The journals' file system takes nothing more.
+    ReadOnly,
 }
+
+/// What is done to journals: all of them, or each.
+const TIDY_UPS: [&str; 4] = [
+    "rm -f /run/linerate/*.journal",
+    "rm -rf /run/linerate",
+    "for one in /run/linerate/*.journal; do : >$one; done",
+    "for one in /run/linerate/*.journal; do truncate -s $(($(wc -c <$one) * 2 / 3)) $one; done",
+];
 
 /// When it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,16 +90,30 @@ impl Fault {
         }
     }
 
+    /// What comes more seldom.
+    pub fn rare(chance: &mut Chance) -> Fault {
+        if chance.one_in(4) {
+            return Fault::ReadOnly;
+        }
+        let victims = [Victim::TargetAgent, Victim::BothAgentsAndWatchdogs, Victim::Everything, Victim::Controller];
+        Fault::Journals(chance.of::<&str>(&TIDY_UPS), *chance.of(&victims))
+    }
+
+    /// Whether its journals have a file system of their own.
+    pub fn mounts(self) -> bool {
+        matches!(self, Fault::Full { .. } | Fault::ReadOnly)
+    }
+
     /// Whether nobody may be left who would put settings back, so that the next agent has to.
     pub fn wants_next_agent(self) -> bool {
         use Victim::{BothAgentsAndWatchdogs, Everything, HostAgentAndWatchdog, TargetAgentAndWatchdog};
         match self {
             Fault::None => false,
-            Fault::Signal(victim, _) => {
+            Fault::Signal(victim, _) | Fault::Journals(_, victim) => {
                 matches!(victim, TargetAgentAndWatchdog | HostAgentAndWatchdog | BothAgentsAndWatchdogs | Everything)
             }
             // What could not be put back is tried again by the next agent.
-            Fault::Full { .. } | Fault::Interface(_) => true,
+            Fault::Full { .. } | Fault::Interface(_) | Fault::ReadOnly => true,
         }
     }
 
@@ -108,6 +134,13 @@ impl Fault {
             }
             Fault::Interface(of) => {
                 world.shell("target", of.lines());
+            }
+            Fault::Journals(lines, victim) => {
+                world.shell("target", lines);
+                Fault::Signal(victim, "KILL").strike(bench, world, controller);
+            }
+            Fault::ReadOnly => {
+                world.shell_outside("mount -o remount,ro /run/linerate");
             }
         }
     }
