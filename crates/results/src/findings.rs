@@ -319,8 +319,12 @@ impl Rule {
 }
 
 impl Finding {
-    fn on_middle(mut self) -> Finding {
-        self.machine = Some(Party::Middle);
+    fn on_middle(self) -> Finding {
+        self.on(Party::Middle)
+    }
+
+    fn on(mut self, machine: impl Into<Party>) -> Finding {
+        self.machine = Some(machine.into());
         self
     }
 

@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
     name: "bottleneck",
     says: "A queue stands between the two ends: a slower link, a shaper or a busy switch on the way limits, not the ends.",
     rests_on: "The time budget's line path with at least 30 % of the time: round trips took 1.5 times the shortest and 1 ms more, \
-               while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle) a discipline that keeps to a \
+               while nothing stood at the sender's egress and both ends had CPU time left; in the machine in the middle (--middle), or where the receiver takes packets in (an ifb), a discipline that keeps to a \
                rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput and delivery rate, nor where loss kept the window small: of one stream that \
                loses segments, round trips count where 70 % of the delivery rate arrives and two segments and a half wait; of both ways at once, \
                not where nothing came through for 40 % of the time, nor where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way, nor where that one loses segments and this one none. Before lossy-path where it took 1.5 times as long as \
@@ -89,10 +89,10 @@ fn find_waiting(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let mbit = case.passing_bps()? / 1e6;
-    let middle = case.held_in_middle();
+    let holder = Holder::of(case);
     let sentence = format!(
         "{} limits: about {} Mbit/s pass it, and what is above waits there and comes late.",
-        place(case, middle),
+        place(case, holder),
         tidy(mbit)
     );
     let finding = RULE
@@ -100,13 +100,37 @@ fn find_waiting(case: &Case<'_>) -> Option<Finding> {
         .because(late)
         .because(format!("nothing was lost, and the {} had CPU time left", case.receiver.end))
         .wrong_if("It is wrong if as little arrives in time at half the rate: then it is no limit of rate.");
-    Some(in_middle(case, finding, middle).explains(&["host-limits", "sender-cpu"]))
+    Some(held_by(case, finding, holder).explains(&["host-limits", "sender-cpu"]))
 }
 
-/// What limits, as far as the machine in the middle tells: its interface, its discipline, and how often that held a packet back.
-fn place(case: &Case<'_>, middle: Option<(&str, &str, u64)>) -> String {
-    match middle {
-        Some((interface, kind, _)) => format!("The middle's {kind} at {interface} keeps to a rate and"),
+/// What holds packets back on the way and tells so: the interface, its discipline, and how often it did.
+#[derive(Clone, Copy)]
+enum Holder<'a> {
+    /// At the machine in the middle, where it sends towards the receiver.
+    Middle(&'a str, &'a str, u64),
+    /// At the receiver, where packets are redirected to on their way in.
+    Receiver(&'a str, &'a str, u64),
+}
+
+impl<'a> Holder<'a> {
+    fn of(case: &Case<'a>) -> Option<Holder<'a>> {
+        let at_middle = case.held_in_middle().map(|(interface, kind, held)| Holder::Middle(interface, kind, held));
+        let at_receiver =
+            || case.receiver.held_at_ingress().map(|(interface, kind, held)| Holder::Receiver(interface, kind, held));
+        at_middle.or_else(at_receiver)
+    }
+}
+
+/// What limits, as far as a machine tells that it does.
+fn place(case: &Case<'_>, holder: Option<Holder<'_>>) -> String {
+    match holder {
+        Some(Holder::Middle(interface, kind, _)) => format!("The middle's {kind} at {interface} keeps to a rate and"),
+        Some(Holder::Receiver(interface, kind, _)) => {
+            format!(
+                "The {}'s {kind} at {interface}, by which it takes packets in, keeps to a rate and",
+                case.receiver.end
+            )
+        }
         None if case.passes_elsewhere(case.sender.end) => format!(
             "A slower link or a shaper between the two ends, or a shaper of the interface by which the {} sends (another one than \
              its address's: ip route get),",
@@ -116,10 +140,13 @@ fn place(case: &Case<'_>, middle: Option<(&str, &str, u64)>) -> String {
     }
 }
 
-fn in_middle(case: &Case<'_>, finding: Finding, middle: Option<(&str, &str, u64)>) -> Finding {
-    let Some((.., held)) = middle else { return finding };
-    let held = format!("it held a packet back {held} times");
-    finding.on_middle().because(held).attempt("middle.qdisc", "default", case.metric())
+fn held_by(case: &Case<'_>, finding: Finding, holder: Option<Holder<'_>>) -> Finding {
+    let Some(Holder::Middle(.., held) | Holder::Receiver(.., held)) = holder else { return finding };
+    let finding = finding.because(format!("it held a packet back {held} times"));
+    match holder {
+        Some(Holder::Middle(..)) => finding.on_middle().attempt("middle.qdisc", "default", case.metric()),
+        _ => finding.on(case.receiver.end),
+    }
 }
 
 /// Whether the queue in the round trips, which are both ways', is the other one's as likely. Many times as much went that way, while
@@ -174,19 +201,19 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let short = case.short()?;
     let tcp = case.tcp()?;
     let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.busy_bps())? / 1e6;
-    let middle = case.held_in_middle();
-    let sentence = format!("{} limits: about {} Mbit/s pass it.", place(case, middle), tidy(mbit));
+    let holder = Holder::of(case);
+    let sentence = format!("{} limits: about {} Mbit/s pass it.", place(case, holder), tidy(mbit));
     let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {
         format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3))
     });
     // What drops nothing may hold back what acknowledges: a round trip is both ways'.
-    let is_full = case.retransmitted().is_some() || middle.is_some() || case.record.direction == Direction::Both;
+    let is_full = case.retransmitted().is_some() || holder.is_some() || case.record.direction == Direction::Both;
     let may_be_back = (!is_full).then(|| {
         "next to nothing was lost: the queue may be on the way back as well, where acknowledgements wait".to_owned()
     });
     let finding = RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence);
     Some(
-        in_middle(case, finding, middle)
+        held_by(case, finding, holder)
             .because(format!("a queue stood on the way {} of the time", percent(queued)))
             .because_of(slowed.map(|(clause, _)| clause))
             .because_of(trips)
@@ -196,4 +223,39 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .explains(&["send-buffer", "receive-window", "host-limits", "sender-cpu"])
             .explains(if case.outlasts_loss(share) { &["lossy-path", "unaccounted"] } else { &[] }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::{End, Party};
+    use linerate_path::stage::Stage;
+
+    use super::super::{cases, findings};
+    use super::*;
+
+    #[test]
+    fn a_discipline_by_which_the_receiver_takes_packets_in_is_named() {
+        let all = cases::cases();
+        let name = "a shaper by which the receiver takes packets in";
+        let record = &all.iter().find(|case| case.name == name).unwrap().record;
+        let told = |field: &str| {
+            let mut record = record.clone();
+            record.host.counters.0.remove(&Stage::DriverRxRing);
+            record.host.counters.add(Stage::DriverRxRing, field, 10_029);
+            findings(&record)
+                .into_iter()
+                .find(|one| one.name == RULE.name)
+                .map(|one| (one.machine, one.sentence))
+                .unwrap()
+        };
+        let (machine, sentence) = told("ifb0 tbf overlimits");
+        assert_eq!(machine, Some(Party::from(End::Host)));
+        assert!(
+            sentence.starts_with("The host's tbf at ifb0, by which it takes packets in, keeps to a rate"),
+            "{sentence}"
+        );
+        // What keeps to no rate holds nothing back.
+        let (machine, sentence) = told("eth0 ingress overlimits");
+        assert!(machine.is_none() && sentence.starts_with("A slower link or a shaper between"), "{sentence}");
+    }
 }

@@ -76,15 +76,22 @@ fn find_no_room(case: &Case<'_>) -> Option<Finding> {
     let worked = worked.filter(|_| case.is(Workload::UdpStream) && case.record.direction != Direction::Both)?;
     let (short, sent) = (case.short().filter(|_| case.loss().is_none())?, case.flow()?.achieved_load_bps?);
     let (end, mbit) = (case.sender.end, tidy(sent / 1e6));
-    let by_another = case.passes_elsewhere(end);
-    let place = match by_another {
-        true => "the interface by which it sends, which is another one than its address's (ip route get),",
-        false => "its interface, or one below that (the parent of a VLAN, a port of a bridge, a tunnel's),",
+    // A packet that waits in the same kernel is still in its sender's socket.
+    let at_receiver = case.receiver.held_at_ingress().filter(|_| case.shares_machine());
+    let place = match at_receiver {
+        Some((interface, kind, _)) => {
+            format!("the {}'s {kind} at {interface}, by which it takes packets in,", case.receiver.end)
+        }
+        None if case.passes_elsewhere(end) => {
+            "the interface by which it sends, which is another one than its address's (ip route get),".to_owned()
+        }
+        None => "its interface, or one below that (the parent of a VLAN, a port of a bridge, a tunnel's),".to_owned(),
     };
+    let machine = if at_receiver.is_some() { case.receiver.end } else { end };
     Some(
         RULE.finds(
             case,
-            Some(end),
+            Some(machine),
             Sureness::Likely,
             case.missing_share().unwrap_or(0.5),
             format!("The {end}'s socket has no room most of the time: {place} takes no more than about {mbit} Mbit/s."),

@@ -86,6 +86,12 @@ impl<'a> Side<'a> {
         (held >= LEAST_HELD).then_some((kind, held as f64 / sent.max(1) as f64))
     }
 
+    /// What keeps to a rate where packets are redirected to on their way in (an ifb), and held some back: the interface, the discipline, and
+    /// how often.
+    pub(super) fn held_at_ingress(self) -> Option<(&'a str, &'a str, u64)> {
+        held_in(&self.machine.counters, Stage::DriverRxRing)
+    }
+
     /// What its root discipline counted, which takes a buffer of several segments for so many packets.
     pub(super) fn at_root(self, field: &str) -> Option<u64> {
         self.sum(Stage::Qdisc, |name| is_of_root(name, field))
@@ -122,10 +128,16 @@ pub(super) fn sum_at(counters: &Counters, stage: Stage, is: impl Fn(&str) -> boo
 
 /// The root discipline of an interface of the middle that keeps to a rate and held packets back, and how often.
 pub(super) fn held_at(port: &Port) -> Option<(&str, u64)> {
-    let counters = port.counters.0.get(&Stage::Qdisc)?;
-    let (name, held) = counters.iter().find(|(name, held)| **held >= LEAST_HELD && is_of_root(name, "overlimits"))?;
-    let kind = name.split_whitespace().nth(1).filter(|kind| keeps_to_a_rate(kind))?;
-    Some((kind, *held))
+    held_in(&port.counters, Stage::Qdisc).map(|(_, kind, held)| (kind, held))
+}
+
+/// The same of any interface whose discipline counts at this stage.
+fn held_in(counters: &Counters, stage: Stage) -> Option<(&str, &str, u64)> {
+    let held = counters.0.get(&stage)?.iter().filter(|(_, held)| **held >= LEAST_HELD);
+    held.filter(|(name, _)| is_of_root(name, "overlimits")).find_map(|(name, held)| {
+        let (interface, kind) = name.strip_suffix(" overlimits")?.split_once(' ')?;
+        keeps_to_a_rate(kind).then_some((interface, kind, *held))
+    })
 }
 
 /// Whether a counter is this field of a root discipline: `eth0 tbf overlimits`. Those below it have their handle in their names.

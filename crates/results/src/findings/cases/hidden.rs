@@ -276,6 +276,10 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("a shaper below the interface that is looked at", "shaper", &["host-limits"], udp(Tx, 100, 42.0), |r| {
             no_room(r, 42e6);
         }),
+        case("a shaper by which the receiver takes packets in", "bottleneck", &[], tcp(Tx, 30.0), |r| {
+            limited(r, Limit::Path, None, 0.97);
+            r.host.counters.add(Stage::DriverRxRing, "ifb0 tbf overlimits", 10_029);
+        }),
         case("bursts of the trial that a short queue has no room for", "lossy-path", &[], udp(Rx, 300, 100.0), |r| {
             drop(r.asked.insert("burst".to_owned(), "60".to_owned()));
             let lost = lose(r, 34_000);
