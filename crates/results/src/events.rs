@@ -205,7 +205,7 @@ pub(crate) fn events(
         if workload == Workload::TcpStream {
             events.extend(lost_at_once(way));
         }
-        events.extend(rate_changed(way).filter(|_| workload.is_stream()));
+        events.extend(rate_changed(way).or_else(|| slow_for_a_while(way)).filter(|_| workload.is_stream()));
     }
     for (outcome, other) in [(target, host), (host, target)] {
         let sent = workload.is_stream().then_some(&other.timeline);
@@ -376,46 +376,120 @@ fn lost_at_once(way: &Arrivals<'_>) -> Option<Event> {
     Some(Event { at_s: start(run.0), for_s: Some(span(run)), within_s: seconds(ends[0]), end: None, what })
 }
 
+/// What arrived of a direction, to be held against itself at other times.
+struct Arrived<'a> {
+    ends: &'a [u64],
+    /// Until before each slice, and until the end.
+    until: Vec<f64>,
+    /// The whole slices: the first and the last are none.
+    whole: std::ops::Range<usize>,
+}
+
+impl<'a> Arrived<'a> {
+    fn of(way: &'a Arrivals<'_>) -> Option<Arrived<'a>> {
+        let octets = way.sums(way.seen, FlowColumn::Octets)?;
+        let step = |sum: &mut f64, octets: &f64| {
+            *sum += octets;
+            Some(*sum)
+        };
+        let until = std::iter::once(0.0).chain(octets.iter().scan(0.0, step)).collect();
+        let ends: &[u64] = &way.seen.ends_ns;
+        Some(Arrived { ends, until, whole: 1..ends.len().checked_sub(1)? })
+    }
+
+    /// When this slice begins.
+    fn start(&self, slice: usize) -> f64 {
+        seconds(self.ends[slice - 1])
+    }
+
+    fn span(&self, from: usize, to: usize) -> f64 {
+        self.start(to) - self.start(from)
+    }
+
+    /// Octets a second in the slices from one to before the other.
+    fn rate(&self, from: usize, to: usize) -> f64 {
+        (self.until[to] - self.until[from]) / self.span(from, to).max(1e-6)
+    }
+
+    /// Of all whole slices but these.
+    fn rate_beside(&self, from: usize, to: usize) -> f64 {
+        let (first, last) = (self.whole.start, self.whole.end);
+        let octets = self.until[from] - self.until[first] + self.until[last] - self.until[to];
+        octets / (self.span(first, from) + self.span(to, last)).max(1e-6)
+    }
+
+    /// Whether these are enough to have a rate of their own.
+    fn is_long(&self, from: usize, to: usize) -> bool {
+        let whole_s = self.ends.last().map_or(0.0, |end| seconds(*end));
+        to >= from + CHANGED_SLICES && self.span(from, to) >= CHANGED_FOR * whole_s
+    }
+
+    /// Whether most of these slices are nearer to their own rate than to the other one.
+    fn is_near(&self, from: usize, to: usize, own: f64, other: f64) -> bool {
+        let middle = (own + other) / 2.0;
+        let near = (from..to).filter(|slice| (self.rate(*slice, slice + 1) > middle) == (own > middle)).count();
+        near as f64 >= NEAR * (to - from) as f64
+    }
+
+    /// Whether it changed by half of that from the slices before this one to those from it on.
+    fn is_at_once(&self, at: usize, by: f64) -> bool {
+        (self.rate(at - AT_ONCE, at) - self.rate(at, at + AT_ONCE)).abs() >= by.abs() / 2.0
+    }
+}
+
+/// Whether two rates are two, and neither is a silence.
+fn is_another(before: f64, after: f64) -> bool {
+    let (less, more) = (before.min(after), before.max(after));
+    more > CHANGED * less && less > SILENT * more
+}
+
+fn rate_event(way: &Arrivals<'_>, at_s: f64, for_s: Option<f64>, within_s: f64, rates: [f64; 2]) -> Event {
+    let [from_bps, to_bps] = rates.map(|rate| (rate * 8.0).round());
+    let what = EventKind::RateChanged { direction: Some(way.direction), from_bps, to_bps };
+    Event { at_s, for_s, within_s, end: None, what }
+}
+
 /// The moment from which on a stream has another rate, which it keeps: a link that negotiated anew, a shaper that was set, another
 /// way.
 fn rate_changed(way: &Arrivals<'_>) -> Option<Event> {
-    let ends = &way.seen.ends_ns;
-    let octets = way.sums(way.seen, FlowColumn::Octets)?;
-    // The first and the last are no whole ones.
-    let (first, last) = (1, ends.len().checked_sub(1)?);
-    let until = |slice: usize| seconds(ends[slice - 1]);
-    let whole_s = seconds(*ends.last()?);
-    let sums: Vec<f64> = std::iter::once(0.0)
-        .chain(octets.iter().scan(0.0, |sum, octets| {
-            *sum += octets;
-            Some(*sum)
-        }))
-        .collect();
-    let rate = |from: usize, to: usize| (sums[to] - sums[from]) / (until(to) - until(from)).max(1e-6);
-    let is_long =
-        |from: usize, to: usize| to >= from + CHANGED_SLICES && until(to) - until(from) >= CHANGED_FOR * whole_s;
+    let arrived = Arrived::of(way)?;
+    let (first, last) = (arrived.whole.start, arrived.whole.end);
     // Where the two sides differ most, for their lengths.
     let parted = |at: usize| {
-        let (before_s, after_s) = (until(at) - until(first), until(last) - until(at));
-        before_s * after_s * (rate(first, at) - rate(at, last)).powi(2)
+        let by = arrived.rate(first, at) - arrived.rate(at, last);
+        arrived.span(first, at) * arrived.span(at, last) * by.powi(2)
     };
-    let may_be = (first + 1..last).filter(|at| is_long(first, *at) && is_long(*at, last));
+    let may_be = (first + 1..last).filter(|at| arrived.is_long(first, *at) && arrived.is_long(*at, last));
     let at = may_be.max_by(|a, b| parted(*a).total_cmp(&parted(*b)))?;
-    let (before, after) = (rate(first, at), rate(at, last));
-    let (less, more) = (before.min(after), before.max(after));
-    let middle = (before + after) / 2.0;
-    let is_near = |slice: usize, own: f64| (rate(slice, slice + 1) > middle) == (own > middle);
-    let near = |from: usize, to: usize, own: f64| {
-        (from..to).filter(|slice| is_near(*slice, own)).count() as f64 >= NEAR * (to - from) as f64
+    let (before, after) = (arrived.rate(first, at), arrived.rate(at, last));
+    let stays = arrived.is_near(first, at, before, after) && arrived.is_near(at, last, after, before);
+    (is_another(before, after) && stays && arrived.is_at_once(at, after - before))
+        .then(|| rate_event(way, arrived.start(at), None, arrived.span(at, at + 1), [before, after]))
+}
+
+/// The time in which a stream was slower than before and after: a shaper that came and went, others' traffic.
+fn slow_for_a_while(way: &Arrivals<'_>) -> Option<Event> {
+    let arrived = Arrived::of(way)?;
+    let (first, last) = (arrived.whole.start + CHANGED_SLICES, arrived.whole.end.checked_sub(CHANGED_SLICES)?);
+    // Where it differs most from the rest, for their lengths.
+    let whole_s = arrived.span(arrived.whole.start, arrived.whole.end);
+    let parted = |(from, to): (usize, usize)| {
+        let (within_s, by) = (arrived.span(from, to), arrived.rate(from, to) - arrived.rate_beside(from, to));
+        within_s * (whole_s - within_s) * by.min(0.0).powi(2)
     };
-    let at_once = (rate(at - AT_ONCE, at) - rate(at, at + AT_ONCE)).abs() >= (more - less) / 2.0;
-    if more <= CHANGED * less || less <= SILENT * more || !near(first, at, before) || !near(at, last, after) || !at_once
-    {
-        return None;
-    }
-    let [from_bps, to_bps] = [before, after].map(|rate| (rate * 8.0).round());
-    let what = EventKind::RateChanged { direction: Some(way.direction), from_bps, to_bps };
-    Some(Event { at_s: until(at), for_s: None, within_s: until(at + 1) - until(at), end: None, what })
+    let spans = (first..last).flat_map(|from| (from + CHANGED_SLICES..=last).map(move |to| (from, to)));
+    let span =
+        spans.max_by(|a, b| parted(*a).total_cmp(&parted(*b))).filter(|(from, to)| arrived.is_long(*from, *to))?;
+    let (from, to) = span;
+    let (slow, usual) = (arrived.rate(from, to), arrived.rate_beside(from, to));
+    let stays = arrived.is_near(from, to, slow, usual)
+        && arrived.is_near(arrived.whole.start, from, usual, slow)
+        && arrived.is_near(to, arrived.whole.end, usual, slow);
+    let changes = || arrived.is_at_once(from, usual - slow) && arrived.is_at_once(to, usual - slow);
+    (slow < usual && is_another(usual, slow) && stays && changes()).then(|| {
+        let (at_s, for_s) = (arrived.start(from), Some(arrived.span(from, to)));
+        rate_event(way, at_s, for_s, arrived.span(from, from + 1), [usual, slow])
+    })
 }
 
 /// Octets that a message needs beside itself, at most: headers of its packet and of its acknowledgement. A connection of its own has
@@ -795,6 +869,32 @@ mod tests {
             &[(0.4, Some(0.3), 0.4, 9.6), (1.3, Some(0.3), 0.4, 9.6)],
         );
         check(|slice| if (8..18).contains(&slice) || (26..36).contains(&slice) { 40 } else { 4 }, &[]);
+    }
+
+    #[test]
+    fn a_rate_that_is_less_for_a_while_is_told_with_both() {
+        let check = |octets: &dyn Fn(u64) -> u64, slow: Option<(f64, f64, f64, f64)>| {
+            let arrived: Vec<u64> = (0..80).map(octets).collect();
+            let (seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 80]]));
+            let way = of_tcp(&seen, &sent);
+            assert_eq!(rate_changed(&way), None);
+            let told = slow_for_a_while(&way).map(|event| match event.what {
+                EventKind::RateChanged { from_bps, to_bps, .. } => {
+                    (event.at_s, (event.for_s.unwrap() * 1e3).round() / 1e3, from_bps / 1e6, to_bps / 1e6)
+                }
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(told, slow);
+        };
+        // Slices of 50 ms: 6250 octets are 1 Mbit/s.
+        check(&|slice| if (24..50).contains(&slice) { 6250 } else { 62_500 }, Some((1.2, 1.3, 10.0, 1.0)));
+        // More for a while, too little less, too short, silent, little by little, and now and then.
+        check(&|slice| if (24..50).contains(&slice) { 62_500 } else { 6250 }, None);
+        check(&|slice| if (24..50).contains(&slice) { 45_000 } else { 62_500 }, None);
+        check(&|slice| if (24..30).contains(&slice) { 6250 } else { 62_500 }, None);
+        check(&|slice| if (24..50).contains(&slice) { 0 } else { 62_500 }, None);
+        check(&|slice| 1000 + 2000 * slice.abs_diff(40), None);
+        check(&|slice| if slice % 10 < 5 { 6250 } else { 62_500 }, None);
     }
 
     #[test]

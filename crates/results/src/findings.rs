@@ -72,6 +72,7 @@ mod shaper;
 mod short_stalls;
 mod side;
 mod slow_answers;
+mod slow_time;
 mod small_buffer;
 mod small_segments;
 mod softirq_backlog;
@@ -204,6 +205,7 @@ pub const RULES: &[Rule] = &[
     pause_storm::RULE,
     acknowledgements::RULE,
     shaper::RULE,
+    slow_time::RULE,
     congestion_marks::RULE,
     bottleneck::RULE,
     path_mtu::RULE,

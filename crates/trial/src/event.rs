@@ -71,14 +71,14 @@ pub enum EventKind {
         /// Of all that were retransmitted in the measured part, 0 to 1.
         share: f64,
     },
-    /// A stream's rate changed at once and stayed so to the end.
+    /// A stream's rate changed at once and stayed so: to the end, or for a while, and then was what it had been.
     RateChanged {
         /// Which way it went.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
         /// Payload bits per second that arrived until then.
         from_bps: f64,
-        /// And from then on.
+        /// And from then on, as long as it lasted.
         to_bps: f64,
     },
     /// The interface lost its carrier.
@@ -216,6 +216,7 @@ impl Display for Event {
         }
         write!(f, "{}", self.what)?;
         match self.for_s {
+            None if matches!(self.what, EventKind::RateChanged { .. }) => write!(f, " and stayed so"),
             Some(seconds) => write!(f, ", for {seconds:.2} s"),
             None => Ok(()),
         }
@@ -240,7 +241,7 @@ impl Display for EventKind {
             }
             EventKind::RateChanged { from_bps, to_bps, .. } => write!(
                 f,
-                "throughput {} from {:.1} to {:.1} Mbit/s and stayed so",
+                "throughput {} from {:.1} to {:.1} Mbit/s",
                 if to_bps < from_bps { "fell" } else { "rose" },
                 from_bps / 1e6,
                 to_bps / 1e6

@@ -377,7 +377,9 @@ impl<'a> Case<'a> {
     /// A clause that the throughput fell in mid-trial and stayed so, and bits per second from then on.
     pub(super) fn slowed(&self) -> Option<(String, f64)> {
         self.events().find_map(|event| match event.what {
-            EventKind::RateChanged { from_bps, to_bps, .. } if to_bps < from_bps => Some((event.to_string(), to_bps)),
+            EventKind::RateChanged { from_bps, to_bps, .. } if to_bps < from_bps && event.for_s.is_none() => {
+                Some((event.to_string(), to_bps))
+            }
             _ => None,
         })
     }

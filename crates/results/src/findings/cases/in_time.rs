@@ -154,6 +154,11 @@ pub(super) fn cases() -> Vec<FaultCase> {
             let what = EventKind::RateChanged { direction: Some(Tx), from_bps: 190e6, to_bps: 19.1e6 };
             r.events = vec![event(1.1, None, None, what)];
         }),
+        case("a shaper on the way that comes and goes", "slow-time", &[], tcp(Tx, 135.0), |r| {
+            limited(r, Limit::Path, None, 0.28);
+            let what = EventKind::RateChanged { direction: Some(Tx), from_bps: 190e6, to_bps: 8.5e6 };
+            r.events = vec![event(0.6, Some(0.6), None, what)];
+        }),
         case("datagrams that wait in a deep queue on the way", "bottleneck", &[], udp(Rx, 20, 9.75), |r| {
             between_links(r, 3_400, 1_500);
         }),
