@@ -71,7 +71,11 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let missing_s = for_s * (1.0 - to_bps / from_bps);
     let (silent_s, _) = case.held(|event: &Event| matches!(event.what, EventKind::Stall { .. }));
     let (weight, explains): (f64, &'static [&'static str]) = match missing_s > silent_s {
-        true => (0.85, &["outage", "lossy-path", "host-limits", "application-limited", "bottleneck", "shaper"]),
+        // What stood in a queue that went is lost.
+        true => (
+            0.85,
+            &["outage", "lossy-path", "unaccounted", "host-limits", "application-limited", "bottleneck", "shaper"],
+        ),
         false => (0.4, &[]),
     };
     Some(

@@ -31,6 +31,8 @@ const LEAST_REFUSALS: u64 = 5;
 const MORE_THAN_FCS: f64 = 0.005;
 /// From so many segments to a packet on, a link counts buffers of several each.
 const BUFFERS: f64 = 1.1;
+/// What IP did not deliver of what came is so small a part of what is missing.
+const MOST_DELIVERED: f64 = 0.5;
 /// Links that miss so many times what is missing count something else.
 const AGREES: f64 = 1.25;
 
@@ -67,6 +69,8 @@ pub(super) struct Missing {
     /// What is missing may have come as far as the receiver's link, which has what left the sender's, and nothing else: of a few, one
     /// packet of another kind is a good part.
     came: bool,
+    /// Of TCP: the receiver's IP delivered about all that came by its link, and what is lost behind that is counted.
+    is_delivered: bool,
     /// How often ICMP told the sender of a stream that datagrams were not delivered, where that is more than the end of a trial brings.
     /// Routers say it of a few in a second only.
     pub(super) refusals: Option<u64>,
@@ -167,6 +171,11 @@ impl Missing {
         let agree = by_octets.zip(of_packets(out, came)).is_some_and(|(octets, packets)| {
             octets.max(packets) <= FEW_BETWEEN && (comparable || loss.ratio >= MORE_THAN_FCS)
         });
+        let taken = ["Ip InDelivers", "Ip6 InDelivers"].into_iter().filter_map(|name| case.receiver.counter(name));
+        let taken = taken.reduce(u64::saturating_add).zip(came);
+        let is_delivered = taken.is_some_and(|(taken, came)| {
+            of_segments && came.saturating_sub(taken) as f64 * per_packet < MOST_DELIVERED * packets as f64
+        });
         if let Some(segments) = octets {
             counted += &format!("; by the bytes of both {segments:.0} segments went between them");
         }
@@ -188,6 +197,7 @@ impl Missing {
             counted,
             of_segments,
             refusals,
+            is_delivered,
             came: (packets >= 20 || all_came) && (!is_of_buffers || agree),
             most,
             elsewhere,
@@ -409,7 +419,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             Some(sender),
             format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
         ),
-        Some(between) if between <= FEW_BETWEEN && missing.came => (Some(receiver), behind(receiver)),
+        Some(between) if between <= FEW_BETWEEN && missing.came && !missing.is_delivered => {
+            (Some(receiver), behind(receiver))
+        }
         _ => (None, format!("Packets vanished, and no counter says where{}.", missing.why(case))),
     };
     let sure = if missing.between.is_some() { Sureness::Likely } else { Sureness::Possible };
@@ -642,4 +654,25 @@ fn before_the_link(case: &Case<'_>, out: Option<u64>, came: Option<u64>) -> Opti
         None => case.record.path.iter().find(of_socket).filter(|_| segments <= 1)?.passage.packets,
     };
     Some(taken.saturating_sub(case.dropped_between(Stage::SenderStack, Stage::DriverTxRing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, findings};
+    use super::*;
+
+    #[test]
+    fn what_ip_delivered_as_it_came_has_not_vanished_behind_the_link() {
+        let all = cases::cases();
+        let name = "buffers of segments that a filter at the receiver's ingress takes";
+        let says = |delivered: u64| {
+            let mut record = all.iter().find(|case| case.name == name).unwrap().record.clone();
+            record.target.counters.add(Stage::ReceiverStack, "Ip InDelivers", delivered);
+            let one = findings(&record).into_iter().find(|one| one.name == RULE.name).unwrap();
+            (one.machine.is_some(), one.sentence)
+        };
+        // 245 of 1,930 segments, in 44 of 346 packets; two of these were no packets of IP.
+        assert_eq!(says(302), (true, behind(End::Target)));
+        assert_eq!(says(344), (false, "Packets vanished, and no counter says where.".to_owned()));
+    }
 }
