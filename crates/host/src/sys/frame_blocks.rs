@@ -15,8 +15,9 @@ use super::datagrams::Received;
 use super::memory::Mapping;
 use super::option;
 
-/// Octets of a block: a multiple of the page size of every machine, and room for the largest frame.
-const BLOCK: usize = 256 << 10;
+/// Octets of a block: a multiple of the page size of every machine, and room for a frame of any size that is sent. No more than that: of
+/// frames that come slowly each block holds what comes in [`RETIRE_MS`], so the ring is as long in time as it has blocks.
+const BLOCK: usize = 64 << 10;
 /// What the kernel takes for a unit of the ring; it only has to divide a block.
 const FRAME: u32 = 2048;
 /// A block that is not full is handed over after so long, milliseconds.
@@ -49,7 +50,7 @@ impl FrameBlocks {
     /// Has the kernel put what the socket hears into a ring of about so many octets from now on; what waits in the socket is
     /// lost. ENOPROTOOPT or EINVAL before Linux 3.2.
     pub fn new(socket: &impl AsRawFd, octets: usize) -> io::Result<FrameBlocks> {
-        let blocks = (octets / BLOCK).clamp(2, 1024);
+        let blocks = blocks(octets);
         option::PACKET_VERSION.set(socket, TPACKET_V3)?;
         let frames = (blocks * BLOCK / FRAME as usize) as u32;
         // struct tpacket_req3: block size, blocks, frame size, frames, time, private data, features.
@@ -103,6 +104,11 @@ impl FrameBlocks {
     }
 }
 
+/// Of how many blocks a ring of about so many octets is.
+fn blocks(octets: usize) -> usize {
+    (octets / BLOCK).clamp(2, 4096)
+}
+
 /// The frame whose header stands here, and how far it is to the next.
 fn frame_at(block: &[u8], at: usize) -> Option<(Received<'_>, usize)> {
     let header = block.get(at..).filter(|_| at >= HEAD)?;
@@ -143,5 +149,10 @@ mod tests {
             assert!(frame_at(&bad, 48).is_none());
         }
         assert!((240..300).chain([usize::MAX]).all(|at| frame_at(&block, at).is_none()));
+    }
+
+    #[test]
+    fn frames_that_come_slowly_wait_a_quarter_of_a_second_for_a_thread_without_a_cpu() {
+        assert!(blocks(8 << 20) * RETIRE_MS as usize >= 250);
     }
 }
