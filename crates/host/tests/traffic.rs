@@ -1,13 +1,13 @@
 //! Both ends of a trial in one process, over loopback: every workload and direction moves real octets, and what
 //! one end counts the other end counts too.
 
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ends::{TOKENS, Unusual};
-use linerate_host::traffic::reachability::SendPermission;
+use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Codec, Framing, Tokens, TrafficError, Trial};
 use linerate_machine::end::{Direction, End};
 use linerate_machine::units::OfferedLoad;
@@ -212,6 +212,41 @@ struct EndsElsewhere;
 impl Codec for EndsElsewhere {
     fn ends_itself(&self) -> bool {
         false
+    }
+}
+
+/// One message is due at once, and the next in seconds.
+#[test]
+fn a_message_that_is_not_due_yet_is_not_sent_at_the_end() {
+    for workload in [Workload::TcpStream, Workload::UdpStream] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let near = listener.accept().unwrap().0;
+        let mut spec = short(workload, Direction::Tx);
+        (spec.extent, spec.rate) = (Extent::Time(Duration::from_secs(60)), OfferedLoad::BitsPerSecond(1000));
+        spec.message_size = Some(1000);
+        let far_udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (socket, reach) = match workload.is_udp() {
+            true => {
+                let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+                udp.connect(far_udp.local_addr().unwrap()).unwrap();
+                (udp.into(), SendPermission::Proven(ProvenPeer::by_connection(&near).unwrap()))
+            }
+            false => (near.into(), SendPermission::Connected),
+        };
+        let flows = vec![Adopted::new(Flow::of(&spec)[0], socket, reach)];
+        let here = "127.0.0.1".parse().unwrap();
+        let framing = Framing::new(EndsElsewhere);
+        let trial = Trial::adopt(spec, framing, End::Target, here, None, flows, |_| {}).unwrap();
+        trial.start();
+        let mut octets = [0; 2000];
+        let came = if workload.is_udp() { far_udp.recv(&mut octets) } else { far.read(&mut octets) };
+        assert_eq!(came.unwrap(), 1000);
+        // The sender waits for the next departure.
+        thread::sleep(Duration::from_millis(30));
+        trial.stopper().finish();
+        let flow = &trial.join().unwrap().flows[0];
+        assert_eq!((flow.messages_total, flow.octets_total), (1, 1000), "{workload}");
     }
 }
 

@@ -38,9 +38,9 @@ pub fn ask(task: Task) -> Result<FlowOutcome, TrafficError> {
     let mut pacer = task.pacer(u64::from(task.spec.request_size), now);
     while now < window.end_ns && !task.clock.stopped() {
         if let Some(pacer) = &mut pacer {
-            wait_until(&task.clock, pacer.next_departure_ns().min(window.end_ns));
+            let is_due = wait_until(&task.clock, pacer.next_departure_ns().min(window.end_ns));
             now = task.clock.now_ns();
-            if now >= window.end_ns {
+            if !is_due || now >= window.end_ns {
                 break;
             }
             pacer.handle_now(now);

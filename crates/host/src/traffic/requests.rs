@@ -131,7 +131,7 @@ fn exchange(task: &Task, carrier: &mut impl Carrier) -> Result<(FlowOutcome, u64
                 continue;
             }
         } else if under_way.is_empty() {
-            wait_until(&task.clock, departure.min(window.end_ns));
+            let _ = wait_until(&task.clock, departure.min(window.end_ns));
             now = task.clock.now_ns();
             continue;
         }

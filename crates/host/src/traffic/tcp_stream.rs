@@ -68,12 +68,11 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
             && let Some(pacer) = &mut pacer
         {
             let departure = pacer.next_departure_ns();
-            if departure >= window.end_ns {
-                wait_until(&task.clock, window.end_ns);
+            let is_due = wait_until(&task.clock, departure.min(window.end_ns));
+            now = task.clock.now_ns();
+            if !is_due || departure >= window.end_ns {
                 break;
             }
-            wait_until(&task.clock, departure);
-            now = task.clock.now_ns();
             pacer.handle_now(now);
             pacer.handle_sent();
         }

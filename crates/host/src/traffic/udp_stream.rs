@@ -77,12 +77,12 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
         if is_unproven && task.clock.is_refused() {
             return Err(refused(&task, ErrorKind::ConnectionRefused.into()));
         }
-        if let Some(pacer) = &pacer {
+        let is_due = pacer.as_ref().is_none_or(|pacer| {
             let departure = pacer.next_departure_ns().saturating_sub(ahead.map_or(0, |paced| paced.lead_ns));
-            wait_until(&task.clock, departure.min(window.end_ns));
-        }
+            wait_until(&task.clock, departure.min(window.end_ns))
+        });
         now = task.clock.now_ns();
-        if now >= window.end_ns {
+        if !is_due || now >= window.end_ns {
             break;
         }
         let mut measured = window.contains(now);
@@ -169,7 +169,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
     outcome.api = out.api_use();
     if let Some(paced) = ahead {
         // What stands in the queue leaves before the end mark, which bears no time.
-        wait_until(&task.clock, now.saturating_add(paced.most_lead_ns()));
+        let _ = wait_until(&task.clock, now.saturating_add(paced.most_lead_ns()));
         paced.steer(socket, false).map_err(TrafficError::System)?;
     }
     outcome.socket_buffer = socket.send_buffer_size().ok().map(|octets| octets as u64);

@@ -59,12 +59,13 @@ pub fn bound_spin(spinners: usize, cpus: usize) {
     CREDIT.set((spinners >= cpus).then_some(Credit { left_ns: 0, at_ns: 0, parts }));
 }
 
-/// Waits until the clock is at the deadline, or the trial is stopped.
-pub fn wait_until(clock: &TrialClock, deadline_ns: u64) {
+/// Waits until the clock is at the deadline, or the trial is stopped: what was to be done at the deadline is not due then (`false`).
+#[must_use]
+pub fn wait_until(clock: &TrialClock, deadline_ns: u64) -> bool {
     while !clock.stopped() {
         let now = clock.now_ns();
         if now >= deadline_ns {
-            return;
+            return true;
         }
         let left = deadline_ns - now;
         if now.saturating_sub(SLEPT_NS.get()) > TRY_AGAIN_NS {
@@ -88,6 +89,7 @@ pub fn wait_until(clock: &TrialClock, deadline_ns: u64) {
         // A mean over some eight sleeps; what took longer was no timer but somebody else's turn on the CPU.
         LATE_NS.set((late * 7 + over.min(MOST_LATE_NS)) / 8);
     }
+    false
 }
 
 fn spin_until(clock: &TrialClock, deadline_ns: u64) {
@@ -126,8 +128,7 @@ mod tests {
             bound_spin(spinners, cpus);
             let mut due = 0;
             while due < SPAN_NS {
-                wait_until(&clock, due);
-                assert!(clock.now_ns() >= due, "never early");
+                assert!(wait_until(&clock, due) && clock.now_ns() >= due, "never early");
                 due += gap_ns;
             }
             let used = thread_use();

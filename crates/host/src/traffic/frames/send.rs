@@ -57,11 +57,10 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     let mut sent = Sent { sizes, sequence: 0, first_measured: None, departures: Departures::default() };
     let mut refused_before = 0;
     while sent.sequence < limit && !task.clock.stopped() {
-        if let Some(pacer) = &pacer {
-            wait_until(&task.clock, pacer.next_departure_ns().min(window.end_ns));
-        }
+        let departs = |pacer: &Pacer| wait_until(&task.clock, pacer.next_departure_ns().min(window.end_ns));
+        let is_due = pacer.as_ref().is_none_or(departs);
         now = task.clock.now_ns();
-        if now >= window.end_ns {
+        if !is_due || now >= window.end_ns {
             break;
         }
         // What was given to the kernel in the warm-up is taken before anything is measured.
