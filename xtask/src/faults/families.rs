@@ -89,13 +89,15 @@ pub(super) const FAULTS: [Family; 59] = [
 ];
 
 /// Such worlds that came later: numbers of their own draw them, so that the others are drawn as they always were.
-pub(super) const LATER: [Family; 12] = [
+pub(super) const LATER: [Family; 14] = [
     family("two-ports", 2, stacked::two_ports),
     family("lower-shaper", 2, stacked::lower_shaper),
     family("requests-often-lost", 2, paths::requests_often_lost),
     family("deep-bucket", 2, paths::deep_bucket),
     family("small-segments", 2, paths::small_segments),
     family("slows-down", 2, ends::slows_down),
+    family("slow-for-a-while", 2, ends::slow_for_a_while),
+    family("short-outage", 2, paths::short_outage),
     family("marks", 2, ends::marks),
     family("dead-flows", 2, routed::dead_flows),
     family("no-fragments", 2, routed::no_fragments),

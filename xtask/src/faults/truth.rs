@@ -92,7 +92,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 80] = [
+const TRUTHS: [Truth; 82] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -150,6 +150,8 @@ const TRUTHS: [Truth; 80] = [
     fault("small-segments",        &["small-segments"],                &["receiver-cpu", "sender-cpu", "host-limits", "softirq-cpu", "steal"], Where::Any),
     fault("marks",                 &["congestion-marks"],              &["bottleneck"], Where::Any),
     fault("slows-down",            &["shaper", "qdisc-drops", "bottleneck", "lossy-path"], &["host-limits", "unaccounted"], Where::Any),
+    fault("slow-for-a-while",      &["slow-time", "shaper", "qdisc-drops", "bottleneck"], &["host-limits", "lossy-path", "unaccounted"], Where::Any),
+    fault("short-outage",          &["lossy-path/once, at about", "outage"], &["stall", "lossy-path"], Where::Any).or_told("nothing arrived|nothing passed|at once"),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
     refused("firewall-reject",     &["firewall|filter|reject|refuse|prohibited|reset|administratively", "{at}"]),
     refused("no-route",            &["route|unreachable", "{at}"]),

@@ -160,6 +160,40 @@ pub(super) fn marks(draft: &mut Draft) {
     draft.witness(Place::Middle, FIREWALL, 20, "marked by nft");
 }
 
+/// A shaper that is much slower for a second or so, and then what it was.
+pub(super) fn slow_for_a_while(draft: &mut Draft) {
+    let is_own = draft.one_in(2);
+    draft.lies_between(if is_own { &PLAIN } else { &[Between::Router] });
+    draft.lasts(3500, 4000);
+    let mbps = draft.scaled(8, 30);
+    let usual = mbps * draft.between(5, 8);
+    let sender = draft.one_way();
+    draft.tcp(Some(mbps * 4));
+    let (place, link) = shaped_port(draft, is_own, sender);
+    let (from, length) = (draft.between(1000, 1300), draft.between(900, 1200));
+    draft.say(format!("a TBF at {link} of {usual} Mbit/s has {mbps} from {from} ms on, for {length} ms"));
+    let limit = mbps * 125 * draft.between(30, 80);
+    let tbf =
+        |word: &str, mbps: u64| format!("tc qdisc {word} dev {link} root tbf rate {mbps}mbit burst 20k limit {limit}");
+    draft.before(place, tbf("replace", usual));
+    draft.after(from, What::Shell(place, tbf("change", mbps)));
+    draft.after(from + length, What::Shell(place, tbf("change", usual)));
+    let overlimits = OVERLIMITS.replace("eth0", link);
+    draft.witness(place, &overlimits, 50, "overlimits");
+}
+
+/// The sender's own port, or that of the router by which the traffic leaves.
+fn shaped_port(draft: &mut Draft, is_own: bool, sender: End) -> (Place, &'static str) {
+    match (is_own, sender) {
+        (true, _) => {
+            draft.case.at = Some(sender);
+            (Place::from(sender), "eth0")
+        }
+        (false, End::Target) => (Place::Middle, "far"),
+        (false, End::Host) => (Place::Middle, "near"),
+    }
+}
+
 /// A shaper at the sender, or of the router, is set to a part of its rate in mid-trial.
 pub(super) fn slows_down(draft: &mut Draft) {
     let is_own = draft.one_in(2);
@@ -176,14 +210,7 @@ pub(super) fn slows_down(draft: &mut Draft) {
         draft.case.set.retain(|set| !set.starts_with("rate"));
         draft.set("rate", format!("{}M", mbps * 2));
     }
-    let (place, link) = match (is_own, sender) {
-        (true, _) => {
-            draft.case.at = Some(sender);
-            (Place::from(sender), "eth0")
-        }
-        (false, End::Target) => (Place::Middle, "far"),
-        (false, End::Host) => (Place::Middle, "near"),
-    };
+    let (place, link) = shaped_port(draft, is_own, sender);
     let at = draft.between(1000, 1500);
     draft.say(format!(
         "a TBF at {} of {first} Mbit/s has {mbps} from {at} ms on",

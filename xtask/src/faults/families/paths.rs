@@ -231,6 +231,19 @@ pub(super) fn outage(draft: &mut Draft) {
     interrupt(draft);
 }
 
+/// Nothing passes for less than a stall takes: TCP loses what it has under way, once.
+pub(super) fn short_outage(draft: &mut Draft) {
+    draft.lies_between(&RELAYS);
+    draft.lasts(2500, 3500);
+    let mbps = draft.scaled(10, 60);
+    draft.tcp(Some(mbps));
+    let sender = draft.one_way();
+    let (at, length) = (draft.between(800, 1500), draft.between(100, 220));
+    draft.say(format!("nothing passes for {length} ms"));
+    let change = |path: &mut Impairment| (path.outage_at_us, path.outage_for_us) = (at * 1000, length * 1000);
+    draft.impair(sender, change, &["in_outage"], 10);
+}
+
 /// An outage in a trial that is drawn already.
 pub(super) fn interrupt(draft: &mut Draft) {
     let sender = draft.sender();
