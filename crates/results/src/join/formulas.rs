@@ -360,7 +360,10 @@ impl Joined<'_> {
         // One burst more or less at either edge of the measured part is no falling behind, nor is what chance draws.
         let burst = f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst);
         let drawn = if self.spec.spacing == Spacing::Poisson { (asked * seconds / burst).sqrt() } else { 0.0 };
-        let edge = (1.5 * main.len() as f64 + DEVIATIONS * drawn) * burst / seconds;
+        // Another tool's sender keeps time by a timer, and may end with a datagram that has no turn of its own, as iperf2's does.
+        let is_foreign = main.iter().any(|pair| pair.source.thread == ThreadUse::default());
+        let (bursts, timer_s) = if is_foreign { (2.5, FOREIGN_TIMER_S) } else { (1.5, 0.0) };
+        let edge = ((bursts * main.len() as f64 + DEVIATIONS * drawn) * burst + asked * timer_s) / seconds;
         let off = achieved - asked;
         let held_up = (off < 0.0).then(|| self.held_up(main, -off / asked, ends));
         (off.abs() > (0.005 * asked).max(edge))
@@ -629,6 +632,8 @@ impl Span {
 
 /// What chance draws is this many standard deviations from its mean once in some ten thousand times.
 const DEVIATIONS: f64 = 4.0;
+/// What another tool's sender may be early or late by at both edges together: iperf3's timer has a millisecond (`--pacing-timer`).
+const FOREIGN_TIMER_S: f64 = 0.002;
 /// From this share of its time on, a thread that worked had no time left.
 const BUSY: f64 = 0.9;
 /// A load that is short by less may be so by late wake-ups.

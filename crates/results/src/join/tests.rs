@@ -134,6 +134,36 @@ fn what_chance_draws_is_no_falling_behind() {
     assert!(poisson(105.0).contains("asked for 105"), "{}", poisson(105.0));
 }
 
+/// What iperf 2.1.8 and iperf3 3.12 were seen to send, of what they were asked for, in a short test.
+#[test]
+fn another_tools_sender_has_a_timer_and_a_last_datagram() {
+    for (asked, size, sent, took_ns, is_kept) in [
+        (102_400, 1470, 3, 162_043_370, true),
+        (102_400, 1470, 12, 1_150_477_848, true),
+        (1_048_576, 1470, 48, 515_974_113, true),
+        (104_857_600, 1470, 894, 101_664_246, true),
+        (200_000_000, 1448, 100, 6_220_000, true),
+        (104_857_600, 1470, 8_700, 1_000_000_000, false),
+        (102_400, 1470, 14, 1_150_477_848, false),
+    ] {
+        let behind = |is_foreign: bool| {
+            let mut made = made(Workload::UdpStream, 100);
+            (made.spec.warmup, made.spec.message_size) = (Duration::ZERO, Some(size));
+            made.spec.rate = OfferedLoad::BitsPerSecond(asked);
+            for flow in [&mut made.host.flows[0], &mut made.target.flows[0]] {
+                (flow.messages, flow.messages_total, flow.elapsed_ns) = (sent, sent, took_ns);
+                (flow.octets, flow.octets_total) = (sent * u64::from(size), sent * u64::from(size));
+            }
+            if !is_foreign {
+                made.host.flows[0].thread.voluntary_switches = 1;
+            }
+            made.behind()
+        };
+        assert_eq!(behind(true).is_empty(), is_kept, "{sent}: {}", behind(true));
+        assert!(!behind(false).is_empty(), "{sent}: this tool's own keeps its schedule");
+    }
+}
+
 #[test]
 fn ends_that_measured_other_parts_of_a_stream_are_doubted() {
     let has = |change: fn(&mut Made)| {
