@@ -217,6 +217,7 @@ impl Display for Event {
         write!(f, "{}", self.what)?;
         match self.for_s {
             None if matches!(self.what, EventKind::RateChanged { .. }) => write!(f, " and stayed so"),
+            Some(seconds) if matches!(self.what, EventKind::LossAtOnce { .. }) => write!(f, ", within {seconds:.2} s"),
             Some(seconds) => write!(f, ", for {seconds:.2} s"),
             None => Ok(()),
         }
@@ -237,7 +238,7 @@ impl Display for EventKind {
                 throughput_bps / 1e6
             ),
             EventKind::LossAtOnce { segments, share, .. } => {
-                write!(f, "{segments} segments were retransmitted at once, {:.0} % of all that were", share * 100.0)
+                write!(f, "{segments} segments were retransmitted, {:.0} % of all that were", share * 100.0)
             }
             EventKind::RateChanged { from_bps, to_bps, .. } => write!(
                 f,

@@ -151,7 +151,7 @@ const TRUTHS: [Truth; 82] = [
     fault("marks",                 &["congestion-marks"],              &["bottleneck"], Where::Any),
     fault("slows-down",            &["shaper", "qdisc-drops", "bottleneck", "lossy-path"], &["host-limits", "unaccounted"], Where::Any),
     fault("slow-for-a-while",      &["slow-time", "shaper", "qdisc-drops", "bottleneck"], &["host-limits", "lossy-path", "unaccounted"], Where::Any),
-    fault("short-outage",          &["lossy-path/once, at about", "outage"], &["stall", "lossy-path"], Where::Any).or_told("nothing arrived|nothing passed|at once"),
+    fault("short-outage",          &["lossy-path/once, at about", "outage"], &["stall", "lossy-path"], Where::Any).or_told("nothing arrived|nothing passed|of all that were"),
     refused("firewall-drop",       &["firewall|filter|silently|drops|dropped", "{at}"]),
     refused("firewall-reject",     &["firewall|filter|reject|refuse|prohibited|reset|administratively", "{at}"]),
     refused("no-route",            &["route|unreachable", "{at}"]),
