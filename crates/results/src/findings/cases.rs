@@ -72,6 +72,7 @@ pub fn cases() -> Vec<FaultCase> {
         slow_answers(),
         in_time::cases(),
         in_time::changed_ways(),
+        in_time::without_sack(),
         hidden::cases(),
         frames::cases(),
     ]

@@ -10,12 +10,16 @@ use super::{Finding, Rule, Sureness};
 /// Whether to offer it (linux Documentation/networking/ip-sysctl.rst).
 const TCP_SACK: &str = "net.ipv4.tcp_sack";
 
+/// From this share of its segments on TCP goes slowly with SACK, too.
+const MUCH: f64 = 0.1;
+
 pub(super) const RULE: Rule = Rule {
     name: "no-sack",
     says: "TCP acknowledges without saying which segments it has: of what is lost in a window it repairs one segment a round trip, or waits \
            for its timer.",
     rests_on: "A TCP stream that came short, of whose segments at least 0.1 % were retransmitted, on a connection without SACK \
-               (tcpi_options). Behind lossy-path where about as much came through as such a loss permits with SACK.",
+               (tcpi_options). Behind lossy-path where about as much came through as such a loss permits with SACK, or 10 % were retransmitted, \
+               which no SACK makes good.",
     source: "RFC 2018 (selective acknowledgements), section 1; RFC 6675.",
     suggests: &["sysctl.net.ipv4.tcp_sack"],
     find,
@@ -31,8 +35,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     };
     let sentence = format!("TCP repairs what is lost without selective acknowledgements (SACK): {who}.");
     // The loss is the cause then, and without SACK it costs more.
+    let is_of_loss = share >= MUCH || is_as_permitted(case);
     let (weight, explains): (f64, &'static [&'static str]) =
-        if is_as_permitted(case) { (0.7, &[]) } else { (0.9, &["lossy-path"]) };
+        if is_of_loss { (0.7, &[]) } else { (0.9, &["lossy-path"]) };
     let finding = RULE
         .finds(case, machine, Sureness::Likely, weight, sentence)
         .because(format!("{} of the segments were retransmitted", percent(share)))

@@ -183,20 +183,6 @@ pub(super) fn cases() -> Vec<FaultCase> {
             let slice = |bps| Interval { throughput_bps: Some(bps), tcp: Some(sample.clone()), ..Interval::default() };
             r.intervals = [60e6, 65e6, 160e6].map(slice).to_vec();
         }),
-        case("losses without SACK", "no-sack", &["lossy-path"], tcp(Rx, 95.0), |r| {
-            let tcp = tcp_of(r);
-            (tcp.retransmissions, tcp.segments_lost, tcp.rtt_s) = (51, Some(50), Some(20e-3));
-            tcp.sack = Some(false);
-            r.losses = vec![of_segments(Rx, 50, 50)];
-            limited(r, Limit::CongestionWindow, None, 0.9);
-        }),
-        case("as much as such losses permit, without SACK", "lossy-path", &["no-sack"], tcp(Rx, 5.0), |r| {
-            let tcp = tcp_of(r);
-            (tcp.retransmissions, tcp.segments_lost, tcp.rtt_s) = (51, Some(50), Some(20e-3));
-            tcp.sack = Some(false);
-            r.losses = vec![of_segments(Rx, 50, 50)];
-            limited(r, Limit::CongestionWindow, None, 0.9);
-        }),
         case("a router that drops what is ECN-capable", "ecn-dropped", &["lossy-path"], tcp(Rx, 1.0), |r| half_lost(r)),
         case("the same losses of what arrives ECN-capable", "lossy-path", &["ecn-dropped"], tcp(Rx, 1.0), |r| {
             half_lost(r);
@@ -644,6 +630,35 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case("answers over TCP, some lost", "retransmission-timeout", &[], rr(300e-6), |r| {
             over_tcp(r, 7);
             r.losses = vec![of_segments(Rx, 3, 3), of_segments(Tx, 4, 4)];
+        }),
+    ]
+}
+
+/// What TCP repairs without selective acknowledgements.
+pub(super) fn without_sack() -> Vec<FaultCase> {
+    vec![
+        case("losses without SACK", "no-sack", &["lossy-path"], tcp(Rx, 95.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.rtt_s) = (51, Some(50), Some(20e-3));
+            tcp.sack = Some(false);
+            r.losses = vec![of_segments(Rx, 50, 50)];
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
+        case("as much as such losses permit, without SACK", "lossy-path", &["no-sack"], tcp(Rx, 5.0), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.rtt_s) = (51, Some(50), Some(20e-3));
+            tcp.sack = Some(false);
+            r.losses = vec![of_segments(Rx, 50, 50)];
+            limited(r, Limit::CongestionWindow, None, 0.9);
+        }),
+        case("a filter that takes a sixth, without SACK", "stack-drops", &["no-sack"], tcp(Tx, 0.37), |r| {
+            let tcp = tcp_of(r);
+            (tcp.retransmissions, tcp.segments_lost, tcp.rtt_s) = (45, Some(44), Some(20e-3));
+            (tcp.segments_sent, tcp.sack) = (Some(260), Some(false));
+            r.losses = vec![of_segments(Tx, 44, 0)];
+            r.host.counters.add(Stage::ReceiverStack, "Ip InReceives", 257);
+            r.host.counters.add(Stage::ReceiverStack, "Ip InDelivers", 225);
+            limited(r, Limit::CongestionWindow, None, 0.84);
         }),
     ]
 }
