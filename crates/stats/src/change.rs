@@ -1,6 +1,8 @@
 //! Changes of a series: from where on it is another series, and where it drifts to what it is then.
 //! Knows no times and no metrics; a point is a place.
 
+use std::ops::Range;
+
 use crate::{ALPHA, median, normal_cdf, shift};
 
 /// Fewer neighbours than these are a spike, and no change.
@@ -37,12 +39,15 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
         return Vec::new();
     }
     let mut stretches = borne_out(values);
+    if stretches.len() > 1 {
+        // Between two levels a drift may be one stretch, for no cut within it is borne out.
+        stretches = with_drifts(values, stretches, 1);
+    }
     for at in 1..stretches.len() {
         settle_drift(values, &mut stretches[at - 1..=at]);
     }
     let mut changes = Vec::new();
-    let noise = NORMAL
-        * median(&stretches.iter().flat_map(|one| one.strays(values)).map(f64::abs).collect::<Vec<_>>()).unwrap_or(0.0);
+    let noise = noise(values, &stretches);
     for (at, one) in stretches.iter().enumerate() {
         if let Some(previous) = at.checked_sub(1).map(|at| stretches[at]) {
             let [before, after] = [previous.last, one.first];
@@ -60,6 +65,12 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
 const JUMP: f64 = 3.0;
 /// The standard deviation of normal noise, of its median distance from 0.
 const NORMAL: f64 = 1.4826;
+
+/// The standard deviation of what these stretches leave.
+fn noise(values: &[f64], stretches: &[Stretch]) -> f64 {
+    let strays = stretches.iter().flat_map(|one| one.strays(values)).map(f64::abs);
+    NORMAL * median(&strays.collect::<Vec<_>>()).unwrap_or(0.0)
+}
 
 /// A part of the series that keeps a level, or goes straight from one value to another.
 #[derive(Clone, Copy)]
@@ -114,22 +125,29 @@ impl Stretch {
     }
 }
 
-/// The same, with those that follow one another as one that drifts where that fits better: by Schwarz's criterion (G. Schwarz,
-/// "Estimating the dimension of a model", Annals of Statistics 6, 1978), of noise whose far values weigh little (Laplace's).
-fn with_drifts(values: &[f64], mut stretches: Vec<Stretch>) -> Vec<Stretch> {
+/// The same, with those that follow one another, so many of them at least, as one that drifts where that fits better: by Schwarz's
+/// criterion (G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 6, 1978), of noise whose far values weigh little
+/// (Laplace's).
+fn with_drifts(values: &[f64], mut stretches: Vec<Stretch>, fewest: usize) -> Vec<Stretch> {
     let n = values.len() as f64;
     loop {
         let misfits: Vec<f64> = stretches.iter().map(|one| one.misfit(values)).collect();
         let all: f64 = misfits.iter().sum();
         let gain = |line: &Stretch, merged: &[Stretch], misfit: f64| {
-            let fewer: usize = merged.iter().map(Stretch::fitted).sum::<usize>() - line.fitted();
-            2.0 * n * (all.ln() - (all - misfit + line.misfit(values)).max(0.0).ln()) + fewer as f64 * n.ln()
+            let fewer = merged.iter().map(Stretch::fitted).sum::<usize>() as f64 - line.fitted() as f64;
+            2.0 * n * (all.ln() - (all - misfit + line.misfit(values)).max(0.0).ln()) + fewer * n.ln()
         };
-        let spans = (0..stretches.len()).flat_map(|from| (from + 2..=stretches.len()).map(move |end| from..end));
-        let merged = spans.map(|span| {
+        let spans = (0..stretches.len()).flat_map(|from| (from + fewest..=stretches.len()).map(move |end| from..end));
+        // One alone drifts where it goes farther than its noise.
+        let may_drift = |span: &Range<usize>, line: &Stretch| {
+            let goes = (line.last - line.first).abs();
+            let is_level = !stretches[span.start].drifts() && line.end - line.start >= FEWEST;
+            span.len() > 1 || (is_level && goes > JUMP * noise(values, &[*line]))
+        };
+        let merged = spans.filter_map(|span| {
             let merged = &stretches[span.clone()];
             let line = Stretch::line(values, merged[0].start, merged[merged.len() - 1].end);
-            (gain(&line, merged, misfits[span.clone()].iter().sum()), span, line)
+            may_drift(&span, &line).then(|| (gain(&line, merged, misfits[span.clone()].iter().sum()), span, line))
         });
         match merged.max_by(|a, b| a.0.total_cmp(&b.0)) {
             Some((gain, span, line)) if gain > 0.0 => drop(stretches.splice(span, [line])),
@@ -163,7 +181,7 @@ fn borne_out(values: &[f64]) -> Vec<Stretch> {
     loop {
         settle(values, &mut cuts);
         let levels = cuts.windows(2).map(|ends| Stretch::level(values, ends[0], ends[1]));
-        let stretches = with_drifts(values, levels.collect());
+        let stretches = with_drifts(values, levels.collect(), 2);
         let variance = dependent_variance(values, &stretches);
         let p = |at: usize| {
             let (before, after) = (&values[cuts[at - 1]..cuts[at]], &values[cuts[at]..cuts[at + 1]]);
@@ -425,6 +443,10 @@ mod tests {
         }
         // Flat for the first half.
         assert!(found(300, 12.0, &|x| (x - 0.5).max(0.0)).1 >= 80);
+        // Flat before and after.
+        for (n, size) in [(60, 20.0), (100, 12.0), (300, 12.0)] {
+            assert!(found(n, size, &|x| (3.0 * x - 1.0).clamp(0.0, 1.0)).1 >= 50);
+        }
     }
 
     #[test]
