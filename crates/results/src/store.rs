@@ -14,6 +14,8 @@ mod sqlite;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -109,6 +111,21 @@ pub struct Listed {
 
 /// So much is told of an identifier that may be any text.
 pub const LONGEST_ID: usize = 60;
+/// Sees that a file can be made in a folder, by another name than the store's: who opens that at this moment must not lose it.
+fn try_folder(folder: &Path) -> io::Result<()> {
+    let user = fs::metadata("/proc/self").map_or(0, |own| own.uid());
+    let trial = folder.join(format!(".linerate-{user}"));
+    match File::create_new(&trial) {
+        // Another process tries just now, or was killed over it: who can take it away can make one.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => drop(made?),
+    }
+    match fs::remove_file(&trial) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 /// The version of the tables below, kept in the file's `user_version`.
 const SCHEMA: i64 = 4;
 impl Store {
@@ -138,10 +155,7 @@ impl Store {
             true => folders.find(|folder| folder.is_dir()).unwrap_or(Path::new(".")),
             false => return Err(StoreError::NoFolder(folder.to_owned())),
         };
-        // By another name: who opens the store at this moment must not lose it.
-        let trial = there.join(format!(".linerate-{}", std::process::id()));
-        let made = File::create_new(&trial).and_then(|_| fs::remove_file(&trial));
-        made.map_err(|error| match folder.is_dir() {
+        try_folder(there).map_err(|error| match folder.is_dir() {
             true => StoreError::CannotOpen { path: path.to_owned(), why: error.to_string() },
             false => StoreError::CannotMakeFolder { folder: folder.to_owned(), why: error.to_string() },
         })?;

@@ -3,6 +3,7 @@
 use linerate_machine::end::Direction;
 use linerate_trial::spec::Workload;
 
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use rusqlite::{Connection, ffi};
@@ -141,7 +142,11 @@ fn a_store_is_made_with_the_first_that_is_kept_in_it() {
     std::fs::create_dir_all(&folder).unwrap();
     let what_is_there = || std::fs::read_dir(&folder).unwrap().count();
     let (path, deep) = (folder.join("a.sqlite"), folder.join("b/c/d.sqlite"));
+    // What one that was killed has left of its trial.
+    let trial = path.with_file_name(format!(".linerate-{}", fs::metadata("/proc/self").unwrap().uid()));
+    fs::write(&trial, "").unwrap();
     let mut store = Store::open_to_keep(&path, false).unwrap();
+    assert!(!trial.exists());
     let mut other = Store::open_to_keep(&deep, true).unwrap();
     assert!(store.list(&Filter::default()).unwrap().0.is_empty() && store.latest_campaign().unwrap().is_none());
     assert_eq!((store.path(), what_is_there()), (&*path, 0));
