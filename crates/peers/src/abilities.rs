@@ -43,6 +43,19 @@ pub fn cannot<T>(tool: Tool, what: impl Into<String>, instead: &'static str) -> 
     Err(Error::Unsupported { tool, what: what.into().into(), instead: instead.into() })
 }
 
+/// Whether a server that sends by its own clock, and is not told to end, has ended with the trial: one that waits for the turn of its next
+/// message does not look.
+pub fn check_turns(tool: Tool, spec: &Spec) -> Result<(), Error> {
+    let (Some(time), Some(gap_ns)) = (spec.expected_time(), spec.rate.gap_ns(spec.message_octets().into())) else {
+        return Ok(());
+    };
+    if spec.direction == Direction::Rx || gap_ns <= time.as_nanos() as f64 {
+        return Ok(());
+    }
+    let what = format!("server that ends while it waits {:.0} s to send its next message", gap_ns / 1e9);
+    cannot(tool, what, "choose a smaller message_size, a higher rate, or a longer duration")
+}
+
 /// Whether the tool's server can be the other end of such a trial, as far as the table tells.
 pub fn check(tool: Tool, spec: &Spec) -> Result<(), Error> {
     let can = &of(tool).abilities;

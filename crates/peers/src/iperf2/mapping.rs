@@ -19,7 +19,7 @@ use super::header::{
     REVERSE, UDP_TESTS, VERSION1, VERSION2,
 };
 use super::report::Report;
-use crate::abilities::cannot;
+use crate::abilities::{cannot, check_turns};
 use crate::error::Error;
 use crate::limits::{Exceeded, Limits};
 use crate::socket_options::chosen_size;
@@ -152,7 +152,7 @@ pub fn check(spec: &Spec) -> Result<(), Error> {
         Extent::Octets(octets) if octets > i32::MAX as u64 => {
             cannot("stream of its server's above 2 GiB", "choose fewer bytes, or a duration")
         }
-        _ => Ok(()),
+        _ => check_turns(Tool::Iperf2, spec),
     }
 }
 
@@ -329,6 +329,11 @@ mod tests {
         check(Workload::UdpStream, |s| s.warmup = Duration::from_secs(1), "leave warmup out");
         let odd = |s: &mut Spec| (s.direction, s.extent) = (Direction::Tx, Extent::Time(Duration::from_millis(1234)));
         check(Workload::TcpStream, odd, "steps of 10ms");
+        let slow = |s: &mut Spec| {
+            (s.direction, s.rate) = (Direction::Tx, OfferedLoad::BitsPerSecond(10_000));
+            (s.extent, s.message_size) = (Extent::Time(Duration::from_secs(2)), Some(65_507));
+        };
+        check(Workload::UdpStream, slow, "waits 52 s to send its next message");
     }
 
     #[test]

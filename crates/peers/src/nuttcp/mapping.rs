@@ -14,7 +14,7 @@ use linerate_trial::tool::Tool;
 use super::datagram::COUNTED_LEN;
 use super::line::Request;
 use super::server_report::ServerReport;
-use crate::abilities::cannot;
+use crate::abilities::{cannot, check_turns};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::remote_end::remote_end;
@@ -144,7 +144,7 @@ pub fn check(spec: &Spec) -> Result<(), Error> {
     {
         return cannot("test of so many messages", "choose fewer bytes, a larger message_size, or a duration");
     }
-    Ok(())
+    check_turns(Tool::Nuttcp, spec)
 }
 
 /// A trial as a client asks a server for it, with the port of the first stream.
