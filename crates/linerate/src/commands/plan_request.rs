@@ -9,7 +9,7 @@ use linerate_trial::options;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::campaign::Order;
-use crate::measure::middle::AskedMiddle;
+use crate::measure::middle::{AskedMiddle, GivenPorts};
 use crate::render::records::Parts;
 use crate::render::report::Expected;
 
@@ -25,7 +25,29 @@ pub(crate) struct PlanRequest {
     pub(crate) search: Vec<String>,
     /// The machine between the two ends, as it was said on the command line: without it, or with another, it would be another campaign.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) middle: Option<String>,
+    pub(crate) middle: Option<PlannedMiddle>,
+}
+
+/// The machine between the two ends, and its interfaces on the way, as they were said on the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PlannedMiddle {
+    pub(crate) endpoint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) interfaces: Option<PerEnd<String>>,
+}
+
+impl PlannedMiddle {
+    fn of(asked: &AskedMiddle) -> PlannedMiddle {
+        let interfaces = asked.interfaces.clone().map(|GivenPorts(ports)| ports);
+        PlannedMiddle { endpoint: asked.endpoint.to_string(), interfaces }
+    }
+
+    /// The options of the command line, each with its value.
+    pub(crate) fn options(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let interfaces = self.interfaces.as_ref().map(|ports| format!("{},{}", ports.target, ports.host));
+        std::iter::once(("--middle", self.endpoint.clone()))
+            .chain(interfaces.map(|ports| ("--middle-interfaces", ports)))
+    }
 }
 
 /// An order that owns its plan.
@@ -86,7 +108,7 @@ impl OwnedOrder {
 impl PlanRequest {
     /// What a plan's campaign carries out.
     pub(crate) fn of(plan: &Plan, changes: Changes, middle: Option<&AskedMiddle>) -> PlanRequest {
-        let middle = middle.map(AskedMiddle::to_string);
+        let middle = middle.map(PlannedMiddle::of);
         PlanRequest { name: plan.name.clone(), source: plan.source.clone(), changes, search: Vec::new(), middle }
     }
 
@@ -95,8 +117,9 @@ impl PlanRequest {
         match (&begun.middle, &self.middle) {
             (begun, now) if begun == now => Ok(()),
             (Some(begun), _) => bail!(
-                "the unfinished campaign was begun with {begun}; say the same to carry it on, or leave --resume out to begin \
-                 another"
+                "the unfinished campaign was begun with {}; say the same to carry it on, or leave --resume out to begin \
+                 another",
+                begun.options().map(|(option, value)| format!("{option} {value}")).collect::<Vec<_>>().join(" ")
             ),
             (None, _) => bail!(
                 "the unfinished campaign knew of no machine between the two ends; leave --middle out to carry it on, or \

@@ -17,12 +17,11 @@ use linerate_results::select::LAST;
 use linerate_results::store::{Campaign, Reader, Store, StoreError};
 
 use super::atomic_file::{checked, write_whole};
-use super::plan_request::PlanRequest;
+use super::plan_request::{PlanRequest, PlannedMiddle};
 use super::selection::{compared, identifiers, selection};
 use super::{open_store, without};
 use crate::cli::{FormArgs, MadeArgs, ReportArgs, ReportCommand, ReportFile, SharedArgs};
 use crate::input_file;
-use crate::measure::middle::AskedMiddle;
 use crate::output::{data, out, say};
 #[cfg(feature = "web")]
 use crate::render::answer::Answer;
@@ -353,10 +352,8 @@ fn carried(mut campaign: Campaign) -> ReportedCampaign {
     words.extend(changes.expect.iter().map(|expected| format!("--expect {}", shell_quoted(&expected.to_string()))));
     let verb = if search.is_empty() { "run" } else { "search" };
     words.extend(search.iter().map(|word| shell_word(word)));
-    if let Some((endpoint, interfaces)) = middle.as_deref().and_then(AskedMiddle::words) {
-        words.push(format!("--middle {}", shell_word(endpoint)));
-        words.extend(interfaces.map(|interfaces| format!("--middle-interfaces {}", shell_word(interfaces))));
-    }
+    let middle = middle.iter().flat_map(PlannedMiddle::options);
+    words.extend(middle.map(|(option, value)| format!("{option} {}", shell_word(&value))));
     let command = reached(&campaign, verb, &name, &words);
     campaign.plan_text = source;
     ReportedCampaign { campaign, command, expected }
@@ -434,12 +431,10 @@ pub(super) fn writable(file: &Path) -> Result<PathBuf> {
 mod tests {
     use std::process::Command;
 
-    use linerate_control::Endpoint;
     use linerate_plan::Changes;
     use linerate_results::sample;
 
     use super::*;
-    use crate::measure::middle::{AskedMiddle, GivenPorts};
 
     /// What a shell makes of the command.
     fn words(command: &str) -> Vec<String> {
@@ -452,14 +447,13 @@ mod tests {
         let hostile = "x; id $(id) `id` 'y\" > /dev/null &";
         let named = |name: &str| (name.to_owned(), hostile.to_owned());
         let interfaces = linerate_machine::end::PerEnd::of(|end| format!("{end}'$(id)"));
-        let middle =
-            AskedMiddle { endpoint: Endpoint::Exec(hostile.to_owned()), interfaces: Some(GivenPorts(interfaces)) };
+        let middle = PlannedMiddle { endpoint: format!("exec:{hostile}"), interfaces: Some(interfaces) };
         let wanted = PlanRequest {
             name: "mine $(id)".to_owned(),
             source: String::new(),
             changes: Changes { overrides: vec![named("target.qdisc")], ..Changes::default() },
             search: ["--goal", "no $(id) drop", "--confirm", "--reset", "$(id)"].map(str::to_owned).to_vec(),
-            middle: Some(middle.to_string()),
+            middle: Some(middle),
         };
         let mut campaign = sample::campaign_of(&sample::full(), 1);
         (campaign.target, campaign.host) = (format!("exec:{hostile}"), "netns:$(id)".to_owned());

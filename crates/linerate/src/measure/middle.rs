@@ -2,7 +2,6 @@
 //! Knows no traffic; the ends make it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -50,27 +49,6 @@ impl FromStr for GivenPorts {
                 Ok(GivenPorts(PerEnd { target: target.to_owned(), host: host.to_owned() }))
             }
             _ => Err("write two interfaces, the one towards the target first: eth1,eth0".to_owned()),
-        }
-    }
-}
-
-impl AskedMiddle {
-    /// The endpoint and the interfaces of what [`fmt::Display`] says.
-    pub(crate) fn words(said: &str) -> Option<(&str, Option<&str>)> {
-        let words = said.strip_prefix("--middle ")?;
-        let split = words.rsplit_once(" --middle-interfaces ");
-        Some(split.map_or((words, None), |(endpoint, interfaces)| (endpoint, Some(interfaces))))
-    }
-}
-
-/// As it is said on the command line.
-impl fmt::Display for AskedMiddle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.interfaces {
-            Some(GivenPorts(ports)) => {
-                write!(f, "--middle {} --middle-interfaces {},{}", self.endpoint, ports.target, ports.host)
-            }
-            None => write!(f, "--middle {}", self.endpoint),
         }
     }
 }

@@ -17,9 +17,9 @@ use super::super::request::WebRequest;
 use super::{View, ViewReply, need, plans, refused};
 use crate::commands::boards;
 use crate::commands::compare::percentage;
+use crate::commands::plan_request::PlannedMiddle;
 use crate::commands::plan_request::check_idle;
 use crate::commands::report::measured_by;
-use crate::measure::middle::AskedMiddle;
 use crate::render::answer::Answer;
 
 /// A command that looks at a machine or sets it takes no longer.
@@ -94,16 +94,14 @@ impl Ends {
     }
 
     /// As a campaign was begun between them.
-    fn begun(lab: &Lab, campaign: &Campaign, middle: Option<&str>) -> Result<Ends> {
+    fn begun(lab: &Lab, campaign: &Campaign, middle: Option<&PlannedMiddle>) -> Result<Ends> {
         let target = machine(lab, &campaign.target)?.clone();
         // Where nobody named a host, it is the other end of a board's cable, or this machine.
         let own = boards::ends(target.clone(), Endpoint::Local).host;
         let host = if campaign.host == own.to_string() { own } else { machine(lab, &campaign.host)?.clone() };
-        let middle = middle.and_then(AskedMiddle::words).map(|(name, interfaces)| {
-            let interfaces = interfaces.map(|interfaces| format!("--middle-interfaces={interfaces}"));
-            machine(lab, name).map(|middle| [format!("--middle={middle}")].into_iter().chain(interfaces).collect())
-        });
-        Ok(Ends { target, host, middle: middle.transpose()?.unwrap_or_default() })
+        middle.map(|middle| machine(lab, &middle.endpoint)).transpose()?;
+        let middle = middle.into_iter().flat_map(PlannedMiddle::options);
+        Ok(Ends { target, host, middle: middle.map(|(option, value)| format!("{option}={value}")).collect() })
     }
 }
 
@@ -169,7 +167,7 @@ pub(super) fn resume(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
             (plans::INPUT.to_owned(), Some(wanted.source.clone()))
         }
     };
-    let ends = Ends::begun(lab, &campaign, wanted.middle.as_deref())?;
+    let ends = Ends::begun(lab, &campaign, wanted.middle.as_ref())?;
     let order = wanted.begin()?;
     allowed(lab, &order.plan, order.trials())?;
     let mut words = begun(&name, &order.plan, &ends);
