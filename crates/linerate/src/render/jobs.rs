@@ -117,12 +117,18 @@ pub(crate) fn one(record: &JobRecord) -> Answer {
     }
     let seed = job.seed.map_or_else(|| "the plan's order".to_owned(), |seed| format!("the order of seed {seed}"));
     let repeat = job.repeat.map_or_else(String::new, |repeat| format!(", {repeat} repeats"));
-    lines.push(format!("In {seed}{repeat}; priority {}; {} attempts at most.", job.priority.name(), job.attempts));
+    lines.push(format!("In {seed}{repeat}; priority {}.", job.priority.name()));
+    let most = match job.attempts {
+        1 => "once".to_owned(),
+        attempts => format!("{attempts} times"),
+    };
+    lines.push(format!("Begun {most} at most; what a worker hands back is no attempt."));
     if let Some(not_before) = job.not_before_s.and_then(|s| i64::try_from(s).ok()) {
         lines.push(format!("Not before {}.", at(not_before.saturating_mul(1000))));
     }
     if let (Some(worker), Some(began)) = (&record.worker, record.began_ms) {
-        lines.push(format!("Begun {} by {worker}, attempt {}, fence {}.", at(began), record.attempt, record.fence));
+        let times = if record.attempt > 1 { format!(" ({} times so far)", record.attempt) } else { String::new() };
+        lines.push(format!("Begun {}{times} by {worker}, fence {}.", at(began), record.fence));
     }
     if let Some(ended) = record.ended_ms {
         let failed = match record.failed_trials {
@@ -269,6 +275,18 @@ mod tests {
     }
 
     /// What anybody may have written into the queue is text in every form.
+    #[test]
+    fn how_often_a_job_was_begun_contradicts_no_limit() {
+        let text = |record: &JobRecord| one(record).text(Some(200));
+        let mut record = JobRecord::waiting(a_job(1, "nightly"));
+        assert!(text(&record).contains("Begun 3 times at most; what a worker hands back is no attempt."));
+        // Handed back once, and begun for its third attempt.
+        (record.attempt, record.worker, record.began_ms) = (4, Some("w1".to_owned()), Some(NOW));
+        assert!(text(&record).contains(" (4 times so far) by w1, fence 0."), "{}", text(&record));
+        record.attempt = 1;
+        assert!(!text(&record).contains("so far"));
+    }
+
     #[test]
     fn what_a_queue_says_is_text() {
         const HOSTILE: &str =
