@@ -34,6 +34,8 @@ const STDOUT: &str = "-";
 pub(super) struct EventLines {
     writer: Option<Writer>,
     number: Cell<u64>,
+    /// The last event was heard.
+    is_over: Cell<bool>,
 }
 
 struct Writer {
@@ -66,11 +68,16 @@ impl EventLines {
             })?),
         };
         let named = path.map_or_else(String::new, |path| path.display().to_string());
-        Ok(EventLines { writer: Some(Writer::begin(to, named)), number: Cell::new(0) })
+        Ok(EventLines::by(Writer::begin(to, named)))
+    }
+
+    fn by(writer: Writer) -> EventLines {
+        EventLines { writer: Some(writer), number: Cell::new(0), is_over: Cell::new(false) }
     }
 
     /// Writes an event, if there is room.
     pub(super) fn hear(&self, event: &CampaignEvent) {
+        self.is_over.set(matches!(event, CampaignEvent::Ended { .. }));
         let Some(writer) = self.writer.as_ref().filter(|_| !event.is_frequent()) else { return };
         self.number.set(self.number.get() + 1);
         let Ok(Value::Object(told)) = serde_json::to_value(event) else { return };
@@ -82,9 +89,22 @@ impl EventLines {
         let _ = writer.lines.try_send(json::line(Value::Object(object)));
     }
 
-    /// The last was heard. An error where lines could not be written, but for a reader that is slow or gone.
-    pub(super) fn end(mut self) -> Result<()> {
-        self.finish()
+    /// What came of a campaign, also of one that did not begin, is the last event. An error, too, where lines could not be written,
+    /// but for a reader that is slow or gone.
+    pub(super) fn end(mut self, ended: Result<ExitCode>) -> Result<ExitCode> {
+        if let Err(error) = &ended
+            && !self.is_over.get()
+        {
+            self.hear(&CampaignEvent::Ended { failed: None, error: Some(format!("{error:#}")), not_put_back: 0 });
+        }
+        match (ended, self.finish()) {
+            (ended, Ok(())) => ended,
+            (Ok(_), Err(error)) => Err(error),
+            (Err(first), Err(error)) => {
+                say(format_args!("linerate: {error:#}"));
+                Err(first)
+            }
+        }
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -95,18 +115,6 @@ impl EventLines {
                 "--events: {named} could not be written to its end: {error}; make room, or name another file"
             )),
             _ => Ok(()),
-        }
-    }
-}
-
-/// What came of a campaign whose events were written, or not.
-pub(super) fn with_events(ended: Result<ExitCode>, written: Result<()>) -> Result<ExitCode> {
-    match (ended, written) {
-        (ended, Ok(())) => ended,
-        (Ok(_), Err(error)) => Err(error),
-        (Err(first), Err(error)) => {
-            say(format_args!("linerate: {error:#}"));
-            Err(first)
         }
     }
 }
@@ -170,6 +178,10 @@ mod tests {
         }
     }
 
+    fn to(where_to: impl Write + Send + 'static) -> EventLines {
+        EventLines::by(Writer::begin(Box::new(where_to), String::new()))
+    }
+
     fn said(sentence: &str) -> CampaignEvent {
         CampaignEvent::Said { sentence: sentence.to_owned() }
     }
@@ -177,8 +189,7 @@ mod tests {
     #[test]
     fn a_line_an_event_and_none_for_those_that_only_move_a_line() {
         let kept = Kept::default();
-        let lines =
-            EventLines { writer: Some(Writer::begin(Box::new(kept.clone()), String::new())), number: Cell::new(0) };
+        let lines = to(kept.clone());
         lines.hear(&said("one\u{202e}\ntwo"));
         lines.hear(&CampaignEvent::Elapsed { elapsed_s: 1.0, left: None });
         lines.hear(&CampaignEvent::Ended { failed: Some(0), error: None, not_put_back: 0 });
@@ -192,8 +203,29 @@ mod tests {
     }
 
     #[test]
+    fn what_ended_a_campaign_is_told_once_whether_or_not_it_began() {
+        for is_told in [false, true] {
+            let kept = Kept::default();
+            let lines = to(kept.clone());
+            let error = || anyhow!("cannot be reached").context("the target");
+            if is_told {
+                lines.hear(&CampaignEvent::Ended {
+                    failed: None,
+                    error: Some("it is gone".to_owned()),
+                    not_put_back: 1,
+                });
+            }
+            assert!(lines.end(Err(error())).is_err());
+            let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+            let read: Value = serde_json::from_str(&text).expect("one line");
+            let want = if is_told { "it is gone" } else { "the target: cannot be reached" };
+            assert_eq!((&read["event"], &read["error"]), (&"ended".into(), &want.into()));
+        }
+    }
+
+    #[test]
     fn a_reader_that_is_stuck_keeps_nobody_waiting() {
-        let lines = EventLines { writer: Some(Writer::begin(Box::new(Stuck), String::new())), number: Cell::new(0) };
+        let lines = to(Stuck);
         let began = std::time::Instant::now();
         for _ in 0..10 * QUEUE {
             lines.hear(&said("x"));
@@ -215,9 +247,9 @@ mod tests {
         }
         for (kind, is_told) in [(ErrorKind::StorageFull, true), (ErrorKind::BrokenPipe, false)] {
             let writer = Writer::begin(Box::new(Broken(kind)), "events.jsonl".to_owned());
-            let lines = EventLines { writer: Some(writer), number: Cell::new(0) };
+            let lines = EventLines::by(writer);
             lines.hear(&said("one"));
-            let ended = with_events(Ok(ExitCode::SUCCESS), lines.end()).map_err(|error| error.to_string());
+            let ended = lines.end(Ok(ExitCode::SUCCESS)).map_err(|error| error.to_string());
             assert_eq!(ended.is_err_and(|error| error.contains("events.jsonl")), is_told, "{kind}");
         }
     }

@@ -18,7 +18,7 @@ use linerate_trial::tool::Tool;
 
 use super::case_files::CaseFiles;
 use super::compare::percentage;
-use super::event_lines::{EventLines, is_stdout, with_events};
+use super::event_lines::{EventLines, is_stdout};
 #[cfg(feature = "nats")]
 use super::leased;
 use super::plan_request::{OwnedOrder, PlanRequest, check_idle, check_middle, unfinished};
@@ -55,12 +55,15 @@ pub(crate) fn run(arguments: &RunArgs, shared: &SharedArgs) -> Result<ExitCode> 
     {
         bail!("--events - and {option} both want standard output; give --events a file, or leave one of them out");
     }
-    let mut files = CaseFiles::begin(&arguments.cases, foreseen, for_programs)?;
-    let ended = carry_out(arguments, shared, &mut files);
-    files.end(ended)
+    let events = EventLines::begin(arguments.events.as_deref().filter(|_| !arguments.dry_run))?;
+    let ended = CaseFiles::begin(&arguments.cases, foreseen, for_programs).and_then(|mut files| {
+        let ended = carry_out(arguments, shared, &mut files, &events);
+        files.end(ended)
+    });
+    events.end(ended)
 }
 
-fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) -> Result<ExitCode> {
+fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles, events: &EventLines) -> Result<ExitCode> {
     // Everything that can be wrong without touching a machine is found before one is touched.
     let mut plan = plans::find(&arguments.plan)?;
     if arguments.plan_sha256.as_ref().is_some_and(|checked| *checked != digest(&plan.source)) {
@@ -70,7 +73,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         if files.are_wanted() {
             bail!("a search has no test cases yet; leave --junit, --tap, --lava and --summary out");
         }
-        return search::run(arguments, plan, wanted, shared);
+        return search::run(arguments, plan, wanted, shared, events);
     }
     let (ends, middle) = (machines(&arguments.ends)?, middle(&arguments.ends)?);
     let mut overrides = arguments.set.clone();
@@ -117,7 +120,6 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
     if arguments.dry_run {
         return dry_run::dry_run(&fresh.borrow(), arguments, &ends, shared.quiet, &options);
     }
-    let events = EventLines::begin(arguments.events.as_deref())?;
     #[cfg(feature = "nats")]
     if let Some(lease) = &arguments.leased.lease {
         leased::obey(lease);
@@ -129,7 +131,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         None => fresh,
     };
     #[cfg(feature = "nats")]
-    let Some(order) = leased::begun(&arguments.leased, order, &wanted, &store, &events)? else {
+    let Some(order) = leased::begun(&arguments.leased, order, &wanted, &store, events)? else {
         return Ok(ExitCode::SUCCESS);
     };
 
@@ -166,7 +168,6 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         }
         records.push(record.in_brief());
     });
-    let written = events.end();
     progress.clear();
     pair.end();
     records.sort_by_key(|record| record.trial.index);
@@ -204,7 +205,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles) ->
         return Ok(ExitCode::from(leased::STORE_STATUS));
     }
     let is_as_expected = came_of_it.expected.iter().all(|met| met.is_met() != Some(false));
-    Ok(match with_events(status(ended), written)? {
+    Ok(match status(ended)? {
         ExitCode::SUCCESS if !is_as_expected => ExitCode::from(1),
         status => status,
     })

@@ -4,7 +4,6 @@ mod calibration;
 mod loads;
 
 use std::fmt::Display;
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
@@ -20,7 +19,7 @@ use linerate_results::store::{Campaign, Store};
 use linerate_trial::search::goal::Goal;
 use linerate_trial::spec::Workload;
 
-use super::event_lines::{EventLines, is_stdout, with_events};
+use super::event_lines::{EventLines, is_stdout};
 use super::plan_request::{PlanRequest, check_middle, unfinished};
 use super::plans;
 use super::report::{at_end, writable};
@@ -52,11 +51,21 @@ struct SearchRequest<'a> {
     dry_run: bool,
     output: TableArgs,
     report: Option<&'a ReportFile>,
-    events: Option<&'a Path>,
+    events: &'a EventLines,
 }
 
 /// Searches each configuration of a plan. The status is 1 where a goal was not reached, or what is expected did not come about.
 pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    let TableArgs { json, csv, markdown } = arguments.output;
+    if (json || csv || markdown) && is_stdout(arguments.events.as_deref()) {
+        bail!("--events - wants standard output for itself; give it a file, or leave --json, --csv or --markdown out");
+    }
+    let events = EventLines::begin(arguments.events.as_deref().filter(|_| !arguments.dry_run))?;
+    let ended = searched(arguments, shared, &events);
+    events.end(ended)
+}
+
+fn searched(arguments: &SearchArgs, shared: &SharedArgs, events: &EventLines) -> Result<ExitCode> {
     let mut plan = plans::find(&arguments.plan)?;
     let campaign = match plan.search {
         _ if arguments.calibrate => CALIBRATION.to_owned(),
@@ -100,13 +109,19 @@ pub(crate) fn search(arguments: &SearchArgs, shared: &SharedArgs) -> Result<Exit
         dry_run: arguments.dry_run,
         output: arguments.output,
         report: arguments.report.as_ref(),
-        events: arguments.events.as_deref(),
+        events,
     };
     carry_out(request, shared)
 }
 
 /// The same by `linerate run`, of a plan that has a search.
-pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &SharedArgs) -> Result<ExitCode> {
+pub(super) fn run(
+    arguments: &RunArgs,
+    plan: Plan,
+    search: SearchPlan,
+    shared: &SharedArgs,
+    events: &EventLines,
+) -> Result<ExitCode> {
     let RunArgs { repeat, precision, order, seed, null, expect, live, counters, .. } = arguments;
     let unfit = [
         ("--repeat", repeat.is_some()),
@@ -137,7 +152,7 @@ pub(super) fn run(arguments: &RunArgs, plan: Plan, search: SearchPlan, shared: &
         dry_run: arguments.dry_run,
         output: TableArgs { json: output.json, csv: output.csv, markdown: output.markdown },
         report: arguments.report.as_ref(),
-        events: arguments.events.as_deref(),
+        events,
     };
     carry_out(request, shared)
 }
@@ -156,15 +171,10 @@ fn carry_out(mut request: SearchRequest<'_>, shared: &SharedArgs) -> Result<Exit
         bail!("'{one}' is of no goal of this search; its goals are {}", names.join(", "));
     }
     request.report.map(|report| writable(&report.path)).transpose()?;
-    let is_for_programs = request.output.json || request.output.csv || request.output.markdown;
-    if is_for_programs && is_stdout(request.events) {
-        bail!("--events - wants standard output for itself; give it a file, or leave --json, --csv or --markdown out");
-    }
     let middle = middle(request.ends)?;
     let (wanted, bases) = wanted(&request, middle.as_ref())?;
     check_middle(middle.is_some(), &bases)?;
     let options = connect_options(shared)?;
-    let events = EventLines::begin(request.events)?;
     let mut store = store_to_keep(shared)?;
     let campaign = request.resume.map(|named| resumed(&request, named, &wanted, &ends, &store)).transpose()?;
     let progress = Progress::new(shared.quiet);
@@ -205,13 +215,12 @@ fn carry_out(mut request: SearchRequest<'_>, shared: &SharedArgs) -> Result<Exit
     let mut order = order.borrow();
     order.resume = campaign;
     let tell = |event: &CampaignEvent| {
-        events.hear(event);
+        request.events.hear(event);
         progress.hear(event);
     };
     let ended = campaign::run_by(&order, &mut searching, &mut pair, &mut store, &tell, &mut |record: &Record| {
         records.push(record.in_brief());
     });
-    let written = events.end();
     progress.clear();
     pair.end();
     let searched = searching.searched();
@@ -223,7 +232,7 @@ fn carry_out(mut request: SearchRequest<'_>, shared: &SharedArgs) -> Result<Exit
         }
     }
     let is_met = request.search.expect.iter().all(|one| render::search::is_met(one, &searched));
-    Ok(match with_events(status(ended), written)? {
+    Ok(match status(ended)? {
         ExitCode::SUCCESS if !(is_met && searched.iter().all(SearchRecords::is_known)) => ExitCode::from(1),
         status => status,
     })

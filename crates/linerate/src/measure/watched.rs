@@ -86,7 +86,7 @@ pub(crate) struct Outcome {
 impl Watched {
     /// Its process ended, for this reason, and may have told nobody.
     pub(crate) fn broke_off(&mut self, why: &str) {
-        let error = Some(short(why.trim_end_matches('.')));
+        let error = Some(short(why));
         self.outcome.get_or_insert(Outcome { failed: None, error });
     }
 

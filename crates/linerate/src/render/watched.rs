@@ -55,7 +55,7 @@ pub(crate) fn news(watched: &Watched) -> String {
 fn outcome(watched: &Watched) -> Option<String> {
     let outcome = watched.outcome.as_ref()?;
     Some(match (&outcome.error, outcome.failed.unwrap_or(0)) {
-        (Some(error), _) => format!("It ended early: {error}."),
+        (Some(error), _) => format!("It ended early: {error}"),
         (None, 0) => "It is done: all trials were measured.".to_owned(),
         (None, 1) => "It is done; one trial failed, and its record says why.".to_owned(),
         (None, failed) => format!("It is done; {failed} trials failed, and their records say why."),
@@ -249,9 +249,9 @@ mod tests {
         let mut watched = Watched::default();
         let now = |watched: &Watched| present(watched, Instant::now()).whole_text(80);
         assert_eq!(now(&watched).trim(), "The machines are being reached.");
-        watched.broke_off("--precision: 'abc' is not allowed.");
-        assert_eq!(now(&watched).trim(), "It ended early: --precision: 'abc' is not allowed.");
-        assert_eq!(news(&watched), "It ended early: --precision: 'abc' is not allowed.");
+        watched.broke_off("--precision: 'abc' is not allowed");
+        assert_eq!(now(&watched).trim(), "It ended early: --precision: 'abc' is not allowed");
+        assert_eq!(news(&watched), "It ended early: --precision: 'abc' is not allowed");
         // What it said itself stands.
         watched.broke_off("another");
         assert!(news(&watched).contains("--precision"));

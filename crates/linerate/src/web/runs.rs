@@ -302,11 +302,11 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
         // 1 is a judgement: what was measured is whole.
         let is_done = status.as_ref().is_ok_and(|status| matches!(status.code(), Some(0 | 1)));
         let why = (!is_done).then(|| {
-            let said = run.log.iter().rev().find(|line| line.starts_with("linerate: "));
-            said.cloned().unwrap_or_else(|| "it ended early".to_owned())
+            let told = run.watched.outcome.as_ref().and_then(|outcome| outcome.error.clone());
+            told.or_else(|| run.log.back().cloned()).unwrap_or_else(|| "it ended early".to_owned())
         });
         if let Some(why) = &why {
-            run.watched.broke_off(why.trim_start_matches("linerate: "));
+            run.watched.broke_off(why);
         }
         run.state = State::Ended(why);
         run.version += 1;

@@ -111,9 +111,7 @@ impl Campaign {
             let heard = Arc::clone(&heard);
             threads.push(thread::spawn(move || {
                 each_line(stderr, |line| {
-                    let text = String::from_utf8_lossy(line);
-                    let said = text.trim_start().strip_prefix("linerate: ").unwrap_or(&text);
-                    lock(&heard).last = Some(in_line(said, SENTENCE).into_owned());
+                    lock(&heard).last = Some(in_line(&String::from_utf8_lossy(line), SENTENCE).into_owned());
                 });
             }));
         }

@@ -204,12 +204,11 @@ fn answer(report: &Report<'_>, comparison: Option<&Comparison>, expected: &[expe
         }
     };
     let first = records.iter().find_map(|record| record.error.as_deref()).unwrap_or("they have no figures");
-    let first = first.trim_end_matches('.');
     lines.push(match (doubted, failed) {
         (0, 0) => format!("Nothing is in doubt, and none of the {} trials failed.", records.len()),
-        (_, 1) if records.len() == 1 => format!("The trial failed, because {first}."),
+        (_, 1) if records.len() == 1 => format!("The trial failed: {first}"),
         _ if failed == records.len() => {
-            format!("All of the {} trials failed, the first because {first}.", records.len())
+            format!("All of the {} trials failed, the first for this reason: {first}", records.len())
         }
         _ => format!(
             "{}, of which {} failed and {} warnings; both are told below.",
