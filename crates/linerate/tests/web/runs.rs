@@ -213,7 +213,7 @@ fn a_campaign_that_is_stopped_puts_settings_back() {
         server.post(&format!("{number}/stop"), "").check(303, &[]);
         bench
             .wait_until("the campaign's end", LONG, || server.get(&format!("{number}/live")).field("x-over").is_some());
-        server.get(&number).check(200, &["ended: linerate: interrupted"]);
+        server.get(&number).check(200, &["ended: interrupted"]);
         assert_eq!(mtu(), before);
     }
     server.running.signal("INT");
