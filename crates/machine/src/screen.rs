@@ -223,32 +223,46 @@ pub mod row {
     pub const CPU_TIME: &str = "CPU time, ms";
 }
 
+/// What a figure of [`statistics`] is held against.
+#[derive(Clone, Copy)]
+enum Over {
+    Nothing,
+    Seconds,
+    CpuTime,
+}
+
 /// What moved between two looks at [`Screen::Statistics`], as one line: what an echo server says every five seconds.
 pub fn statistics(now: &View, before: &View, seconds: f64) -> String {
-    // What stands before a figure; a factor makes it a rate.
-    const FIGURES: [(&str, &str, Option<f64>); 6] = [
-        ("errors ", row::ERRORS, None),
-        (" dropped ", row::DROPPED, None),
-        (" TX ", row::TX_FRAMES, Some(1.0)),
-        ("/s ", row::TX_BYTES, Some(8e-6)),
-        (" Mbit/s RX ", row::RX_FRAMES, Some(1.0)),
-        ("/s ", row::RX_BYTES, Some(8e-6)),
+    // What stands before a figure, a factor, and what it is held against; a count is of the time between.
+    const FIGURES: [(&str, &str, f64, Over); 7] = [
+        ("errors ", row::ERRORS, 1.0, Over::Nothing),
+        (" dropped ", row::DROPPED, 1.0, Over::Nothing),
+        (" TX ", row::TX_FRAMES, 1.0, Over::Seconds),
+        ("/s ", row::TX_BYTES, 8e-6, Over::Seconds),
+        (" Mbit/s RX ", row::RX_FRAMES, 1.0, Over::Seconds),
+        ("/s ", row::RX_BYTES, 8e-6, Over::Seconds),
+        (" Mbit/s CPU ", row::BUSY, 100.0, Over::CpuTime),
     ];
-    let growth = |name| growth(now.value(name), before.value(name));
+    let growth = |name| growth(now.value(name), before.value(name)).map(|growth| growth as f64);
     let mut line = String::new();
-    for (text, name, factor) in &FIGURES {
+    for (text, name, factor, over) in &FIGURES {
         line += text;
-        line += &match (growth(name), factor) {
-            (Some(growth), None) => growth.to_string(),
-            (Some(growth), Some(factor)) if seconds > 0.0 => short(growth as f64 * factor / seconds),
-            _ => "-".to_owned(),
+        let over_what = match over {
+            Over::Nothing => Some(1.0),
+            Over::Seconds => Some(seconds),
+            Over::CpuTime => growth(row::CPU_TIME),
+        };
+        let figure =
+            growth(name).zip(over_what.filter(|what| *what > 0.0)).map(|(growth, what)| growth * factor / what);
+        line += &match (figure, over) {
+            (None, _) => "-".to_owned(),
+            (Some(figure), Over::Seconds) => short(figure),
+            (Some(count), Over::Nothing) => digits(count, 0),
+            // What the kernel counts as idle may go back.
+            (Some(load), Over::CpuTime) => digits(load.min(100.0), 0),
         };
     }
-    let load = match (growth(row::BUSY), growth(row::CPU_TIME)) {
-        (Some(busy), Some(all)) if all > 0 => digits((busy as f64 / all as f64 * 100.0).min(100.0), 0),
-        _ => "-".to_owned(),
-    };
-    line + " Mbit/s CPU " + &load + " %"
+    line + " %"
 }
 
 #[cfg(test)]
@@ -304,6 +318,9 @@ mod tests {
             statistics(&view(&[]), &view(&[]), 5.0),
             "errors - dropped - TX -/s - Mbit/s RX -/s - Mbit/s CPU - %"
         );
+        let load = |busy, all, seconds| statistics(&of(9, 9, 9, busy, all), &of(9, 9, 9, 0, 0), seconds);
+        assert_eq!(load(7, 5, 5.0), "errors 0 dropped - TX 0/s 0 Mbit/s RX 0/s 0 Mbit/s CPU 100 %");
+        assert_eq!(load(0, 0, 0.0), "errors 0 dropped - TX -/s - Mbit/s RX -/s - Mbit/s CPU - %");
     }
 
     #[test]
