@@ -381,7 +381,7 @@ impl<W: Write> Write for NoiseWriter<W> {
         self.keys
             .0
             .write_message(self.nonce, data, &mut self.frame[2..])
-            .map_err(|error| io::Error::other(error.to_string()))?;
+            .map_err(|_| io::Error::other("it cannot be encrypted"))?;
         self.nonce += 1;
         // All or nothing: after half a message the stream is of no use, and the caller gives it up.
         self.write.write_all(&self.frame)?;

@@ -14,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_machine::channel::{Receiver, Sender, channel};
+use linerate_machine::text;
 
 use crate::link::Link;
 
@@ -112,9 +113,9 @@ fn split(mut line: impl Read, opened: &Sender<(u64, Receiver<Vec<u8>>)>) -> io::
                 match first {
                     b'0'..=b'9' if digits.len() < DIGITS => digits.push(char::from(first)),
                     b'\n' => {
-                        let parsed = digits.parse();
+                        let parsed = text::number(digits);
                         number = None;
-                        let Ok(parsed) = parsed else { continue };
+                        let Some(parsed) = parsed else { continue };
                         let (sender, said) = channel(WAITING);
                         if opened.send((parsed, said)).is_err() {
                             return Ok(());
