@@ -52,21 +52,23 @@ impl<'a> Dialogue<'a> {
 
     /// The same, with the item's number from 0.
     pub fn choose_item(&self, menu: &MenuView) -> Result<Option<usize>, Disconnected> {
-        let mut page = text::menu(menu, self.width);
+        // An empty line shows the menu.
+        let mut line = String::new();
         loop {
-            let _ = write!(page, "Choose 0 to {} (? explains): ", menu.items.len());
-            (self.say)(&page);
-            let line = self.line()?;
-            page = match menu.chosen(&line) {
+            let mut page = match menu.chosen(&line) {
                 Choice::Item(at) => return Ok(Some(at)),
                 Choice::Out => return Ok(None),
                 Choice::Help => text::help(menu, self.width),
                 Choice::Again => text::menu(menu, self.width),
                 Choice::Unknown => {
                     let line = in_line(line.trim(), 40);
-                    text::sentence(&format!("There is no '{line}' here; type a number of the menu."), self.width)
+                    self.sentence(&format!("There is no '{line}' here; type a number of the menu."));
+                    String::new()
                 }
             };
+            let _ = write!(page, "Choose 0 to {} (? explains): ", menu.items.len());
+            (self.say)(&page);
+            line = self.line()?;
         }
     }
 

@@ -1,6 +1,8 @@
 //! A menu, its items, and a question: what there is to choose, not how it is drawn.
 //! Knows nothing of what an item does.
 
+use linerate_machine::text::number;
+
 /// A menu: what is shown, and what choosing an item means, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Menu<A> {
@@ -67,10 +69,10 @@ impl MenuView {
     pub fn chosen(&self, line: &str) -> Choice {
         match line.trim() {
             "" => Choice::Again,
-            "0" | "q" | "quit" | "exit" => Choice::Out,
-            "?" | "h" | "help" => Choice::Help,
-            word => match word.parse::<u64>() {
-                Ok(number @ 1..) if number <= self.items.len() as u64 => Choice::Item(number as usize - 1),
+            word if ["0", "q", "quit", "exit"].contains(&word) => Choice::Out,
+            word if ["?", "h", "help"].contains(&word) => Choice::Help,
+            word => match number::<u32>(word) {
+                Some(number @ 1..) if number as usize <= self.items.len() => Choice::Item(number as usize - 1),
                 _ => Choice::Unknown,
             },
         }

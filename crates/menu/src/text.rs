@@ -48,10 +48,10 @@ pub fn help(menu: &MenuView, width: usize) -> String {
     for (at, item) in menu.items.iter().enumerate().filter(|(_, item)| !item.help.is_empty()) {
         let colon = if item.label.ends_with('?') { "" } else { ":" };
         let text = format!("{}{colon} {}", in_line(&item.label, LONGEST), item.help);
-        write_text(&mut page, &number(at + 1), &text, width);
+        write_numbered(&mut page, at + 1, &text, width);
     }
     let leaves = "leaves; Enter alone shows the menu again; a question is left with a full stop.";
-    write_text(&mut page, &number(0), leaves, width);
+    write_numbered(&mut page, 0, leaves, width);
     page
 }
 
@@ -81,7 +81,7 @@ fn write_notes(page: &mut String, menu: &MenuView, width: usize) {
 
 /// An item, or behind the last one the way out.
 fn write_item(page: &mut String, menu: &MenuView, at: usize, width: usize) {
-    let Some(item) = menu.items.get(at) else { return write_text(page, &number(0), menu.way_out, width) };
+    let Some(item) = menu.items.get(at) else { return write_numbered(page, 0, menu.way_out, width) };
     let longest = menu.items.iter().map(|item| item.label.chars().count()).max().unwrap_or(0);
     let mut line = in_line(&item.label, LONGEST).into_owned();
     if let Some(value) = &item.value {
@@ -91,11 +91,11 @@ fn write_item(page: &mut String, menu: &MenuView, at: usize, width: usize) {
         let column = if fits { longest } else { 0 };
         line = format!("{line:<column$}  [{value}]");
     }
-    write_text(page, &number(at + 1), &line, width);
+    write_numbered(page, at + 1, &line, width);
 }
 
-fn number(at: usize) -> String {
-    format!("{at:>3}  ")
+fn write_numbered(page: &mut String, number: usize, text: &str, width: usize) {
+    write_text(page, &format!("{number:>3}  "), text, width);
 }
 
 /// Appends a text to a page, at no less than the least width.
