@@ -65,7 +65,7 @@ impl Permissions {
 /// Holds one conversation to its end. Traffic ends with it, and settings are put back.
 pub fn converse(link: Link, program: &str, permissions: Permissions) {
     let Permissions { commands, memory, unanswered } = permissions;
-    let settings = SettingsOf::new(program, commands);
+    let settings = SettingsOf::new(program, commands, "somebody");
     let mut session = Session {
         // Before anything is read: what a dead agent has left is no state to measure in, nor to take for the original.
         recovery: guard::recover(),

@@ -42,15 +42,15 @@ pub(crate) struct SettingsOf {
 const CONFIRM_TIME: std::ops::RangeInclusive<f64> = 0.05..=8.0;
 
 impl SettingsOf {
-    /// `program` is how the user called this program, such as `linerate agent`.
-    pub(crate) fn new(program: &str, commands: Commands) -> SettingsOf {
+    /// `program` is how the user called this program, such as `linerate agent`, and `by` who changes settings.
+    pub(crate) fn new(program: &str, commands: Commands, by: &str) -> SettingsOf {
         SettingsOf {
             guard: Arc::new(Mutex::new(Guard::new(&first_arguments(program)))),
             commands,
             receivers: Arc::default(),
             silenced: Vec::new(),
             timer: None,
-            by: "somebody".to_owned(),
+            by: by.to_owned(),
         }
     }
 

@@ -23,7 +23,7 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A text without its quotes.
-pub(super) fn unquoted(text: &str) -> &str {
+fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
 }
 

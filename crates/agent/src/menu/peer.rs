@@ -6,23 +6,24 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use linerate_control::line::LONGEST_FROM_AGENT;
 use linerate_control::message::PROTOCOL;
 use linerate_control::{Guard, noise};
+use linerate_machine::text::number;
 use linerate_menu::dialogue::Lines;
 use socket2::{Domain, Socket, Type};
 
-use super::{json, read_key, start_another};
+use super::{json, read_key, start_another, try_again};
 use crate::arguments::address_and_port;
 
 /// How long an answer may take; opening flows takes longest.
 const ANSWER: Duration = Duration::from_secs(15);
-/// Between two signs of life; an agent bears ten times as long.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Between two signs of life, seconds; an agent bears ten times as long.
+const HEARTBEAT_S: u64 = 1;
 /// How long a machine may take to be reached.
 const REACH: Duration = Duration::from_secs(8);
 
@@ -51,12 +52,10 @@ impl Peer {
     /// An agent of this machine: a child, which ends with this. `program` is how the user called this one, and `lease` the
     /// first request.
     pub(super) fn here(program: &str, lease: &str) -> Result<Box<Peer>, Box<str>> {
-        const PIPED: &str = "both streams are piped";
-        let mut child = start_another(program, &["--stdio"], Stdio::piped)
-            .map_err(|error| format!("An agent could not be started here: {error}; try again."))?;
+        let mut child = start_another(program, &["--stdio"])?;
         // As files, which the program has a use for anyway.
-        let writer = File::from(OwnedFd::from(child.stdin.take().expect(PIPED)));
-        let reader = File::from(OwnedFd::from(child.stdout.take().expect(PIPED)));
+        let (writer, reader) = child.stdin.take().zip(child.stdout.take()).expect("both streams are piped");
+        let (writer, reader) = (File::from(OwnedFd::from(writer)), File::from(OwnedFd::from(reader)));
         Peer::greet("this machine", Box::new(reader), Box::new(writer), Carrier::Child(child), lease)
     }
 
@@ -87,14 +86,14 @@ impl Peer {
         lease: &str,
     ) -> Result<Box<Peer>, Box<str>> {
         let lines = Lines::new(reader, LONGEST_FROM_AGENT, 64)
-            .map_err(|error| format!("No thread could be started: {error}; try again."))?;
+            .map_err(|error| try_again("No thread could be started", &error))?;
         let (spoke, said) = (Instant::now(), String::new());
         let peer =
             Peer { name, writer: Some(writer), lines, asked: 0, spoke, said, has_finished: false, _carrier: carrier };
         let mut peer = Box::new(peer);
         peer.write(&format!("{{\"linerate\":{PROTOCOL},\"program\":\"linerate-agent --menu\"}}\n"));
-        peer.wait()?;
-        if json::number(&peer.said, &["linerate"]) != Some(PROTOCOL.into()) {
+        peer.hear(ANSWER, true)?;
+        if json::at(&peer.said, &["linerate"]).and_then(number) != Some(PROTOCOL) {
             return Err(format!("On {name} another version answers; install the same one on both machines.").into());
         }
         peer.ask(lease);
@@ -111,8 +110,8 @@ impl Peer {
     /// Waits until what was asked last is answered.
     pub(super) fn answer(&mut self) -> Result<(), Box<str>> {
         loop {
-            self.wait()?;
-            if json::number(&self.said, &["reply", "re"]) == Some(self.asked.into()) {
+            self.hear(ANSWER, true)?;
+            if json::at(&self.said, &["reply", "re"]).and_then(number) == Some(self.asked) {
                 return Ok(());
             }
         }
@@ -120,29 +119,30 @@ impl Peer {
 
     /// Whether the end of the trial has been told, perhaps within this time. What is said after it is of no interest.
     pub(super) fn has_finished(&mut self, within: Duration) -> Result<bool, Box<str>> {
-        if self.spoke.elapsed() >= HEARTBEAT {
+        if self.spoke.elapsed().as_secs() >= HEARTBEAT_S {
             self.ask("\"ping\"");
         }
-        if !self.has_finished && self.hear(within)? {
+        if !self.has_finished && self.hear(within, false)? {
             self.has_finished = json::at(&self.said, &["event", "finished"]).is_some();
         }
         Ok(self.has_finished)
     }
 
-    /// Hears what is said next, which is overdue in a while.
-    fn wait(&mut self) -> Result<(), Box<str>> {
-        if self.hear(ANSWER)? {
-            return Ok(());
-        }
-        let (name, seconds) = (self.name, ANSWER.as_secs());
-        Err(format!("From {name} nothing came within {seconds} s; see whether it is busy, and try again.").into())
-    }
-
-    /// Hears what is said next; false: nothing in this time. A refusal is an error, and a trial that failed.
-    fn hear(&mut self, within: Duration) -> Result<bool, Box<str>> {
+    /// Hears what is said next; false: nothing in this time, which is an error where it is due then. So is a refusal, and a trial that
+    /// failed.
+    fn hear(&mut self, within: Duration, is_due: bool) -> Result<bool, Box<str>> {
         self.said = match self.lines.next_within(within) {
             Ok(said) => said,
-            Err(RecvTimeoutError::Timeout) if self.writer.is_some() => return Ok(false),
+            Err(RecvTimeoutError::Timeout) if self.writer.is_some() => {
+                if !is_due {
+                    return Ok(false);
+                }
+                let (name, seconds) = (self.name, within.as_secs());
+                return Err(format!(
+                    "From {name} nothing came within {seconds} s; see whether it is busy, and try again."
+                )
+                .into());
+            }
             Err(_) => {
                 return Err(format!("The conversation with {} has ended; see that its agent runs.", self.name).into());
             }
@@ -176,23 +176,23 @@ impl Drop for Carrier {
 /// What a test gave, in a sentence, by the lines in which the ends told its end: what the receiver got, and of datagrams what was
 /// sent, which may be less than was asked, and lost. `None`: they cannot be read.
 pub(super) fn told(ends: &[&str]) -> Option<String> {
-    let (mut mbps, mut sent_mbps, mut sent, mut arrived) = (0.0, 0.0, 0.0, Some(0.0));
+    // Of the receivers, and of the senders.
+    let (mut mbps, mut messages, mut is_counted) = ([0.0; 2], [0.0; 2], true);
     for end in ends {
         for flow in json::elements(json::at(end, &["event", "finished", "flows"])?)? {
-            let number = |name| json::number(flow, &[name]);
-            let (octets, elapsed_ns) = (number("octets")?, number("elapsed_ns")?);
-            let rate = if elapsed_ns > 0.0 { octets * 8e3 / elapsed_ns } else { 0.0 };
-            if json::unquoted(json::at(flow, &["role"])?) == "sender" {
-                sent += number("messages")?;
-                sent_mbps += rate;
-                continue;
-            }
-            mbps += rate;
-            arrived = arrived.zip(json::number(flow, &["arrivals", "received"])).map(|(all, one)| all + one);
+            let is_sender = json::at(flow, &["role"])? == "\"sender\"";
+            let counter: &[&str] = if is_sender { &["messages"] } else { &["arrivals", "received"] };
+            let (octets, elapsed_ns) = (json::number(flow, &["octets"])?, json::number(flow, &["elapsed_ns"])?);
+            let (side, count) = (usize::from(is_sender), json::number(flow, counter));
+            mbps[side] += if elapsed_ns > 0.0 { octets * 8e3 / elapsed_ns } else { 0.0 };
+            messages[side] += count.unwrap_or_default();
+            // A stream's receiver counts no datagrams.
+            is_counted &= count.is_some();
         }
     }
+    let ([mbps, sent_mbps], [arrived, sent]) = (mbps, messages);
     let mut sentence = format!("{mbps:.1} Mbit/s of payload at the receiver");
-    if let Some(arrived) = arrived {
+    if is_counted {
         let lost: f64 = sent - arrived;
         let _ = match sent > 0.0 && lost >= 0.0 {
             true => write!(

@@ -1,7 +1,7 @@
 //! Remote control, on and off: an agent that listens, as a child of the menu.
 //! Knows nothing of what controllers ask it.
 
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
 use linerate_host::sys::child;
@@ -46,13 +46,13 @@ impl Remote {
         }
         // It says itself, on standard error, where it listens, or why it does not.
         let arguments = ["--listen", &self.address, "--psk-file", &self.key];
-        let sentence = match start_another(program, &arguments, Stdio::null) {
+        let sentence = match start_another(program, &arguments) {
             Ok(child) => {
                 self.child = Some(child);
                 dialogue.rest(START)?;
                 format!("Remote control is {}.", self.state())
             }
-            Err(error) => format!("The agent that listens could not be started: {error}; try again."),
+            Err(sentence) => sentence,
         };
         dialogue.sentence(&sentence);
         Ok(())

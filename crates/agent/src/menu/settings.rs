@@ -1,10 +1,8 @@
 //! The menus of settings: what each is, and a new value for it.
 //! Knows no setting; a journal and a watchdog hold what was, as for a controller.
 
-use std::fmt::Display;
-
+use linerate_control::Lease;
 use linerate_control::message::Holder;
-use linerate_control::{Lease, noise};
 use linerate_host::sys::local;
 use linerate_machine::change::{Change, Changed, PutBack, Reading};
 use linerate_machine::setting::{self, SettingInfo};
@@ -12,6 +10,7 @@ use linerate_menu::dialogue::{Dialogue, Disconnected};
 use linerate_menu::groups::Group;
 use linerate_menu::menu::{MenuView, Question};
 
+use super::secret;
 use crate::refusal::Refusal;
 use crate::settings::{Commands, SettingsOf};
 
@@ -23,8 +22,7 @@ pub(super) struct MenuSettings {
 
 impl MenuSettings {
     pub(super) fn new(program: &str) -> MenuSettings {
-        let mut settings = SettingsOf::new(program, Commands::Refused);
-        settings.by = "the menu at this machine".to_owned();
+        let settings = SettingsOf::new(program, Commands::Refused, "the menu at this machine");
         MenuSettings { settings, changed: Vec::new() }
     }
 
@@ -40,7 +38,10 @@ impl MenuSettings {
         group: &Group,
         interface: Option<&str>,
     ) -> Result<(), Disconnected> {
-        let names: Vec<String> = group.rows.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut names = Vec::new();
+        for (name, _) in group.rows {
+            names.push((*name).to_owned());
+        }
         loop {
             let readings = self.settings.get(interface, &names, &[], &[]).unwrap_or_default();
             let mut menu = MenuView::new(group.title.to_owned(), "Back");
@@ -69,7 +70,7 @@ impl MenuSettings {
     }
 
     /// Under the lease, which nobody else may have meanwhile; once it is set, a controller may measure with it. Says what came of it.
-    fn set(&mut self, name: &str, value: String, interface: Option<&str>) -> Result<String, String> {
+    fn set(&mut self, name: &str, value: String, interface: Option<&str>) -> Result<Box<str>, Box<str>> {
         let _lease = lease()?;
         let change = Change { name: name.to_owned(), value, custom: None };
         let changed = self.settings.set(interface, &[change], None).map_err(|Refusal(_, sentence)| sentence)?;
@@ -77,7 +78,7 @@ impl MenuSettings {
             self.changed.push(name.to_owned());
         }
         // One change was asked for, and one is told.
-        Ok(changed.first().map(told).unwrap_or_default())
+        Ok(changed.first().map(told).unwrap_or_default().into())
     }
 
     /// Puts everything back, and says what came of it.
@@ -99,15 +100,15 @@ fn info(name: &str) -> Option<&'static SettingInfo> {
     setting::find(name).ok()
 }
 
-fn told(changed: &Changed) -> String {
+fn told<'a>(changed: &'a Changed) -> String {
     let Changed { name, asked, read_back, original, .. } = changed;
-    let [reads, was] = [read_back, original].map(|value| value.as_deref().unwrap_or("unknown"));
+    let or_unknown = |value: &'a Option<String>| value.as_deref().unwrap_or("unknown");
+    let (reads, was) = (or_unknown(read_back), or_unknown(original));
     format!("{name}: asked {asked}, reads {reads}, was {was}.")
 }
 
-fn lease() -> Result<Lease, String> {
-    let unchanged = |error: &dyn Display| format!("Nothing is changed: {error}.");
-    let controller = noise::draw(&mut [0; 16]).map_err(|error| unchanged(&error))?;
+fn lease() -> Result<Lease, Box<str>> {
     let name = format!("the menu at this machine (process {})", std::process::id());
-    Lease::take(&Holder { controller, name, fence: None }, local::connect).map_err(|error| unchanged(&error))
+    let holder = Holder { controller: secret()?, name, fence: None };
+    Lease::take(&holder, local::connect).map_err(|error| format!("Nothing is changed: {error}.").into())
 }

@@ -1,16 +1,17 @@
 //! A test that is started at the board: one stream between this machine, the target, and an agent that listens on the host.
 //! Knows what is asked of a person, and the order of a trial; the agents at both ends do the rest.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use linerate_control::noise;
 use linerate_host::sys::signals;
 use linerate_machine::end::Direction;
+use linerate_machine::text::number;
 use linerate_machine::units::{BadQuantity, OfferedLoad, parse_duration, parse_size};
 use linerate_menu::dialogue::{Dialogue, Disconnected};
 
 use super::peer::{Peer, told};
-use super::{KEY as KEY_ASKED, ask_for, is_address, is_key, json};
+use super::{KEY as KEY_ASKED, ask_for, is_address, is_key, json, secret};
 
 /// What is asked, in this order: how it is called, what an answer looks like, and what it is until somebody says otherwise.
 const ASKED: [((&str, &str), &str); 7] = [
@@ -32,8 +33,10 @@ const MESSAGE: usize = 3;
 const BUFFER: usize = 4;
 const STREAMS: usize = 5;
 const AUTO: &str = "auto";
-/// How long an end may take to finish after the trial's time.
-const GRACE: Duration = Duration::from_secs(15);
+/// How long an end may take to finish after the trial's time, seconds.
+const GRACE_S: u64 = 15;
+/// Of a secret of 128 bits.
+const DIGITS: usize = 32;
 /// How long one end is listened to before the other.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -80,7 +83,7 @@ impl Tests {
         direction: Direction,
     ) -> Result<(), Disconnected> {
         for (at, (last, (asked, _))) in self.0.iter_mut().zip(&ASKED).enumerate() {
-            if !ask_for(dialogue, *asked, last, &|text| member(at, text).map(|_| ()))? {
+            if !ask_for(dialogue, *asked, last, &|text| write_member(&mut String::new(), at, text))? {
                 return Ok(());
             }
         }
@@ -92,16 +95,18 @@ impl Tests {
 
     fn measure(&self, program: &str, over: Transport, direction: Direction) -> Result<Box<str>, Box<str>> {
         let spec = self.spec(over, direction);
+        // Both agents are told all of it, and nobody else.
+        let controller = secret()?;
+        let answer = controller.get(DIGITS..).unwrap_or_default();
         let lease = format!(
-            "{{\"lease\":{{\"holder\":{{\"controller\":\"{}\",\"name\":\"the menu of a board (process {})\"}}}}}}",
-            secret()?,
+            "{{\"lease\":{{\"holder\":{{\"controller\":\"{controller}\",\"name\":\"the menu of a board (process {})\"}}}}}}",
             std::process::id()
         );
         // This machine's lease first: who measures here already is to be disturbed by nothing.
         let here = Peer::here(program, &lease)?;
         let (host, addresses) = Peer::at(&self.0[HOST], &self.0[KEY], &lease)?;
         let mut ends = [here, host];
-        let secrets = format!("\"hello\":\"{}\",\"answer\":\"{}\"", secret()?, secret()?);
+        let secrets = format!("\"hello\":\"{controller:.DIGITS$}\",\"answer\":\"{answer}\"");
         for step in [Step::Prepare, Step::Connect, Step::Start] {
             for at in 0..2 {
                 let request = match step {
@@ -124,19 +129,26 @@ impl Tests {
                 end.answer()?;
             }
         }
-        let [here, host] = &mut ends;
-        let (begin, most) = (Instant::now(), parse_duration(&self.0[TIME]).unwrap_or_default() + GRACE);
-        while !(here.has_finished(TURN)? & host.has_finished(TURN)?) {
+        let begin = Instant::now();
+        let most_s = parse_duration(&self.0[TIME]).map_or(0, |time| time.as_secs()) + GRACE_S;
+        loop {
+            let mut running = 0;
+            for end in &mut ends {
+                running += u32::from(!end.has_finished(TURN)?);
+            }
+            if running == 0 {
+                break;
+            }
             if signals::came().is_some() {
                 return Err("The test was ended.".into());
             }
-            if begin.elapsed() > most {
+            if begin.elapsed().as_secs() > most_s {
                 return Err(
                     "The test did not end in time; see the cable, and what else keeps both machines busy.".into()
                 );
             }
         }
-        Ok(told(&[&here.said, &host.said]).ok_or(UNREADABLE)?.into())
+        Ok(told(&[&ends[0].said, &ends[1].said]).ok_or(UNREADABLE)?.into())
     }
 
     /// The trial as the agents read it; what it does not say is as usual.
@@ -145,37 +157,39 @@ impl Tests {
         let mut spec = format!("{{\"workload\":\"{workload}\",\"direction\":\"{}\"", direction.name());
         for (at, text) in self.0.iter().enumerate().skip(TIME) {
             // It was read when it was answered.
-            spec += &member(at, text).unwrap_or_default();
+            let _ = write_member(&mut spec, at, text);
         }
         spec + "}"
     }
 }
 
-/// What an answer is in a trial's spec, behind a comma; nothing where it is no part of it, or as usual. The error is a sentence.
-fn member(at: usize, text: &str) -> Result<String, String> {
+/// Appends to a trial's spec, behind a comma, what an answer is in it; nothing where it is no part of it, or as usual. The error is a
+/// sentence.
+fn write_member(spec: &mut String, at: usize, text: &str) -> Result<(), String> {
     let sentence = |BadQuantity(sentence)| sentence;
-    Ok(match at {
-        HOST => is_address(text).map(|()| String::new())?,
-        KEY => is_key(text).map(|()| String::new())?,
+    let _ = match at {
+        HOST => return is_address(text),
+        KEY => return is_key(text),
         TIME => {
             let time = parse_duration(text).map_err(sentence)?;
-            format!(",\"extent\":{{\"time\":{{\"secs\":{},\"nanos\":{}}}}}", time.as_secs(), time.subsec_nanos())
+            let (seconds, rest_ns) = (time.as_secs(), time.subsec_nanos());
+            write!(spec, ",\"extent\":{{\"time\":{{\"secs\":{seconds},\"nanos\":{rest_ns}}}}}")
         }
-        MESSAGE | BUFFER if text == AUTO => String::new(),
+        MESSAGE | BUFFER if text == AUTO => Ok(()),
         MESSAGE | BUFFER => {
             let size = parse_size(text).map_err(sentence)?;
             if size > u32::MAX.into() {
                 return Err(format!("'{text}' is more than 4G."));
             }
-            format!(",\"{}\":{size}", if at == MESSAGE { "message_size" } else { "socket_buffer" })
+            write!(spec, ",\"{}\":{size}", if at == MESSAGE { "message_size" } else { "socket_buffer" })
         }
-        STREAMS => match text.parse::<u64>() {
-            Ok(streams @ 1..=128) => format!(",\"streams\":{streams}"),
+        STREAMS => match number::<u32>(text) {
+            Some(streams @ 1..=128) => write!(spec, ",\"streams\":{streams}"),
             _ => return Err(format!("'{text}' is no number of streams; write 1 to 128.")),
         },
         _ => {
             let (unit, number) = match text.parse().map_err(sentence)? {
-                OfferedLoad::Unlimited => return Ok(String::new()),
+                OfferedLoad::Unlimited => return Ok(()),
                 OfferedLoad::BitsPerSecond(bits) => ("bits", bits),
                 OfferedLoad::PacketsPerSecond(packets) => ("packets", packets),
                 // The menu asks no link.
@@ -183,14 +197,10 @@ fn member(at: usize, text: &str) -> Result<String, String> {
                     return Err("this menu takes bits or packets per second, like 100M or 10kpps".to_owned());
                 }
             };
-            format!(",\"rate\":{{\"{unit}_per_second\":{number}}}")
+            write!(spec, ",\"rate\":{{\"{unit}_per_second\":{number}}}")
         }
-    })
-}
-
-/// 128 random bits as 32 hexadecimal digits.
-fn secret() -> Result<String, Box<str>> {
-    noise::draw(&mut [0; 16]).map_err(|error| error.to_string().into())
+    };
+    Ok(())
 }
 
 #[cfg(test)]
@@ -205,7 +215,7 @@ mod tests {
     fn agents_read_what_is_asked() {
         let mut tests = Tests::new();
         for (at, answer) in [(TIME, "2500ms"), (MESSAGE, "1470"), (BUFFER, "64K"), (STREAMS, "3"), (LOAD, "100M")] {
-            member(at, answer).unwrap();
+            write_member(&mut String::new(), at, answer).unwrap();
             tests.0[at] = answer.to_owned();
         }
         let spec: Spec = serde_json::from_str(&tests.spec(Transport::Udp, Direction::Tx)).unwrap();
@@ -234,7 +244,7 @@ mod tests {
             (STREAMS, "1.4"),
             (LOAD, "fast"),
         ] {
-            assert!(member(at, answer).is_err(), "{answer}");
+            assert!(write_member(&mut String::new(), at, answer).is_err(), "{answer}");
         }
     }
 }
