@@ -72,7 +72,7 @@ impl Dictionary {
         // Earlier versions wrote none.
         match packed.get(unpacked..).unwrap_or_default() {
             written if written.is_empty() || written == checksum(&text) => Ok(text),
-            _ => Err(io::Error::other("it is damaged: its checksum does not fit")),
+            _ => Err(io::Error::other("its checksum does not fit")),
         }
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(dictionary.unpack(&packed).unwrap(), text);
         // Another dictionary gives another one, or none.
         let error = Dictionary::of(&first.as_bytes()[7..]).unpack(&packed).unwrap_err();
-        assert_eq!(error.to_string(), "it is damaged: its checksum does not fit");
+        assert_eq!(error.to_string(), "its checksum does not fit");
     }
 
     #[test]
