@@ -39,10 +39,6 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
         return Vec::new();
     }
     let mut stretches = borne_out(values);
-    if stretches.len() > 1 {
-        // Between two levels a drift may be one stretch, for no cut within it is borne out.
-        stretches = with_drifts(values, stretches, 1);
-    }
     for at in 1..stretches.len() {
         settle_drift(values, &mut stretches[at - 1..=at]);
     }
@@ -125,10 +121,9 @@ impl Stretch {
     }
 }
 
-/// The same, with those that follow one another, so many of them at least, as one that drifts where that fits better: by Schwarz's
-/// criterion (G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 6, 1978), of noise whose far values weigh little
-/// (Laplace's).
-fn with_drifts(values: &[f64], mut stretches: Vec<Stretch>, fewest: usize) -> Vec<Stretch> {
+/// The same, with those that follow one another as one that drifts where that fits better: by Schwarz's criterion (G. Schwarz,
+/// "Estimating the dimension of a model", Annals of Statistics 6, 1978), of noise whose far values weigh little (Laplace's).
+fn with_drifts(values: &[f64], mut stretches: Vec<Stretch>) -> Vec<Stretch> {
     let n = values.len() as f64;
     loop {
         let misfits: Vec<f64> = stretches.iter().map(|one| one.misfit(values)).collect();
@@ -137,12 +132,12 @@ fn with_drifts(values: &[f64], mut stretches: Vec<Stretch>, fewest: usize) -> Ve
             let fewer = merged.iter().map(Stretch::fitted).sum::<usize>() as f64 - line.fitted() as f64;
             2.0 * n * (all.ln() - (all - misfit + line.misfit(values)).max(0.0).ln()) + fewer * n.ln()
         };
-        let spans = (0..stretches.len()).flat_map(|from| (from + fewest..=stretches.len()).map(move |end| from..end));
-        // One alone drifts where it goes farther than its noise.
+        let spans = (0..stretches.len()).flat_map(|from| (from + 1..=stretches.len()).map(move |end| from..end));
+        // Between others a drift may be one stretch, for no cut within it is borne out: it goes farther than its noise.
         let may_drift = |span: &Range<usize>, line: &Stretch| {
             let goes = (line.last - line.first).abs();
-            let is_level = !stretches[span.start].drifts() && line.end - line.start >= FEWEST;
-            span.len() > 1 || (is_level && goes > JUMP * noise(values, &[*line]))
+            let is_level = !stretches[span.start].drifts() && line.end - line.start >= 2 * SHORTEST;
+            span.len() > 1 || (stretches.len() > 1 && is_level && goes > JUMP * noise(values, &[*line]))
         };
         let merged = spans.filter_map(|span| {
             let merged = &stretches[span.clone()];
@@ -181,7 +176,7 @@ fn borne_out(values: &[f64]) -> Vec<Stretch> {
     loop {
         settle(values, &mut cuts);
         let levels = cuts.windows(2).map(|ends| Stretch::level(values, ends[0], ends[1]));
-        let stretches = with_drifts(values, levels.collect(), 2);
+        let stretches = with_drifts(values, levels.collect());
         let variance = dependent_variance(values, &stretches);
         let p = |at: usize| {
             let (before, after) = (&values[cuts[at - 1]..cuts[at]], &values[cuts[at]..cuts[at + 1]]);
@@ -444,8 +439,8 @@ mod tests {
         // Flat for the first half.
         assert!(found(300, 12.0, &|x| (x - 0.5).max(0.0)).1 >= 80);
         // Flat before and after.
-        for (n, size) in [(60, 20.0), (100, 12.0), (300, 12.0)] {
-            assert!(found(n, size, &|x| (3.0 * x - 1.0).clamp(0.0, 1.0)).1 >= 50);
+        for (n, size) in [(60, 20.0), (60, 80.0), (100, 12.0), (300, 12.0)] {
+            assert!(found(n, size, &|x| (3.0 * x - 1.0).clamp(0.0, 1.0)).1 >= 80);
         }
     }
 
