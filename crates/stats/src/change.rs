@@ -59,6 +59,8 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
 
 /// So many standard deviations of the noise are a step where a drift begins or ends.
 const JUMP: f64 = 3.0;
+/// So many are a way that what wanders about a level does not go.
+const LONG: f64 = 6.0;
 /// The standard deviation of normal noise, of its median distance from 0.
 const NORMAL: f64 = 1.4826;
 
@@ -137,7 +139,7 @@ fn with_drifts(values: &[f64], mut stretches: Vec<Stretch>) -> Vec<Stretch> {
         let may_drift = |span: &Range<usize>, line: &Stretch| {
             let goes = (line.last - line.first).abs();
             let is_level = !stretches[span.start].drifts() && line.end - line.start >= 2 * SHORTEST;
-            span.len() > 1 || (stretches.len() > 1 && is_level && goes > JUMP * noise(values, &[*line]))
+            span.len() > 1 || (stretches.len() > 1 && is_level && goes > LONG * noise(values, &[*line]))
         };
         let merged = spans.filter_map(|span| {
             let merged = &stretches[span.clone()];
