@@ -74,7 +74,7 @@ pub enum ControlError {
         message: String,
     },
     /// The agent would not or could not.
-    #[error("{machine} did not {request}: {message}")]
+    #[error("{machine} did not carry out '{request}': {message}")]
     Refused {
         /// Which.
         machine: Machine,

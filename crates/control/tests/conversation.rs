@@ -108,7 +108,7 @@ fn requests_events_and_refusals_find_their_way() {
     assert!(matches!(error, ControlError::Busy { .. }));
     check(&error, &["the target (test) is busy", "someone measures"]);
     let error = client.request(Request::Stop, LONG).unwrap_err();
-    check(&error, &["the target (test) did not stop", "nothing was prepared"]);
+    check(&error, &["the target (test) did not carry out 'stop'", "nothing was prepared"]);
     drop(client);
     assert_eq!(ending.recv_timeout(LONG), Ok(ConversationEnd::Closed));
 }
@@ -252,7 +252,7 @@ fn answers_and_events_of_a_later_version_are_survived() {
     let options = ConnectOptions { heartbeat: LONG, silence: LONG, ..quick() };
     let client = connect(&script, &options).unwrap();
     let error = client.request(Request::Start, LONG).unwrap_err();
-    check(&error, &["did not start", "cannot be read", "install the same version"]);
+    check(&error, &["did not carry out 'start'", "cannot be read", "install the same version"]);
 }
 
 #[test]

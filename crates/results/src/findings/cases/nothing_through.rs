@@ -55,7 +55,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
             let came = Failed::Connections { open: 51, refusal: Some(Refusal::NoDescriptors), doubled: false };
             let probe = Probe::Connections { asker: End::Host, connections: 100 };
             let steps = vec![Step { probe, came: StepResult::Failed(came) }];
-            (r.result, r.error) = (None, Some("the host did not connect: EMFILE".to_owned()));
+            (r.result, r.error) = (None, Some("the host did not carry out 'connect': EMFILE".to_owned()));
             r.examination = Some(Examination { seconds: 0.7, steps, cause: Some(0) });
         }),
         case(
