@@ -276,7 +276,7 @@ fn comparisons_of_what_is_not_there() {
         store.campaign_begin(&Campaign { plan: plan.to_owned(), ..sample::campaign_of(record, 6) }).unwrap();
     }
     drop(store);
-    check(&bench, &["history", "loss"], &["no record has a loss"]);
+    check(&bench, &["history", "loss"], &["no record has the figure loss"]);
     // Words that pick nothing are a mistake, in a list as everywhere; a filter beside them may leave nothing.
     for words in ["last:since=2100-01-01", ":until=1970-01-01", "last:direction=tx"] {
         check(&bench, &["records", "list", words], &[words, "picks no records"]);
@@ -316,7 +316,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&["tcp", "mine", "--fail-if", "loss worse", "--metric", "throughput"], &["add --metric loss"]);
     check(&bench, &["history", "speed"], &["there is no metric 'speed'", "throughput"]);
     check(&bench, &["history", "throughput", "last:streams=7"], &["none has streams=7; choose from 1"]);
-    check(&bench, &["history", "loss", "tcp"], &["none of what 'tcp' picks has a loss", ":plan=NAME"]);
+    check(&bench, &["history", "loss", "tcp"], &["none of what 'tcp' picks has the figure loss", ":plan=NAME"]);
     for list in ["list", "campaigns"] {
         check_usage(&["records", list, "--limit", "0"], &["--limit", "write a whole number, 1 or more"]);
     }
@@ -394,7 +394,7 @@ fn a_metric_of_another_plan() {
     keep(&mut store, 2, &mut [sample::tcp(0, Direction::Rx, 900.0, false)]);
     drop(store);
     check(&bench, &["history", "latency_p99"], &["the last plan that ran has a latency_p99", ":plan=asked"]);
-    check(&bench, &["history", "loss"], &["no record has a loss"]);
+    check(&bench, &["history", "loss"], &["no record has the figure loss"]);
 }
 
 #[test]

@@ -56,12 +56,18 @@ pub(crate) fn series(store: &Store, metric: &Metric, words: Option<&str>, last: 
         }
         if let Some(other) = store.points(metric, &of_any_plan, 1)?.first() {
             let plan = other.around.get("plan").unwrap_or_default();
-            bail!("no record of the last plan that ran has a {}; others have, like :plan={plan}", metric.short());
+            bail!(
+                "no record of the last plan that ran has the figure {}; others have, like :plan={plan}",
+                metric.short()
+            );
         }
         let Some(words) = words else {
-            bail!("no record has a {}; 'linerate records list' shows what there is", metric.short());
+            bail!("no record has the figure {}; 'linerate records list' shows what there is", metric.short());
         };
-        bail!("none of what '{words}' picks has a {}; :plan=NAME picks all campaigns of a plan", metric.short());
+        bail!(
+            "none of what '{words}' picks has the figure {}; :plan=NAME picks all campaigns of a plan",
+            metric.short()
+        );
     }
     Ok(history::history(&points, last))
 }
