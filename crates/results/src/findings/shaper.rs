@@ -16,6 +16,8 @@ const SHARE: f64 = 0.3;
 const PART: f64 = 0.1;
 /// From this share of its packets on a discipline holds requests or answers back.
 const HELD: f64 = 0.1;
+/// A sender of datagrams that waits for room works no more than this part of the time.
+const WORKED: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
     name: "shaper",
@@ -24,7 +26,8 @@ pub(super) const RULE: Rule = Rule {
                through: frames stood in a discipline that keeps to a rate, or \
                it held them back (overlimits) and let out 60 % of its rate, where that is known and TCP loses segments, or of a stream of frames it refused many, which the sender tried again. Of requests: at least 30 % of the time in queues, and at an end a discipline that keeps \
                to a rate and held back at least 10 % of its packets. Or datagrams of which none was lost, and fewer were sent than asked, for the sender waited \
-               for room in its socket (sender-fell-behind, no-room): then what keeps to a rate is not where it was looked for.",
+               for room in its socket (sender-fell-behind, no-room; the time budget's line qdisc as long) and worked half of the time at most: then \
+               what keeps to a rate is not where it was looked for.",
     source: "tc(8), tc-tbf(8); Linux struct gnet_stats_queue (linux/gen_stats.h).",
     suggests: &["qdisc"],
     find,
@@ -73,7 +76,11 @@ fn find_no_room(case: &Case<'_>) -> Option<Finding> {
         Doubted::SenderFellBehind { held_up: Some(SenderLimit::NoRoom { worked, shaper: None }), .. } => Some(*worked),
         _ => None,
     });
-    let worked = worked.filter(|_| case.is(Workload::UdpStream) && case.record.direction != Direction::Both)?;
+    // Of a thread that works more, by a clock that counts ticks, nobody knows whether it had time left.
+    let worked = worked.filter(|worked| {
+        *worked <= WORKED && case.is(Workload::UdpStream) && case.record.direction != Direction::Both
+    })?;
+    let waited = Some(case.share_of(&[Limit::Qdisc])).filter(|waited| is_what_is_missing(case, *waited))?;
     let (short, sent) = (case.short().filter(|_| case.loss().is_none())?, case.flow()?.achieved_load_bps?);
     let (end, mbit) = (case.sender.end, tidy(sent / 1e6));
     // A packet that waits in the same kernel is still in its sender's socket.
@@ -94,13 +101,22 @@ fn find_no_room(case: &Case<'_>) -> Option<Finding> {
             Some(machine),
             Sureness::Likely,
             case.missing_share().unwrap_or(0.5),
-            format!("The {end}'s socket has no room most of the time: {place} takes no more than about {mbit} Mbit/s."),
+            format!("The {end}'s socket often has no room: {place} takes no more than about {mbit} Mbit/s."),
         )
         .because(short)
-        .because(format!("all that was sent arrived, and the sending threads worked {} of the time", percent(worked)))
+        .because(format!(
+            "all that was sent arrived; the sending threads waited for room {} of the time, and worked {}",
+            percent(waited),
+            percent(worked)
+        ))
         .wrong_if("It is wrong if no queueing discipline there keeps to a rate (tc qdisc), and its link carries more.")
         .explains(&["host-limits", "application-limited"]),
     )
+}
+
+/// Whether so much of the time is much, or explains all that did not come through.
+fn is_what_is_missing(case: &Case<'_>, share: f64) -> bool {
+    share >= SHARE || share >= PART && case.missing_share().is_some_and(|missing| share >= missing)
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
@@ -110,11 +126,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.record.workload.is_stream() {
         return find_of_requests(case);
     }
-    let line = case.time().find(|line| line.limit == Limit::Shaper)?;
-    let is_all = line.share >= PART && case.missing_share().is_some_and(|missing| line.share >= missing);
-    if line.share < SHARE && !is_all {
-        return None;
-    }
+    let line = case.time().find(|line| line.limit == Limit::Shaper && is_what_is_missing(case, line.share))?;
     let short = case.short()?;
     let side = case.sender;
     let nic = side.nic()?;
@@ -141,4 +153,33 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             // Those of the other way wait in the same one.
             .explains(if case.record.direction == Direction::Both { &["acknowledgements"] } else { &[] }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, findings};
+    use super::*;
+    use crate::record::Record;
+
+    #[test]
+    fn a_sender_that_works_or_keeps_its_rate_most_of_the_time_waits_for_no_room() {
+        let name = "a shaper below the interface that is looked at";
+        let of_case = cases::cases().into_iter().find(|case| case.name == name).unwrap().record;
+        let is_told = |change: fn(&mut Record)| {
+            let mut record = of_case.clone();
+            change(&mut record);
+            findings(&record).iter().any(|one| one.name == RULE.name)
+        };
+        assert!(is_told(|_| ()));
+        assert!(!is_told(|record| record.time_budget[0].limit = Limit::AskedRate));
+        assert!(!is_told(|record| record.time_budget[0].share = 0.12));
+        assert!(!is_told(|record| {
+            let Some(Doubted::SenderFellBehind { held_up: Some(SenderLimit::NoRoom { worked, .. }), .. }) =
+                record.doubts.last_mut().map(|doubt| &mut doubt.what)
+            else {
+                panic!("{:?}", record.doubts)
+            };
+            *worked = 0.67;
+        }));
+    }
 }

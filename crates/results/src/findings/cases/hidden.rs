@@ -275,6 +275,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         }),
         case("a shaper below the interface that is looked at", "shaper", &["host-limits"], udp(Tx, 100, 42.0), |r| {
             no_room(r, 42e6);
+            limited(r, Limit::Qdisc, Some(End::Target), 0.58);
         }),
         case("a shaper by which the receiver takes packets in", "bottleneck", &[], tcp(Tx, 30.0), |r| {
             limited(r, Limit::Path, None, 0.97);
