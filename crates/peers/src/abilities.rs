@@ -1,5 +1,7 @@
 //! What a tool's server can do as the other end of a trial, as far as tools differ in the same way.
 
+use std::time::Duration;
+
 use linerate_machine::end::Direction;
 use linerate_trial::spec::Workload::{self, TcpStream, UdpStream};
 use linerate_trial::spec::{Spacing, Spec};
@@ -43,13 +45,16 @@ pub fn cannot<T>(tool: Tool, what: impl Into<String>, instead: &'static str) -> 
     Err(Error::Unsupported { tool, what: what.into().into(), instead: instead.into() })
 }
 
+/// How long after a trial's time a server may end: less than the trial is waited for.
+const LATE: Duration = Duration::from_secs(5);
+
 /// Whether a server that sends by its own clock, and is not told to end, has ended with the trial: one that waits for the turn of its next
 /// message does not look.
 pub fn check_turns(tool: Tool, spec: &Spec) -> Result<(), Error> {
     let (Some(time), Some(gap_ns)) = (spec.expected_time(), spec.rate.gap_ns(spec.message_octets().into())) else {
         return Ok(());
     };
-    if spec.direction == Direction::Rx || gap_ns <= time.as_nanos() as f64 {
+    if spec.direction == Direction::Rx || gap_ns <= (time + LATE).as_nanos() as f64 {
         return Ok(());
     }
     let what = format!("server that ends while it waits {:.0} s to send its next message", gap_ns / 1e9);

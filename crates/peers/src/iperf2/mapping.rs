@@ -334,6 +334,11 @@ mod tests {
             (s.extent, s.message_size) = (Extent::Time(Duration::from_secs(2)), Some(65_507));
         };
         check(Workload::UdpStream, slow, "waits 52 s to send its next message");
+        // A gap that is a little longer than the trial is waited for.
+        let mut little = Spec { message_size: Some(4000), ..Spec::new(Workload::UdpStream) };
+        (little.direction, little.rate) = (Direction::Tx, OfferedLoad::BitsPerSecond(10_000));
+        little.extent = Extent::Time(Duration::from_secs(2));
+        crate::check(Tool::Iperf2, &little).unwrap();
     }
 
     #[test]
