@@ -393,7 +393,7 @@ fn a_metric_of_another_plan() {
     keep(&mut store, 1, &mut [older]);
     keep(&mut store, 2, &mut [sample::tcp(0, Direction::Rx, 900.0, false)]);
     drop(store);
-    check(&bench, &["history", "latency_p99"], &["the last plan that ran has a latency_p99", ":plan=asked"]);
+    check(&bench, &["history", "latency_p99"], &["the last plan that ran has the figure latency_p99", ":plan=asked"]);
     check(&bench, &["history", "loss"], &["no record has the figure loss"]);
 }
 
