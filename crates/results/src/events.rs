@@ -365,17 +365,16 @@ fn lost_at_once(way: &Arrivals<'_>) -> Option<Event> {
     let runs = (0..again.len()).filter(|first| again[*first] > 0.0).map_while(run_from);
     let (run, within) = runs.min_by(|a, b| span(a.0).total_cmp(&span(b.0)))?;
     let is_short = span(run) <= ONCE_S.min(ONCE_PART * end_s);
-    let is_told = |event: &Event| match event.what {
-        EventKind::Stall { lost_share, .. } | EventKind::FlowDied { lost_share, .. } => {
-            lost_share.is_some_and(|share| share >= MOST_OF_THEM)
-        }
-        _ => false,
+    // What a silence lost is retransmitted within it and behind it.
+    let (from_s, to_s) = (start(run.0), seconds(ends[run.1]));
+    let is_told = |silence: &Event| {
+        silence.at_s <= to_s && silence.for_s.is_none_or(|for_s| from_s <= silence.at_s + for_s + RECOVERY_S)
     };
     if !is_short || all - spurious < LEAST_AT_ONCE.max(all / 2.0) || silences(way).iter().any(is_told) {
         return None;
     }
     let what = EventKind::LossAtOnce { direction: Some(way.direction), segments: within as u64, share: within / all };
-    Some(Event { at_s: start(run.0), for_s: Some(span(run)), within_s: seconds(ends[0]), end: None, what })
+    Some(Event { at_s: from_s, for_s: Some(to_s - from_s), within_s: seconds(ends[0]), end: None, what })
 }
 
 /// What arrived of a direction, to be held against itself at other times.
@@ -948,6 +947,13 @@ mod tests {
             .insert(FlowColumn::Retransmitted, (0..80).map(|slice| u64::from(slice == 20) * 9).collect());
         assert_eq!(lost_at_once(&of_tcp(&seen, &sent)), None);
         assert!(lost_at_once(&of_tcp(&timeline(&[&[9_000; 80]]), &sent)).is_some());
+        // Nor by a silence of so much of the trial that nobody can tell what it lost, or by one elsewhere.
+        let quiet = |slices: std::ops::Range<usize>| -> Vec<u64> {
+            (0..80).map(|slice| if slices.contains(&slice) { 0 } else { 9_000 }).collect()
+        };
+        let (long, elsewhere) = (timeline(&[&quiet(1..19)]), timeline(&[&quiet(50..60)]));
+        assert_eq!(lost_at_once(&of_tcp(&long, &sent)), None);
+        assert!(lost_at_once(&of_tcp(&elsewhere, &sent)).is_some());
     }
 
     #[test]
