@@ -79,7 +79,7 @@ impl Arrivals<'_> {
         let end_s = seconds(*timeline.ends_ns.last()?);
         let (mut within, mut all) = (0.0, 0.0);
         let went_on = to_s < end_s;
-        let to_s = to_s + recovery_s(to_s - from_s);
+        let to_s = to_s + self.recovery_s(to_s - from_s);
         for flow in self.of_timeline(timeline) {
             for (slice, lost) in flow.columns.0.get(&column)?.iter().enumerate() {
                 let at_s = seconds(*timeline.ends_ns.get(slice)?);
@@ -97,6 +97,14 @@ impl Arrivals<'_> {
             moved.is_some_and(|moved| moved <= FEW_OF_IT * share || is_no_chance(moved))
         };
         (share < MOST_OF_THEM || !is_most_of_it || is_of_few()).then_some(share)
+    }
+
+    /// How long behind a silence what fell into it is still noticed, or sent again: TCP's timer has doubled meanwhile.
+    fn recovery_s(&self, silence_s: f64) -> f64 {
+        match self.losing {
+            Some((_, FlowColumn::Retransmitted)) => RECOVERY_S.max(silence_s / 2.0),
+            _ => RECOVERY_S,
+        }
     }
 
     /// Of what arrived in the measured part, the share that did so between two moments.
@@ -147,11 +155,8 @@ impl<'a> Waits<'a> {
 const UNUSUAL: f64 = 20.0;
 /// A flow has died by what it does not bring for a twentieth of the trial at least.
 const DEAD: f64 = 0.05;
-/// What falls into an outage is noticed so much later, or sent again, seconds at least; TCP's timer has doubled meanwhile.
+/// What falls into an outage is noticed so much later, or sent again, seconds at least.
 const RECOVERY_S: f64 = 0.3;
-fn recovery_s(silence_s: f64) -> f64 {
-    RECOVERY_S.max(silence_s / 2.0)
-}
 /// Chance that is none.
 const IMPROBABLE: f64 = 1e-3;
 /// Losses in more of the trial than this tell nothing by when they fell.
@@ -207,12 +212,13 @@ pub(crate) fn events(
 ) -> Vec<Event> {
     let mut events: Vec<Event> = target.events.iter().chain(&host.events).cloned().collect();
     for way in ways {
-        events.extend(silences(way));
+        let silences = silences(way);
+        if workload == Workload::TcpStream {
+            events.extend(lost_at_once(way, &silences));
+        }
+        events.extend(silences);
         if matches!(workload, Workload::UdpStream | Workload::Frames) {
             events.extend(losses_began(way).into_iter().take(MOST));
-        }
-        if workload == Workload::TcpStream {
-            events.extend(lost_at_once(way));
         }
         events.extend(slow_for_a_while(way).or_else(|| rate_changed(way)).filter(|_| workload.is_stream()));
     }
@@ -352,8 +358,8 @@ fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
     if is_late && slices >= LOSSY_SLICES && all - inside <= FEW_BEFORE * all { events } else { Vec::new() }
 }
 
-/// The short time into which nearly all falls that TCP retransmitted, where no silence says so: what lost it did so once.
-fn lost_at_once(way: &Arrivals<'_>) -> Option<Event> {
+/// The short time into which nearly all falls that TCP retransmitted, where none of its silences says so: what lost it did so once.
+fn lost_at_once(way: &Arrivals<'_>, silences: &[Event]) -> Option<Event> {
     let (timeline, column) = way.losing?;
     let (ends, again) = (&timeline.ends_ns, way.sums(timeline, column)?);
     let all: f64 = again.iter().sum();
@@ -377,9 +383,9 @@ fn lost_at_once(way: &Arrivals<'_>) -> Option<Event> {
     // What a silence lost is retransmitted within it and behind it.
     let (from_s, to_s) = (start(run.0), seconds(ends[run.1]));
     let is_told = |silence: &Event| {
-        silence.at_s <= to_s && silence.for_s.is_none_or(|for_s| from_s <= silence.at_s + for_s + recovery_s(for_s))
+        silence.at_s <= to_s && silence.for_s.is_none_or(|for_s| from_s <= silence.at_s + for_s + way.recovery_s(for_s))
     };
-    if !is_short || all - spurious < LEAST_AT_ONCE.max(all / 2.0) || silences(way).iter().any(is_told) {
+    if !is_short || all - spurious < LEAST_AT_ONCE.max(all / 2.0) || silences.iter().any(is_told) {
         return None;
     }
     let what = EventKind::LossAtOnce { direction: Some(way.direction), segments: within as u64, share: within / all };
@@ -916,12 +922,16 @@ mod tests {
         check(&|slice| if (24..50).contains(&slice) { 9_000 * u64::from(slice % 4 == 0) } else { 62_500 }, None);
     }
 
+    fn told_at_once(way: &Arrivals<'_>) -> Option<Event> {
+        lost_at_once(way, &silences(way))
+    }
+
     #[test]
     fn what_is_retransmitted_at_once_is_told() {
         let check = |again: &dyn Fn(usize) -> u64, told: Option<(f64, f64, u64)>| {
             let (seen, mut sent) = (timeline(&[&[9_000; 40]]), timeline(&[&[9_000; 40]]));
             sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, (0..40).map(again).collect());
-            let found = lost_at_once(&of_tcp(&seen, &sent)).map(|event| match event.what {
+            let found = told_at_once(&of_tcp(&seen, &sent)).map(|event| match event.what {
                 EventKind::LossAtOnce { segments, .. } => (event.at_s, event.for_s.unwrap(), segments),
                 other => panic!("{other:?}"),
             });
@@ -945,7 +955,7 @@ mod tests {
             let at_once = |count: u64| (0..40).map(|slice| if slice == 20 { count } else { 0 }).collect::<Vec<_>>();
             sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, at_once(40));
             sent.flows[0].columns.0.insert(FlowColumn::Spurious, at_once(spurious));
-            lost_at_once(&of_tcp(&seen, &sent)).is_some()
+            told_at_once(&of_tcp(&seen, &sent)).is_some()
         };
         assert!(is_told(0) && is_told(15) && !is_told(30));
     }
@@ -957,15 +967,15 @@ mod tests {
             .columns
             .0
             .insert(FlowColumn::Retransmitted, (0..80).map(|slice| u64::from(slice == 20) * 9).collect());
-        assert_eq!(lost_at_once(&of_tcp(&seen, &sent)), None);
-        assert!(lost_at_once(&of_tcp(&timeline(&[&[9_000; 80]]), &sent)).is_some());
+        assert_eq!(told_at_once(&of_tcp(&seen, &sent)), None);
+        assert!(told_at_once(&of_tcp(&timeline(&[&[9_000; 80]]), &sent)).is_some());
         // Nor by a silence of so much of the trial that nobody can tell what it lost, or by one elsewhere.
         let quiet = |slices: std::ops::Range<usize>| -> Vec<u64> {
             (0..80).map(|slice| if slices.contains(&slice) { 0 } else { 9_000 }).collect()
         };
         let (long, elsewhere) = (timeline(&[&quiet(1..19)]), timeline(&[&quiet(50..60)]));
-        assert_eq!(lost_at_once(&of_tcp(&long, &sent)), None);
-        assert!(lost_at_once(&of_tcp(&elsewhere, &sent)).is_some());
+        assert_eq!(told_at_once(&of_tcp(&long, &sent)), None);
+        assert!(told_at_once(&of_tcp(&elsewhere, &sent)).is_some());
     }
 
     #[test]
