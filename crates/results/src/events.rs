@@ -949,6 +949,18 @@ mod tests {
     }
 
     #[test]
+    fn of_datagrams_nothing_is_sent_again_behind_a_silence() {
+        let share = |column: FlowColumn| {
+            let (seen, mut sent) = outage(&[]);
+            // Half of it 0.9 s behind a silence of 2 s, which only TCP's recovery reaches.
+            sent.flows[0].columns.0.insert(column, (0..80).map(|slice| u64::from(slice == 5 || slice == 77)).collect());
+            Arrivals { losing: Some((&sent, column)), ..of_tcp(&seen, &sent) }.lost_share(1.0, 3.0)
+        };
+        assert_eq!(share(FlowColumn::Missing), Some(0.0));
+        assert_eq!(share(FlowColumn::Retransmitted), None, "half of it, in three quarters of the trial");
+    }
+
+    #[test]
     fn what_had_arrived_all_the_same_was_not_lost_at_once() {
         let is_told = |spurious: u64| {
             let (seen, mut sent) = (timeline(&[&[9_000; 40]]), timeline(&[&[9_000; 40]]));
