@@ -202,7 +202,7 @@ fn jobs_are_carried_out_where_and_as_their_bench_allows() {
     // Who ran what where with which options, from the job and from the record.
     let done = &all[1];
     let told = team.told(&["jobs", "show", &done.job.id]).check_done().stdout.clone();
-    for part in ["of ben: restless on b, done.", "6 repeats", "attempt 1, fence", "records list"] {
+    for part in ["of ben: restless on b, done.", "6 repeats", "At most 3 times begun", ", fence ", "records list"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(leases(&mut queue).unwrap().is_empty());

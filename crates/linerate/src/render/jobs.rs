@@ -122,7 +122,7 @@ pub(crate) fn one(record: &JobRecord) -> Answer {
         1 => "once".to_owned(),
         attempts => format!("{attempts} times"),
     };
-    lines.push(format!("Begun {most} at most; what a worker hands back is no attempt."));
+    lines.push(format!("At most {most} begun; what a worker hands back is no attempt."));
     if let Some(not_before) = job.not_before_s.and_then(|s| i64::try_from(s).ok()) {
         lines.push(format!("Not before {}.", at(not_before.saturating_mul(1000))));
     }
@@ -279,7 +279,7 @@ mod tests {
     fn how_often_a_job_was_begun_contradicts_no_limit() {
         let text = |record: &JobRecord| one(record).text(Some(200));
         let mut record = JobRecord::waiting(a_job(1, "nightly"));
-        assert!(text(&record).contains("Begun 3 times at most; what a worker hands back is no attempt."));
+        assert!(text(&record).contains("At most 3 times begun; what a worker hands back is no attempt."));
         // Handed back once, and begun for its third attempt.
         (record.attempt, record.worker, record.began_ms) = (4, Some("w1".to_owned()), Some(NOW));
         assert!(text(&record).contains(" (4 times so far) by w1, fence 0."), "{}", text(&record));
