@@ -553,5 +553,10 @@ fn the_full_screen_is_quiet_and_light() {
     bench.wait_until("the next one is chosen", SOON, || used(process).0 > still);
     std::thread::sleep(Duration::from_millis(300));
     let moved = used(process).0 - still;
+    println!(
+        "first screen {first} bytes; {} bytes and {} ticks in 4 s; a key {moved} bytes",
+        still - first,
+        after - before
+    );
     assert!(moved < 500, "a key took {moved} bytes");
 }
