@@ -458,13 +458,13 @@ mod tests {
         let mut campaign = sample::campaign_of(&sample::full(), 1);
         (campaign.target, campaign.host) = (format!("exec:{hostile}"), "netns:$(id)".to_owned());
         campaign.plan_text = serde_json::to_string(&wanted).unwrap();
-        let (command, _) = measured_by(campaign.clone());
+        let command = carried(campaign.clone()).command;
         let (exec, set) = (format!("exec:{hostile}"), format!("target.qdisc={hostile}"));
         let want = ["linerate", "search", "mine $(id)", "--target", &exec, "--host", "netns:$(id)", "--set", &set];
         let rest = ["--goal", "no $(id) drop", "--confirm", "--reset", "$(id)", "--middle", &exec];
         let last = ["--middle-interfaces", "target'$(id),host'$(id)"];
         assert_eq!(words(&command), [want.as_slice(), &rest, &last].concat(), "{command}");
         campaign.target = "the lab's target".to_owned();
-        assert_eq!(measured_by(campaign).0, "linerate demo");
+        assert_eq!(carried(campaign).command, "linerate demo");
     }
 }
