@@ -30,4 +30,5 @@ pub(crate) mod settings;
 mod ssh_counters;
 pub(crate) mod time_left;
 #[cfg(any(feature = "web", feature = "nats"))]
+#[cfg_attr(not(feature = "web"), expect(dead_code, reason = "a queue's list shows only a part of it"))]
 pub(crate) mod watched;

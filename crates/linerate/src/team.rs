@@ -141,6 +141,7 @@ impl Team {
     }
 
     /// Takes a job back.
+    #[cfg_attr(not(feature = "web"), expect(dead_code, reason = "pages alone take jobs back"))]
     pub(crate) fn cancel(&self, job: &str, by: &str) -> Result<Cancelled, CancelError> {
         let mut queue = Nats::visit(&self.access)?;
         let cancelled = cancel(&mut queue, job, by)?;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use linerate_machine::text::is_plain_name;
 use linerate_work::{JobRecord, JobState, Overview, WorkerCard};
 
 use super::answer::Answer;
@@ -34,7 +33,7 @@ fn age(ms: i64) -> String {
 fn job(id: &str) -> Cell {
     let cell = Cell::text(id);
     #[cfg(feature = "web")]
-    if is_plain_name(id) {
+    if linerate_machine::text::is_plain_name(id) {
         return cell.linked(format!("/job/{id}"));
     }
     cell

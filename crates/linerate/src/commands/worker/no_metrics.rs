@@ -1,7 +1,7 @@
 //! Without the feature `web` nobody scrapes a worker, and nothing is counted for it.
 
 use anyhow::Result;
-use linerate_work::{Came, Nats, Worker};
+use linerate_work::{CampaignEnd, Nats, Worker};
 
 use crate::cli::WorkerArgs;
 
@@ -15,7 +15,7 @@ impl Metrics {
 
     pub(super) fn begun(&self) {}
 
-    pub(super) fn came(&self, _: &Came, _: u64) {}
+    pub(super) fn came(&self, _: &CampaignEnd, _: u64) {}
 
     pub(super) fn stands(&self, _: &Worker, _: &Nats, _: usize, _: u64) {}
 }
