@@ -53,7 +53,7 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
         }
         Task::Stdio => {
             let link = Link::stdio().map_err(|error| format!("standard input and output cannot be used: {error}"))?;
-            // Whoever started this process can run commands here anyway.
+            // The user who started this process can run commands here anyway.
             session::converse(link, program, Permissions::ALL);
         }
         Task::Line(device) => {
@@ -62,7 +62,7 @@ fn carry_out(program: &str, arguments: Arguments) -> Result<(), String> {
             };
             let open = || std::fs::File::options().read(true).write(true).open(&device);
             let (said, answers) = open().and_then(|port| Ok((port.try_clone()?, port))).map_err(cannot)?;
-            // Whoever is at this machine's serial port is at this machine.
+            // Access to the serial port is access to the machine.
             serial::converse_in_turn(said, answers, |link| session::converse(link, program, Permissions::ALL))
                 .map_err(cannot)?;
         }

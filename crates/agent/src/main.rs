@@ -1,5 +1,4 @@
 //! `linerate-agent`, the small program on a machine.
-//! Knows nothing; [`linerate_agent`] does.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
-//! The one way to standard output and standard error: what is written there is printable, whoever said it.
-//! Knows nothing of what is written.
+//! The one way to standard output and standard error: only printable text gets there, also of what a controller sent.
 
 use std::io::{Write, stderr, stdout};
 

@@ -42,7 +42,7 @@ use crate::settings::{Commands, SettingsOf};
 /// How long duplicate address detection is waited for: a second by default, more with net.ipv6.conf.*.dad_transmits.
 const DETECTION: Duration = Duration::from_secs(4);
 
-/// How long whoever wants the lease waits for what others had left changed; its controller bears a little more.
+/// How long a lease request waits while settings that dead agents left changed are restored; its controller waits a little longer.
 const LAST_OF_RECOVERY: Duration = Duration::from_millis(6500);
 
 /// What a controller may have done here beside measuring.
@@ -57,7 +57,7 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// For whoever can run commands here anyway.
+    /// For a user who can run commands here anyway.
     pub const ALL: Permissions =
         Permissions { commands: Commands::Allowed, memory: DeviceMemory::Allowed, unanswered: Some(u64::MAX) };
 }
@@ -149,7 +149,7 @@ impl Session {
 
     fn carry_out(&mut self, request: Request, outlet: &Outbox) -> Result<Reply, Refusal> {
         if matches!(request, Request::Way { .. } | Request::Witness { .. } | Request::Probe(_)) {
-            // Whoever looks for the other end needs neighbours that are asked for and answered.
+            // To find the other end, neighbour discovery has to work.
             self.settings.speak();
         }
         match request {
@@ -160,7 +160,7 @@ impl Session {
                     LeaseError::TooLong { .. } => Refusal(RefusalKind::BadRequest, error.to_string()),
                     other => failed(other),
                 })?;
-                // Under the lease, so that whoever is refused for another's keeps nobody out.
+                // Under the lease, so that a controller whose request for the lease is refused fences nobody off.
                 let passed = holder.fence.as_ref().map(|fence| guard::pass(&fence.bench, fence.number)).transpose();
                 let passed = passed.map_err(|error| match error {
                     FenceError::Stale { .. } => Refusal(RefusalKind::Stale, error.to_string()),
@@ -448,7 +448,7 @@ impl Session {
 fn refusal_of(error: TrafficError) -> Refusal {
     let kind = match &error {
         TrafficError::CannotListen { .. } => RefusalKind::NoAddress,
-        // Whoever answers.
+        // These fail whether or not the other end answers.
         TrafficError::Api { .. }
         | TrafficError::FrameTooLarge { .. }
         | TrafficError::NoCongestionControl { .. }

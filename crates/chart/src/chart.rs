@@ -7,8 +7,8 @@ use crate::number::finite;
 use crate::table::Table;
 use crate::text::plain;
 
-/// A figure with its words and its numbers. Without title, sentence and table there is none: whoever cannot see the
-/// marks reads those.
+/// A figure with its words and its numbers. All have a title, a sentence and a table, for readers who cannot see the
+/// marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     /// What is shown. Renderers print it, so the page around need not.

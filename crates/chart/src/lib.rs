@@ -1,5 +1,5 @@
 //! A chart as data, and its renderers: inline SVG, a terminal, a text table.
-//! Knows no record, machine or file; whoever has those makes a [`Chart`] of them.
+//! Knows no record, machine or file; callers make a [`Chart`] of them.
 //!
 //! ```
 //! use linerate_chart::{Axis, Cell, Chart, Marks, Panel, Series, Table, svg, terminal};

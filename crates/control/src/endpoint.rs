@@ -341,7 +341,7 @@ impl Endpoint {
                     return Err(unreachable(format!("{} is another user's; remove it", folder.display())));
                 }
                 let socket = UnixStream::connect(folder.join(end.name())).map_err(|_| {
-                    // Whoever starts or runs it holds its lock.
+                    // The process that starts or runs the board holds its lock.
                     let lock = std::fs::File::open(folder.join("lock"));
                     let is_starting = lock.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
                     unreachable(match is_starting {
@@ -393,7 +393,7 @@ fn over_ssh(
         .map_err(|error| unreachable(format!("/bin/sh cannot be started: {error}; see that it is installed here")))
 }
 
-/// Waits for the word of whoever runs the board: "ok", or a sentence why not.
+/// Waits for the answer of the process that runs the board: "ok", or a sentence why not.
 fn granted(mut socket: &UnixStream, timeout: Duration) -> Result<(), String> {
     /// A sentence is shorter.
     const LONGEST: usize = 400;

@@ -82,7 +82,7 @@ static HELD: Mutex<Vec<(String, Weak<Place>)>> = Mutex::new(Vec::new());
 
 /// Holds a place: `NAME`, or any with the tags `KEY=VALUE+KEY=VALUE`.
 pub(crate) fn hold(place: &str, machine: &Machine, options: &ConnectOptions) -> Result<Arc<Place>, ControlError> {
-    // Whoever wants the same place meanwhile gets the same hold.
+    // Concurrent requests for one place share one hold.
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     held.retain(|(_, place)| place.strong_count() > 0);
     if let Some(known) = held.iter().find(|(name, _)| name == place).and_then(|(_, place)| place.upgrade()) {

@@ -7,7 +7,7 @@
 //! them one controller's is its random name, so nobody is told more of it than a digest: anybody may ask who measures.
 //!
 //! Any user can bind any name, so a holder counts only if it is root's or this user's, as the kernel tells
-//! (SO_PEERCRED). There are several names: where a stranger has one the next is taken, and whoever asks looks at all.
+//! (SO_PEERCRED). There are several names: where a stranger has one the next is taken, and all of them are looked at.
 //! Where strangers have them all there is no lease, and nobody measures: two controllers would not see each other.
 
 use std::fs;
@@ -85,7 +85,7 @@ pub enum LeaseError {
 /// The name of a machine's lease.
 const NAME: &str = "linerate-lease";
 
-/// The longest texts of a holder. An answer fits the buffer of a socket, and the line of whoever asks ([`LONGEST_ANSWER`]).
+/// The longest texts of a holder. An answer fits the buffer of a socket, and the client's line ([`LONGEST_ANSWER`]).
 const LONGEST_CONTROLLER: usize = 200;
 const LONGEST_NAME: usize = 1000;
 const LONGEST_BENCH: usize = 200;
@@ -219,7 +219,7 @@ fn find(name: &str, user: u32, connect: Connect) -> io::Result<Found> {
                 None => return Ok(Found::Silent),
             },
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(Found::Free),
-            // A holder takes every connection at once; whoever does not is none.
+            // A holder accepts every connection at once; a process that does not is no holder.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() >= deadline => {
                 return Ok(Found::Stranger(None));
             }

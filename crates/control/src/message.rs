@@ -129,7 +129,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
     },
-    /// Raw words of an interface's registers, now. Reading clears some registers: whoever asks answers for that.
+    /// Raw words of an interface's registers, now. Reading clears some registers; the caller takes that into account.
     Registers {
         /// The interface.
         interface: String,

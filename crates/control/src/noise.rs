@@ -80,7 +80,7 @@ impl Psk {
     /// The key in a file of 64 hexadecimal digits that only its owner can read.
     pub fn read(path: &Path) -> Result<Psk, PskError> {
         let failed = |error| PskError::Io { path: path.to_owned(), error };
-        // To open a pipe waits for whoever writes to it.
+        // Opening a pipe would block until it has a writer.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(PskError::Irregular(path.to_owned()));
         }
@@ -136,8 +136,8 @@ pub fn draw(octets: &mut [u8]) -> Result<String, PskError> {
     Ok(hexadecimal(octets))
 }
 
-/// What may be told of a secret, and proves to whoever has it that this is of the same one: BLAKE2s, as hexadecimal digits. The
-/// handshake has that function, so it costs an agent nothing.
+/// A digest that may be published and identifies the secret: BLAKE2s, as hexadecimal digits. The handshake has that function
+/// already, so an agent does not grow by it.
 pub fn digest(secret: &str) -> String {
     let mut hash = Suite.resolve_hash(&HashChoice::Blake2s).expect("the suite has this function");
     let mut octets = [0; 32];

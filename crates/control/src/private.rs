@@ -1,5 +1,4 @@
 //! A folder that is one user's alone, also where everybody may make folders: what others could put there is not trusted.
-//! Knows not what it is for.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};

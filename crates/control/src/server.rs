@@ -81,7 +81,7 @@ struct State {
 const WAITING: usize = 16;
 
 /// Holds the conversation until it ends. `handler` runs in this thread and is given one request after the other;
-/// it, or whoever it hands the outlet to, answers each. Pings are answered here, at once, so a handler may be slow;
+/// it, or a thread that it gives the outlet to, answers each. Pings are answered here, at once, so a handler may be slow;
 /// one that is should look at [`Outbox::has_ended`] now and then.
 pub fn serve(link: Link, server: &Server, mut handler: impl FnMut(RequestLine, &Outbox)) -> ConversationEnd {
     let Link { reader, writer, guard, .. } = link;

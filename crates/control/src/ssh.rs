@@ -1,5 +1,4 @@
 //! The system's ssh as a child process: its arguments, and one connection for several sessions.
-//! Knows nothing of agents.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -15,7 +15,7 @@ pub(crate) struct Throttling {
     buffer: Vec<u8>,
 }
 
-/// Whoever moves this process elsewhere is noticed after so long.
+/// A move of this process to another group is noticed after so long.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Groups nest a few levels deep; more are not looked at.
 const MOST_FILES: usize = 16;

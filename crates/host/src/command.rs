@@ -1,5 +1,4 @@
 //! A program of the user's, run without a shell and within a time.
-//! Knows not what it is for.
 
 use std::fmt;
 use std::io::{self, Read};

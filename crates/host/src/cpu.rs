@@ -52,7 +52,7 @@ pub struct StatReading {
     pub cpus: BTreeMap<u32, StatTimes>,
 }
 
-/// The file, kept open for whoever reads it often.
+/// The file, kept open for frequent reads.
 #[derive(Debug)]
 pub struct StatFile {
     file: fs::File,

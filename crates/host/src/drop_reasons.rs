@@ -204,7 +204,7 @@ fn instructions(format: &Format, map: i32) -> Vec<Instruction> {
     look_up(a, missing);
     a.jump(known);
     a.place(missing);
-    // Two CPUs may both find it missing; whoever comes second leaves the first one's zero alone.
+    // Two CPUs may both find it missing; the second leaves the first one's zero alone.
     a.store_number(Width::W64, R10, ZERO, 0);
     a.map(R1, map);
     on_stack(a, R2, KEY);

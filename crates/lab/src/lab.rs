@@ -98,7 +98,7 @@ pub(crate) const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
 /// Lets the last CPU take in what arrives at a link (receive packet steering, Documentation/networking/scaling.rst),
 /// as a board's own processor would. Without it the sender's CPU does that too: with a timer for each packet that the
 /// receive queue lets through, it had no time left to offer more than 457 Mbit/s to a link of 470, and with it 550,
-/// in a virtual machine of two CPUs. Only real root may ask for it, whoever owns the namespace.
+/// in a virtual machine of two CPUs. Only real root may ask for it, also in a namespace of another user.
 pub(crate) fn receive_on_last_cpu(link: &str) -> io::Result<()> {
     let last = thread::available_parallelism()?.get() - 1;
     // The mask's words of 32 CPUs each are written with commas between, the highest first.

@@ -1,5 +1,5 @@
 //! Kernels that lack something: a program started on this one, which answers it as that one would.
-//! Knows what each answers; what a program makes of it is for whoever starts it.
+//! Knows what each answers; what a program makes of it is decided where it is started.
 
 use std::process::Command;
 

@@ -57,7 +57,7 @@ impl Postgres {
         let port = tls.map(|_| free_port()).transpose()?;
         if let Some(files) = tls {
             keep_keys(folder, files, user)?;
-            // Whoever comes over TCP in the clear is no user.
+            // No user comes over TCP in the clear.
             fs::write(data.join("pg_hba.conf"), "local all all trust\nhostssl all all 127.0.0.1/32 trust\n")?;
         }
         let server = serve(user, &postgres, folder, port)?;
@@ -298,7 +298,7 @@ fn program(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Whom a server runs as that root starts: user and group. `None`: as whoever starts it.
+/// Whom a server runs as that root starts: user and group. `None`: as the user who starts it.
 fn unprivileged() -> io::Result<Option<(u32, u32)>> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);

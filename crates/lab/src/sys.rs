@@ -1,5 +1,4 @@
 //! Every system call of this crate that needs `unsafe`: namespaces, packet sockets, and children that end with us.
-//! Knows nothing of links and addresses.
 #![allow(unsafe_code)] // the one place of this crate where the kernel is called without a safe wrapper
 
 use std::ffi::CStr;

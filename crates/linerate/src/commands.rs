@@ -1,5 +1,4 @@
 //! The commands, one file each.
-//! Knows which is which.
 
 mod atomic_file;
 pub(crate) mod boards;

@@ -10,7 +10,7 @@ use crate::defaults::Defaults;
 /// The store that is read from; `None` where there is none.
 pub(crate) fn records() -> Option<Store> {
     let path = Defaults::find(None).ok()?.store.map_or_else(path, Ok).ok()?;
-    // Whoever completes a word waits for no server.
+    // Completion in a shell must not wait for a server.
     if path.to_str().is_some_and(is_url) {
         return None;
     }

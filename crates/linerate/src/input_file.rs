@@ -52,7 +52,7 @@ pub(crate) fn text_up_to(path: &Path, most: u64) -> Result<String, NotRead> {
 }
 
 fn read(path: &Path, most: u64) -> Result<String, ReadError> {
-    // Before it is opened: to open a pipe waits for whoever writes to it.
+    // Before it is opened: opening a pipe blocks until it has a writer.
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
         return Err(ReadError::Folder);
@@ -68,7 +68,7 @@ fn read(path: &Path, most: u64) -> Result<String, ReadError> {
     String::from_utf8(octets).map_err(|_| ReadError::NoText)
 }
 
-/// Whether whoever started this program opened it for it: `/dev/stdin`, and what a shell makes of `<(…)`.
+/// Whether the parent process opened it: `/dev/stdin`, and what a shell makes of `<(…)`.
 fn is_handed_over(path: &Path) -> bool {
     ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder)) || path == Path::new("/dev/stdin")
 }

@@ -1,5 +1,4 @@
 //! Ctrl-C and its like: the first asks for an orderly end, the second does not wait for it.
-//! Knows nothing of what is being ended.
 
 use std::process::ExitCode;
 

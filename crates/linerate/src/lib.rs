@@ -1,5 +1,4 @@
 //! `linerate`, the command.
-//! Knows only that there is a command line, and who carries it out.
 
 mod cli;
 mod commands;

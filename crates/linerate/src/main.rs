@@ -1,5 +1,5 @@
 //! `linerate`, the program.
-//! Knows nothing; [`linerate::run`] does. A library of its own is compiled while what it stands on still is.
+//! Only calls [`linerate::run`]: a library of its own is compiled in parallel with its dependencies.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The one way to standard output and standard error: what is written there is printable, whoever said it.
-//! Knows nothing of what is written, and no colour: what is coloured, clap and indicatif write themselves.
+//! The one way to standard output and standard error: only printable text gets there, also of what other machines sent.
+//! Knows no colour: what is coloured, clap and indicatif write themselves.
 //!
 //! Standard output may be gone: `linerate plans | head -1` ends quietly where `print!` would panic.
 
@@ -23,7 +23,7 @@ macro_rules! data {
 }
 pub(crate) use data;
 
-/// The status that a shell gives to a program that SIGPIPE ended (signal(7)): whoever judges by the status must not take it for a yes.
+/// The status that a shell gives to a program that SIGPIPE ended (signal(7)): a script must not take it for success.
 const READER_HAS_GONE: i32 = 128 + 13;
 
 /// The longest sentence, in characters: another machine may have written most of it.

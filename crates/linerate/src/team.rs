@@ -1,4 +1,4 @@
-//! A team's queue as whoever watches sees it: benches, jobs and workers, and how the campaigns that run go.
+//! A team's queue as its observers see it: benches, jobs and workers, and how the campaigns that run go.
 //! Knows no browser and no terminal; what is seen, they show.
 //!
 //! A thread looks while somebody asks, once a second, and hears what workers tell of their campaigns. Nobody asks for a while: it
@@ -19,9 +19,9 @@ use crate::measure::watched::Watched;
 const EVERY: Duration = Duration::from_secs(1);
 /// Between two tries to reach a server that does not answer.
 const AGAIN: Duration = Duration::from_secs(2);
-/// After so long nobody is there any more.
+/// After so long without a request nobody is watching any more.
 const ALONE: Duration = Duration::from_secs(30);
-/// So long whoever asks first waits for the first look; to reach a server takes no longer.
+/// How long the first request waits for the first look; to reach a server takes no longer.
 const FIRST: Duration = Duration::from_secs(12);
 /// So many campaigns are followed at once.
 const CAMPAIGNS: usize = 64;
@@ -75,7 +75,7 @@ impl TeamState {
     /// What a job that runs is about, in a few words.
     pub(crate) fn progress(&self, job: &str) -> Option<String> {
         let watched = &self.campaigns.get(job)?.watched;
-        // Whoever has missed the beginning knows it of the trial.
+        // An observer that missed the campaign's beginning has the number from the trial.
         let planned = watched.trial.as_ref().and_then(|trial| trial.planned).or(watched.planned);
         let of = planned.map_or(String::new(), |planned| format!(" of {planned}"));
         match (&watched.trial, &watched.doing, watched.ended.back()) {

@@ -78,7 +78,7 @@ pub(crate) struct Lab {
     reach: Vec<String>,
     gate: Gate,
     sessions: Sessions,
-    /// Whoever has it may read /metrics, and nothing else.
+    /// A client that has it may read /metrics, and nothing else.
     scraper: Option<ScraperToken>,
     /// What scrapers read, kept from one to the next.
     tally: Mutex<Tally>,

@@ -1,6 +1,5 @@
 //! Values from threads to one thread, as by `std::sync::mpsc`, whose three kinds of channel in one take ten times as much of an
 //! agent's size (docs/decisions/0098).
-//! Knows nothing of what is sent.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::RecvTimeoutError;

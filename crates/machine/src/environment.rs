@@ -1,5 +1,5 @@
 //! The state of a machine that a record needs, so that it can be understood in ten years.
-//! Knows no operating system: whoever reads the machine fills these in. Absent means unknown.
+//! Knows no operating system: the reader of a machine fills these in. Absent means unknown.
 
 use std::collections::BTreeMap;
 

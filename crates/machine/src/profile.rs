@@ -1,5 +1,5 @@
 //! A profile: what a machine's CPUs were found doing, sample by sample, as stacks of functions.
-//! Knows no perf events and no categories; the agent takes it, and whoever reads it judges what the functions mean.
+//! Knows no perf events and no categories; the agent takes it, and its readers judge what the functions mean.
 
 use serde::{Deserialize, Serialize};
 

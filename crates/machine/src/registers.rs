@@ -1,5 +1,5 @@
 //! Raw words of a device's registers: which are wanted of a machine, and what was read.
-//! Knows no register's name or meaning; whoever has the definitions asks for words and decodes them.
+//! Knows no register's name or meaning; the owner of the definitions asks for words and decodes them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

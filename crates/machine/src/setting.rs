@@ -360,7 +360,7 @@ mod tests {
             };
             assert_eq!(find(&name).map(|found| found.name), Ok(setting.name));
             assert!(setting.dear <= 9 && !setting.about.is_empty());
-            // Whoever must wait for the link has lost it.
+            // A setting after which the link has to be waited for may cut it.
             assert!(setting.dear < 2 || setting.may_cut_link, "{name}");
         }
     }

@@ -1,5 +1,4 @@
 //! Threads, started at one place: for each closure by itself, the standard library's start is half a kilobyte of an agent's size.
-//! Knows nothing of what they do.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

@@ -122,7 +122,7 @@ impl<'a> Question<'a> {
 pub enum Answer<'a> {
     /// This.
     Is(&'a str),
-    /// Nothing: whoever asks shall not go on.
+    /// Nothing: the question is given up.
     Leave,
     /// What could be answered?
     Help,

@@ -101,7 +101,7 @@ impl World {
             }
             self.device_runs &= busy;
             self.list_actions();
-            // Whoever is at work goes on; the other, or the machine, comes in between.
+            // The side at work goes on; else the other, or the machine, comes in between.
             let chosen = self.deviate(1 + usize::from(busy) + self.actions.len());
             match (chosen, busy) {
                 (0, _) if self.device_runs => self.step_device(),

@@ -3,7 +3,7 @@
 //! not matter.
 //!
 //! Drivers name their statistics as they like, and one name means different things in two of them. So the machine
-//! tells its counters by their own names, and whoever reads them places them here by the driver's name:
+//! tells its counters by their own names, and the reader of a record places them here by the driver's name:
 //!
 //! ```text
 //! driver fec                                 the names that the driver goes by, `*` any other

@@ -98,7 +98,7 @@ impl Client<'_> {
         move |error| Error::Lost { server, doing, error, action: "see what it printed, and try again" }
     }
 
-    /// For `map_err`: whoever listens there has not said the first word that the tool's server says, within this time.
+    /// For `map_err`: what listens there has not said the first word that the tool's server says, within this time.
     pub fn unheard(&self, time: Duration) -> impl Fn(io::Error) -> Error + Copy + use<> {
         let (server, lost) = (self.server(), self.lost("its answer was awaited"));
         move |error| match error.kind() {

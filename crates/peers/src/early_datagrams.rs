@@ -191,7 +191,7 @@ impl EarlyDatagrams {
         Ok(EarlyDatagrams { over, since, thread: Mutex::new(Some(thread)) })
     }
 
-    /// What came; whoever asks takes the socket over.
+    /// What came; the caller takes the socket over.
     pub fn take(&self) -> Early {
         self.over.store(true, Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
@@ -229,7 +229,7 @@ fn keep(socket: &UdpSocket, known: Vec<Vec<u8>>, over: &AtomicBool) -> Vec<Vec<u
             None => thread::sleep(LOOK),
         }
     }
-    // Whoever takes them passes them on soon.
+    // The caller passes them on soon.
     KEPT.fetch_sub(octets, Ordering::Relaxed);
     kept
 }

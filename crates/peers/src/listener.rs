@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::allow::AllowList;
 
-/// How often whoever waits at a listener looks whether its server is over.
+/// How often a thread that waits at a listener looks whether its server is over.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
 /// A datagram, and where it came from.

@@ -25,7 +25,7 @@ pub fn apply(socket: &Socket, spec: &Spec) -> io::Result<()> {
 }
 
 /// The size of a stream's messages, if its client chose one. What every client of the tool says, `usual`, leaves an
-/// unlimited TCP stream to whoever sends: nothing shows on the wire, and whole trains of segments leave sooner.
+/// unlimited TCP stream to its sender: nothing shows on the wire, and whole trains of segments leave sooner.
 pub fn chosen_size(spec: &Spec, size: u32, usual: u32) -> Option<u32> {
     let is_free = spec.workload == Workload::TcpStream && spec.rate == OfferedLoad::Unlimited;
     Some(size).filter(|&size| !(is_free && size == usual))

@@ -1,4 +1,4 @@
-//! Classic ttcp (BRL, SGI, PCAUSA; that of routers too): one stream, from whoever connects to whoever listens.
+//! Classic ttcp (BRL, SGI, PCAUSA; that of routers too): one stream, from the end that connects to the end that listens.
 
 pub mod client;
 pub mod datagram;

@@ -60,7 +60,7 @@ impl Expectation {
     }
 
     /// What to write in place of a bare number, where tables have the figure in another unit than the record: 200 of
-    /// throughput is 200 bit/s here, and 200 Mbit/s to whoever read the table. `None`: the bound is clear.
+    /// throughput is 200 bit/s here, and 200 Mbit/s to a reader of the table. `None`: the bound is clear.
     pub fn unclear(&self) -> Option<String> {
         let is_bare = self.written.parse::<f64>().is_ok();
         if !is_bare || self.bound == 0.0 || self.metric.unit.scale() == 1.0 {

@@ -302,7 +302,7 @@ impl Source<'_> {
         self.offered_by(&self.record.asked_spec()?)
     }
 
-    /// The same of what was asked, for whoever has read it already.
+    /// The same, where what was asked has been read already.
     pub(crate) fn offered_by(self, spec: &Spec) -> Option<f64> {
         let both = self.record.direction == Direction::Both && self.direction.is_none();
         let offered = spec.offered_by_all_bps().unwrap_or(f64::INFINITY) * if both { 2.0 } else { 1.0 };

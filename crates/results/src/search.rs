@@ -323,7 +323,7 @@ impl FromStr for SearchExpectation {
         let (sign, is_least) = signs.into_iter().find(|(sign, _)| text.contains(sign)).ok_or_else(bad)?;
         let (goal, rate) = text.rsplit_once(sign).ok_or_else(bad)?;
         let goal: Goal = goal.trim().parse().map_err(|error: BadGoal| error.to_string())?;
-        // 900 bit/s are found in any search: whoever wrote that meant Mbit/s.
+        // 900 bit/s are found in any search: Mbit/s are meant.
         if rate.trim().parse::<f64>().is_ok_and(|bps| bps != 0.0) {
             let rate = rate.trim();
             return Err(format!(

@@ -141,7 +141,7 @@ impl Store {
         Store::ready(sqlite::open(path, OpenFlags::SQLITE_OPEN_CREATE)?, path.to_owned())
     }
 
-    /// The same, but what is not there is made when the first is kept in it: whoever comes to nothing leaves nothing behind. That it
+    /// The same, but what is not there is made when the first is kept in it: a run without a record leaves nothing behind. That it
     /// can be made is seen now. `with_folder`: the file's folder, too, is made then.
     pub fn open_to_keep(path: &Path, with_folder: bool) -> Result<Store, StoreError> {
         let is_there = path.to_str().is_some_and(is_url) || path.try_exists().unwrap_or(true) || path.is_symlink();
@@ -504,7 +504,7 @@ impl Store {
     }
 
     /// What `read` makes of each row, whose first column is the identifier of a record or of a campaign. And why not, of each row
-    /// that cannot be read: whoever hands a store on may have written anything into it.
+    /// that cannot be read: a store from a stranger may have anything written into it.
     fn readable<T>(
         &self,
         what: &'static str,
@@ -577,7 +577,7 @@ impl Reader<'_> {
     }
 }
 
-/// A figure of a column, where it can be one: whoever hands a store on may have written into it.
+/// A figure of a column, where it can be one: a store from a stranger may have anything written into it.
 fn measured(row: &Row<'_>, at: usize) -> Result<Option<f64>, SqlError> {
     Ok(row.get::<Option<f64>>(at)?.filter(|value| is_measurable(*value) && *value >= 0.0))
 }

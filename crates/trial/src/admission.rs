@@ -1,5 +1,5 @@
 //! Which of those who connect keep a place, where there are fewer places than connections.
-//! Knows no sockets and no clock; whoever has a connection closes it when it is told to.
+//! Knows no sockets and no clock; the owner of a connection closes it when it is told to.
 //!
 //! Nobody who comes is refused. Where all places are taken, one that is silent gives way: of the address that has the most
 //! places, the one that has been there longest. So silence costs its own address, and somebody who says at once what it wants
@@ -157,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever comes has a place, no limit is exceeded, and a party loses a place only to its own, or while no other that
+        /// Every newcomer has a place, no limit is exceeded, and a party loses a place only to its own, or while no other that
         /// has a silent one has more.
         #[test]
         fn limits_hold_and_nobody_loses_to_more_crowded(

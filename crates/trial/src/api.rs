@@ -121,7 +121,7 @@ impl ReceiverApi {
 /// What becomes of a buffer of many datagrams that a sender has the stack cut apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// A cable: what leaves are packets, whoever cut them.
+    /// A cable: packets leave, whether the kernel or the device cut them.
     Cable,
     /// Another kernel on the same machine, or whatever else is no cable: the buffer may arrive as it is, one packet of many
     /// datagrams, and the receiver is spared the work of all but one.

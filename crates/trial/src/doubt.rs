@@ -1,5 +1,5 @@
 //! Reasons not to trust a figure: facts, and the one place that makes sentences of them.
-//! Knows what can be doubted; whoever measures says when.
+//! Knows what can be doubted; the measuring code says when.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -137,7 +137,7 @@ pub enum BadOption {
         /// What may stand there.
         allowed: String,
     },
-    /// A rate that is no load: whoever wrote it meant megabits, or packets.
+    /// A rate that is no load: megabits or packets are meant.
     #[error(
         "rate: {0} is {1} bit/s, less than a packet a second; did you mean {number}M, or {number}pps?",
         number = .0.trim_end_matches(|unit: char| !unit.is_ascii_digit())

@@ -602,7 +602,7 @@ const RULES: &[Broken] = &[
 /// Why a trial cannot be as it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuitable {
-    /// An option has a value that nobody can write: whoever reads options from text has refused it.
+    /// An option has a value that the parser of its text would have refused.
     #[error("{0} is out of its bounds, which docs/plans.md has; change it")]
     Value(&'static str),
     /// Options do not go together.

@@ -159,7 +159,7 @@ pub struct TestFrame<'a> {
     pub kind: FrameKind,
     /// How many tags were in its octets. The kernel takes the outer one out before a packet socket sees the frame.
     pub tags: usize,
-    /// The Ethernet address of whoever sent it.
+    /// The Ethernet address of its sender.
     pub from: [u8; 6],
     /// What it says of itself.
     pub header: TestHeader,

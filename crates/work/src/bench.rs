@@ -1,5 +1,5 @@
 //! A bench: two machines that are measured between, and what others may do there. A TOML file describes it.
-//! Knows endpoints as texts only; whoever reaches machines reads them.
+//! Knows endpoints as texts only; they are parsed where machines are reached.
 //!
 //! ```toml
 //! name = "imx6-1"

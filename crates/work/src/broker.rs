@@ -49,7 +49,7 @@ impl Bucket {
     }
 }
 
-/// A value, and the revision that whoever changes it must name.
+/// A value, and the revision that a change of it must name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its key.

@@ -1,5 +1,5 @@
 //! A queue in this process, in virtual time: for the simulation, and what the other is held against.
-//! Nothing here waits; [`Memory::now_ms`] is set by whoever lets time pass.
+//! Nothing here waits; the owner lets time pass by [`Memory::now_ms`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

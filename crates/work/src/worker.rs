@@ -1,5 +1,5 @@
 //! What a worker does next: which job it begins on which bench, which leases it renews, what it has to end.
-//! A machine of states without a clock and without processes; [`Action`]s are for whoever has both.
+//! A machine of states without a clock and without processes; its owner has both, and carries [`Action`]s out.
 //!
 //! ```text
 //!   idle ─ lease, fence, claim ─→ runs ──────────── ended ─→ settled ─→ idle

@@ -1,4 +1,4 @@
-//! Sends test frames back to whoever sent them: Ethernet, IP and UDP addresses change places, and a bit says that an echo
+//! Sends test frames back to their sender: Ethernet, IP and UDP addresses change places, and a bit says that an echo
 //! did it. Knows no trials, and prints nothing.
 //!
 //! ```text

@@ -10,7 +10,7 @@ use crate::netlink::attributes;
 use crate::qdiscs::{QdiscInfo, TC_H_ROOT, of};
 use crate::settings::qdisc;
 
-/// All of an interface as people write them, the root first and what is below it once each: whoever has eight queues has
+/// All of an interface in tc(8)'s words, the root first, then each different one below it once: a device of eight queues has
 /// eight alike. Handles are left out, for the kernel chooses them.
 pub(crate) fn in_words(interface: &str) -> io::Result<Vec<String>> {
     let told = of(interface)?;

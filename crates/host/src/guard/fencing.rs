@@ -57,7 +57,7 @@ pub enum FenceError {
     Io(#[from] io::Error),
 }
 
-/// Lets a controller of this giving in, unless a later one was here. To be asked by whoever has the machine's lease.
+/// Lets a controller of this giving in, unless a later one was here. To be called under the machine's lease.
 pub fn pass(bench: &str, number: u64) -> Result<Passed, FenceError> {
     pass_in(&Journals::of_user()?, bench, number)
 }

@@ -461,7 +461,7 @@ impl Journal {
     /// returned may it be changed.
     pub(super) fn note(&mut self, location: &Location, original: &str, with: Option<&str>) -> io::Result<()> {
         if self.files.len > 2 * self.len_when_written + LONG {
-            // Should this fail, there is room left in the old one; else the old one holds nothing for whoever has it open.
+            // Should this fail, the old file has room left; else the old file is empty for a process that still has it open.
             let _ = self.write_anew().and_then(|old| old.set_len(0));
         }
         if self.files.len > LONGEST {
@@ -847,7 +847,7 @@ mod tests {
                 assert!(!path.exists() && !copy_of(&path).exists(), "{name}, {is_copy}");
             }
         }
-        // Whoever was told may delete it.
+        // After the notice it may be deleted.
         let path = written();
         adopt(&path).is_told();
         fs::remove_file(&path).unwrap();

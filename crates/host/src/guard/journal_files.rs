@@ -213,7 +213,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).open(path)
 }
 
-/// Whoever starts after a loss of power finds the name, too: a file's own fsync need not write its folder (fsync(2)).
+/// Makes the name survive a loss of power, too: a file's own fsync need not write its folder (fsync(2)).
 fn sync_folder(path: &Path) {
     let _ = path.parent().map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
 }

@@ -174,7 +174,7 @@ fn sample(
     soak: Option<Soak>,
 ) -> Sampled {
     let mut sampled = Sampled::default();
-    // Whoever gives up the observation drops both.
+    // To give up the observation, both are dropped.
     while gone.recv_timeout(LOOK).is_err() {
         if is_over_after(stopped, Instant::now()) {
             return sampled;

@@ -29,7 +29,7 @@ pub fn read(screen: Screen, interface: Option<&str>) -> View {
         Screen::Tcp => stack::read(&["Tcp"], &["TcpExt"]),
         Screen::Addresses => addresses::read(),
         Screen::Statistics => interface::statistics(interface),
-        // Told by whoever holds the conversation.
+        // The agent makes this one, for it holds the conversation.
         Screen::RemoteControl => View::default(),
     };
     view.at_most(MOST_ROWS)

@@ -1,5 +1,4 @@
 //! Connections between processes of this machine, and whose the other end is.
-//! Knows nothing of what is said on them.
 
 use std::io;
 use std::os::fd::OwnedFd;

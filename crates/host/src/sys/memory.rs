@@ -1,5 +1,4 @@
 //! Memory straight from the kernel: pages of our own, a file in memory, and the window on a socket's pages.
-//! Knows nothing of what the octets are.
 
 use std::fs::File;
 use std::io;
@@ -7,8 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 
 /// Pages that this process maps (mmap(2)).
 ///
-/// Whoever hands the kernel octets without a copy must not reuse their memory until the kernel is done, for a segment
-/// sent again would carry what stands there then. Pages that are unmapped are the kernel's alone, and are not given to
+/// Memory that the kernel sends from without a copy must not be reused until the kernel is done: a retransmitted segment
+/// would carry the new content. Pages that are unmapped are the kernel's alone, and are not given to
 /// anybody before it lets go of them; memory of an allocator would be.
 pub struct Mapping {
     base: *mut libc::c_void,

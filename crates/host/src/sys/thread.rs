@@ -1,5 +1,4 @@
 //! What a thread asks of the scheduler and the clock: CPUs, priority, sleep, its own use of time.
-//! Knows nothing of what the thread does.
 
 use std::io;
 

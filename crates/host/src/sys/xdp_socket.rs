@@ -257,7 +257,7 @@ impl<const WORDS: usize> Ring<WORDS> {
         self.place.flags.is_none_or(|at| self.word(at).load(Ordering::Relaxed) & XDP_RING_NEED_WAKEUP != 0)
     }
 
-    /// As the producer: puts an entry behind the others. Whoever calls has no more of them than the ring has room for.
+    /// As the producer: puts an entry behind the others. The caller has no more of them than the ring has room for.
     fn put(&mut self, entry: &Entry<WORDS>) {
         // SAFETY: a slot of the mapping, aligned to eight octets; no more entries are out than there are slots, so the kernel
         // has read what stood there, and reads nothing of it before it is published.

@@ -115,7 +115,7 @@ impl TrialClock {
         self.stop();
     }
 
-    /// Tells whoever sends that the time is over: what is received goes on to its end.
+    /// Tells senders that the time is over; receivers go on to their end.
     pub fn curtail(&self) {
         self.curtailed.store(true, Ordering::Relaxed);
     }

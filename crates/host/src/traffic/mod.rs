@@ -323,7 +323,7 @@ impl Trial {
             framing: Framing::new(framing::LinerateFraming),
             end,
             local,
-            // Nobody hears these: whoever opens flows with a handshake has tokens of the trial's own.
+            // Never sent: an end that opens flows with a handshake has tokens of the trial's own.
             tokens: Tokens { hello: [0; 16], answer: [0; 16] },
             interface,
             waiting: Vec::new(),
@@ -600,7 +600,7 @@ impl Trial {
         self.clock.receiving_so_far().is_some()
     }
 
-    /// What counts along, for whoever reports while the trial goes.
+    /// The running totals of all flows, for reports during the trial.
     pub fn odometer(&self) -> FlowTotals {
         FlowTotals(self.ledgers.iter().map(|ledger| (ledger.clone(), Reader::default())).collect())
     }

@@ -24,7 +24,7 @@ impl Presence {
     pub fn enter(&self, socket: &Socket) -> PresenceGuard<'_> {
         let mut state = self.state();
         state.socket = socket.try_clone().ok();
-        // It stays this thread's, whoever reads it. Linux has the path since 3.17.
+        // It stays this thread's, also when another thread reads it. Linux has the path since 3.17.
         state.schedstat = File::open("/proc/thread-self/schedstat").ok();
         drop(state);
         PresenceGuard(self)

@@ -1,7 +1,7 @@
 //! Whether datagrams may be sent to an address: only to one that has proved that it takes part, or within a permission.
 //! Knows no protocol, and sends nothing itself.
 //!
-//! A datagram's source address can be forged, so what it asks for would go to whoever is named there. A TCP connection cannot
+//! A datagram's source address can be forged, so what it asks for would go to the machine that has it. A TCP connection cannot
 //! be opened in another's name: its client repeats a random number that only its own address gets (RFC 9293, section 3.4.1).
 //!
 //! ```text
@@ -43,7 +43,7 @@ impl ProvenPeer {
     }
 
     /// The far end of a TCP connection. From now on the connection breaks when its far end is gone, even if neither sends:
-    /// whoever watches it learns that the address may be another's now.
+    /// its observer learns that the address may be another's now.
     pub fn by_connection(connection: &impl AsFd) -> io::Result<ProvenPeer> {
         let socket = SockRef::from(connection);
         if socket.r#type()? != Type::STREAM {

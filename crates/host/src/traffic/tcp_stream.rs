@@ -47,7 +47,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
     if !task.clock.wait_for_start() {
         return Err(TrafficError::Stopped);
     }
-    // Only now: whoever opened the flow may have had time-outs of its own until here.
+    // Only now: opening the flow may have needed other time-outs.
     stream.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;
     let window = task.clock.sending();
     let started_ns = task.clock.now_ns();
@@ -103,7 +103,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
                 now = task.clock.now_ns();
                 reach.handle_sent(now - called_ns);
             }
-            // Whoever says that the test is over may close before this thread has heard of it.
+            // The end that says that the test is over may close before this thread has heard of it.
             Err(_) if task.clock.stopped() || task.clock.now_ns() >= task.earliest_end_ns(window.end_ns) => break,
             Err(_) if task.ends_by_reset() && outcome.octets_total > 0 => {
                 is_cut_short = true;
@@ -293,7 +293,7 @@ pub fn receive(task: Task, api: ReceiverApi) -> Result<FlowOutcome, TrafficError
     let since = task.framing.early(task.open.flow.id).since;
     let mut leaving = FinalDrain::default();
     while !task.clock.aborted() {
-        // Whoever said over another connection that the test is over may still send: what comes from now on is of no test.
+        // The end that said over another connection that the test is over may still send: what comes from now on is of no test.
         if task.is_told_end() && task.clock.stopped() && !wait_readable(&socket, Duration::ZERO).unwrap_or(false) {
             break;
         }

@@ -179,7 +179,7 @@ pub fn send<C: Codec>(task: Task, codec: &C, api: SenderApi, asked: ApiSelection
         say_end(&task, socket, sequence, &mut outcome)?;
     }
     if codec.ends_itself() && !codec.is_bare() {
-        // One of the stream's own: whoever opened the flow says it again where it was lost.
+        // One of the stream's own: the end that opened the flow repeats it where it was lost.
         let mut last = vec![0; size];
         let head = codec.head();
         last[..head.len().min(size)].copy_from_slice(&head[..head.len().min(size)]);

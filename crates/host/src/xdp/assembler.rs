@@ -148,8 +148,7 @@ impl Assembler {
         Assembler::default()
     }
 
-    /// The program. A label that was jumped to and never placed, or is farther than a jump reaches, is a mistake in whoever
-    /// wrote it.
+    /// The program. Panics where a label was jumped to and never placed, or is farther than a jump reaches.
     pub fn finish(mut self) -> Vec<Instruction> {
         for (at, label) in self.jumps {
             let to = self.labels[label.0].expect("every label that is jumped to is placed");

@@ -111,7 +111,7 @@ impl Running {
         Monitor::open(&self.folder)?.set_link(plugged)
     }
 
-    /// The socket of its console: whoever connects sees and types what stands on its serial port.
+    /// The socket of its console: a client sees and types what stands on its serial port.
     pub fn console(&self) -> PathBuf {
         self.folder.join("console")
     }

@@ -34,7 +34,7 @@ struct Speaker {
 }
 
 impl Relay {
-    /// Carries what comes over `line` to whoever has it. `heard` is told whenever the agent is at a beginning.
+    /// Carries what comes over `line` to the one that has it. `heard` is told whenever the agent is at a beginning.
     pub(crate) fn start(line: UnixStream, heard: Sender<()>) -> io::Result<Arc<Relay>> {
         let reader = line.try_clone()?;
         let relay = Arc::new(Relay { line: Mutex::new(line), speaker: Mutex::new(Speaker::default()) });

@@ -1,5 +1,4 @@
 //! What `console` is asked.
-//! Knows no other command.
 
 use clap::Args;
 

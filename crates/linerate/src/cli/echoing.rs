@@ -1,5 +1,4 @@
 //! What `echo` is asked.
-//! Knows no other command.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! What `target` and `lab` are asked: to look at machines, and to make some.
-//! Knows no other command.
 
 use std::path::PathBuf;
 use std::time::Duration;

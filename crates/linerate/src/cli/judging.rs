@@ -1,5 +1,4 @@
 //! What `records`, `explain`, `compare`, `history` and `cost` are asked, of what was measured.
-//! Knows no other command.
 
 use std::path::PathBuf;
 

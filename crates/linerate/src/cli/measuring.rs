@@ -1,5 +1,4 @@
 //! What `demo`, `run` and `serve` are asked.
-//! Knows no other command.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

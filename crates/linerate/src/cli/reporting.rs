@@ -1,5 +1,4 @@
 //! What `report` is asked.
-//! Knows no other command.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
 //! A file that is there whole or not at all, and whether it can be.
-//! Knows nothing of what stands in it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -1,5 +1,4 @@
 //! Records as a model takes them: each configuration a row that was measured, and what they know of the machine.
-//! Knows neither fits nor commands.
 
 use std::collections::BTreeMap;
 

@@ -116,7 +116,7 @@ fn watch(queue: &mut Nats, job: &str) -> Result<()> {
         while !interrupt::requested()
             && let Some((_, event)) = heard.next(PAUSE)?
         {
-            // Whoever may write to the queue may write anything: what is no event is left out.
+            // A client that may write to the queue may write anything: what is no event is left out.
             let Ok(event @ serde_json::Value::Object(_)) = serde_json::from_slice(&event) else { continue };
             data!("{event}\n");
         }

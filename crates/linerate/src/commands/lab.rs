@@ -1,5 +1,4 @@
 //! `linerate lab`: emulated boards, listed, started, looked into, ended.
-//! Knows what to show; [`linerate_lab::boards`] does it.
 
 mod double;
 #[cfg(any(feature = "nats", feature = "postgres"))]

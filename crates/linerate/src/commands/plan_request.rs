@@ -148,7 +148,7 @@ impl PlanRequest {
     }
 }
 
-/// Options that do nothing in any trial of this run that takes them: whoever set them believes that figures were taken with them.
+/// Options that do nothing in any trial of this run that takes them: their user would believe that figures were taken with them.
 pub(crate) fn check_idle(trials: &[PlannedTrial]) -> Result<()> {
     let takes = |trial: &PlannedTrial, name: &str| {
         options::find(name).is_ok_and(|option| option.applies.to(trial.spec.workload))

@@ -1,5 +1,4 @@
 //! `linerate plans`: what can be measured without writing a plan.
-//! Knows nothing of machines.
 
 use std::process::ExitCode;
 

@@ -13,7 +13,7 @@ use linerate_results::store::Store;
 use super::calibration::Calibration;
 use crate::render::predict::PredictedGain;
 
-/// Less than `predict` takes: whoever asks what limits a record does not wait for a figure beside the answer.
+/// Less than `predict` takes: the predicted gain is secondary in what `explain` answers, and must not delay it.
 const EFFORT: Effort = Effort { sets: 120, generations: 150, frames: 400, seed: 1 };
 /// Of more configurations a fit takes longer than the rest of the answer.
 const MOST_ROWS: usize = 40;

@@ -9,7 +9,7 @@ use linerate_work::{Access, Nats};
 
 use crate::cli::QueueArgs;
 
-/// Reaches it, for whoever asks something of it.
+/// Connects to the team's queue as a visitor.
 pub(super) fn visit(arguments: &QueueArgs) -> Result<Nats> {
     Ok(Nats::visit(&access(arguments)?)?)
 }

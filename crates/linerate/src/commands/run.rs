@@ -1,5 +1,4 @@
 //! `linerate run`: a plan between two machines.
-//! Knows the order of things; each is done elsewhere.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -1,5 +1,4 @@
 //! `linerate completions` and `linerate man`: as the command line is declared.
-//! Knows nothing of what the commands do.
 
 use std::fs::File;
 use std::io;

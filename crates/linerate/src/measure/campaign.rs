@@ -1,5 +1,5 @@
 //! A plan being carried out: trial after trial, each stored the moment it ends.
-//! Knows no renderer: what happens are events, and records go to whoever wants to hear of them.
+//! Knows no renderer: what happens are events, and records go to listeners.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -352,7 +352,7 @@ fn trials(
         }
         match stored {
             Ok(()) => {}
-            // Whoever carried this campaign on while this process stood still may go on, too: that record stays.
+            // Another process carried this campaign on while this one was stopped; its record stays.
             Err(StoreError::Measured { id, .. }) => record = store.record(&id)?,
             Err(why) => return Err(not_taken(why, store.path(), campaign, &record)),
         }

@@ -27,7 +27,7 @@ pub(crate) enum TrialError {
 /// Why flows were not opened.
 pub(super) fn of_connecting(error: ControlError) -> TrialError {
     match error {
-        // What this machine cannot do, whoever answers, is not the network's doing.
+        // A bad request fails whether or not the other end answers: it is no fault of the network.
         ControlError::Refused { kind, .. } if kind != RefusalKind::BadRequest => {
             TrialError::NotOpened(error.to_string())
         }

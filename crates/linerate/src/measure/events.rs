@@ -1,5 +1,5 @@
 //! What happens in a campaign, while it happens: one enum, which the line of progress, `--events`, a browser and the console
-//! read alike. Facts only; sentences are made by whoever shows them, but for those that machines said.
+//! read alike. Facts only; sentences are made where they are shown, but for those that machines sent.
 //!
 //! ```text
 //!   began ─→ ( booting… trial_began ─→ elapsed…, passed… ─→ trial_ended ─→ narrowed ─→ refused, said )… ─→ said… ─→ ended
@@ -15,7 +15,7 @@ use super::live::Interval;
 use super::precision::{Repeats, main_metric};
 use super::time_left::TimeLeft;
 
-/// Whoever hears of a campaign. It runs in the campaign's own thread, between and within trials: it must not wait.
+/// A listener to a campaign's events. It runs in the campaign's own thread, between and within trials: it must not wait.
 pub(crate) type Listener<'a> = &'a dyn Fn(&CampaignEvent);
 
 /// One of them; `event` names it in JSON.

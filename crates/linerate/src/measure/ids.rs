@@ -1,5 +1,4 @@
 //! Identifiers of records and campaigns, and the time they bear.
-//! Knows no records.
 
 use std::time::SystemTime;
 

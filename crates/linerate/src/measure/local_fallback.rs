@@ -1,5 +1,4 @@
 //! Where a record goes that its store on a server does not take: into the usual store of this machine, until somebody pushes it.
-//! Knows nothing of trials.
 
 use linerate_results::record::Record;
 use linerate_results::store::{Campaign, Store};

@@ -297,7 +297,7 @@ pub(super) fn wait_for_last(clients: &[&Client], options: &ConnectOptions) -> Re
         Ok(last.is_some_and(|last| last.bench == fence.bench && last.number < fence.number))
     };
     let deadline = Instant::now() + SILENCE + ENDS_WITHIN;
-    // Whoever is still there then is named by the refusal of the lease.
+    // A controller that is still there at the deadline is named by the refusal of the lease.
     while Instant::now() < deadline && !(options.interrupted)() {
         let held: Vec<bool> = clients.iter().map(|client| is_held(client)).collect::<Result<_, _>>()?;
         if !held.contains(&true) {

@@ -231,7 +231,7 @@ impl Settings {
         let mut doubts = Vec::new();
         for seat in Seat::ALL {
             let applied = &self.applied[seat as usize];
-            // Whoever is gone is told of elsewhere.
+            // An agent that is gone is reported elsewhere.
             let Some(Ok(readings)) = seat.client(pair).and_then(|client| readings(client, applied)) else { continue };
             for reading in readings {
                 let Some(one) = applied.iter().find(|one| one.change.name == reading.name) else { continue };
@@ -340,7 +340,7 @@ fn not_put_back(client: &Client, told: Result<Vec<PutBack>, ControlError>) -> Ve
             let failed = back.iter().filter(|one| one.error.is_some());
             failed.map(|one| format!("{}: {}", client.machine(), one.sentence())).collect()
         }
-        // Whoever is gone puts its settings back by itself.
+        // An agent that is gone restores its settings by itself.
         Err(ControlError::Lost { .. }) => Vec::new(),
         Err(error) => vec![error.to_string()],
     }

@@ -1,4 +1,4 @@
-//! What whoever watches a campaign knows of it: its events, folded.
+//! What an observer of a campaign knows of it: its events, folded.
 //! Knows no clock; when an event came is an argument.
 
 use std::collections::{BTreeMap, VecDeque};

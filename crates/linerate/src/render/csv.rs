@@ -111,8 +111,8 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 }
 
 /// "Fields containing line breaks (CRLF), double quotes, and commas should be enclosed in double-quotes", and a
-/// double quote inside is doubled (RFC 4180, section 2). What does not show becomes U+FFFD, whoever reads it: a browser, or
-/// a terminal by curl.
+/// double quote inside is doubled (RFC 4180, section 2). Unprintable characters become U+FFFD, for a terminal may show it
+/// (curl).
 fn line(fields: impl Iterator<Item = String>) -> String {
     let quoted = |field: String| match printable(&as_text(field)) {
         field if field.contains([',', '"', '\r', '\n']) => format!("\"{}\"", field.replace('"', "\"\"")),

@@ -279,7 +279,7 @@ fn figure(cell: &Cell, called: &Called<'_>) -> Markup {
     told
 }
 
-/// The picture, which names and describes itself, and its numbers for whoever cannot see it, or wants them.
+/// The picture, which names and describes itself, and its numbers, for readers who cannot see it or want them.
 fn chart(chart: &Chart, called: &Called<'_>, drawn: &Count) -> Markup {
     let number = next(&drawn.figures);
     html! {

@@ -1,5 +1,4 @@
 //! Records and other answers as JSON Lines, for programs.
-//! Knows no fields: the record knows how it is written.
 
 use std::fmt::Display;
 

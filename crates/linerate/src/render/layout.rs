@@ -1,5 +1,4 @@
 //! A table as a terminal shows it: names over units over rows, blanks between columns.
-//! Knows widths, and no meaning.
 
 use super::table_model::Table;
 

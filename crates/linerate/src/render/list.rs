@@ -1,5 +1,4 @@
 //! The records of a store, and its campaigns, one line each.
-//! Knows what a list reads of them, which is little.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! A load as people say it: of datagrams the payload, of frames how many there are.
-//! Knows no search but what it was asked for.
 
 use linerate_results::search::SearchAsked;
 

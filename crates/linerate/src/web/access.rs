@@ -2,7 +2,7 @@
 //!
 //! To listen on the loopback protects nothing from a browser: any page can have it ask there. A name that was made to point to
 //! 127.0.0.1 is not ours (`Host`); another page's requests say where they are from (`Sec-Fetch-Site`, `Origin`); and nothing is
-//! told to whoever has no cookie, which only the token's owner gets. Ports of one host share cookies and are one site, so
+//! told without the cookie, which only the token's owner gets. Ports of one host share cookies and are one site, so
 //! "same-site" is another's.
 
 /// What of a head is looked at; a field that comes twice is as good as a wrong one.
@@ -25,7 +25,7 @@ pub(super) struct Head<'a> {
 /// What is let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passed {
-    /// Whoever may look.
+    /// A browser that may look.
     Known,
     /// A stranger: may see how to sign in, and style sheets and scripts, which say nothing of the lab.
     Unknown,

@@ -13,7 +13,7 @@ use super::request::reads_openmetrics;
 use super::sessions::ScraperToken;
 use crate::render::metrics::Families;
 
-/// What is told to whoever has the token.
+/// The counters that a scraper with the token reads.
 pub(crate) struct Counters {
     gate: Gate,
     scraper: ScraperToken,

@@ -1,5 +1,4 @@
 //! The frame around an answer: where one is, where else one can go, in which forms the page can be had.
-//! Knows no view.
 
 use maud::{Markup, html};
 
@@ -94,7 +93,7 @@ pub(super) fn page(lab: &Lab, asked: &WebRequest, page: &Page<'_>) -> String {
     framed(page.title, "page.js", &body)
 }
 
-/// For whoever is not known: how to become so.
+/// The page that tells a browser without a cookie how to sign in.
 pub(super) fn sign_in() -> String {
     let body = html! {
         main id="main" {

@@ -2,7 +2,7 @@
 
 use form_urlencoded::{Serializer, byte_serialize, parse};
 
-/// Whether whoever sends this field `Accept` reads OpenMetrics, and not only Prometheus' own text.
+/// Whether this field `Accept` allows OpenMetrics, and not only Prometheus' own text format.
 pub(super) fn reads_openmetrics(accept: Option<&str>) -> bool {
     accept.is_some_and(|kinds| kinds.contains("application/openmetrics-text"))
 }

@@ -1,4 +1,4 @@
-//! Who may look: whoever has the token, which is exchanged for a cookie once a browser.
+//! Who may look: a browser with the token, which it exchanges for a cookie once.
 //! Knows digests only, so that nothing is compared octet by octet.
 
 use std::collections::VecDeque;
@@ -115,7 +115,7 @@ impl Sessions {
         digest(text) == self.token
     }
 
-    /// A cookie's value for whoever has the token.
+    /// A cookie's value, for a browser that showed the token.
     pub(super) fn begin(&self) -> Result<String> {
         let text = secret()?;
         let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);

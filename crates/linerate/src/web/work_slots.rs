@@ -39,7 +39,7 @@ impl WorkSlots {
         WorkSlots { heavy: Arc::new(Semaphore::new(EACH)), reach: Arc::new(Semaphore::new(EACH)) }
     }
 
-    /// Waits for a slot; else a sentence for whoever has to ask again.
+    /// Waits for a slot; the error is a sentence that says to ask again.
     pub(super) async fn next(&self, cost: Cost) -> Result<WorkSlot, &'static str> {
         let (slots, busy) = match cost {
             Cost::Quick => return Ok(WorkSlot(None)),

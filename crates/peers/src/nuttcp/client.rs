@@ -189,7 +189,7 @@ impl Test<'_> {
         while Instant::now() < until && !self.client.is_stopped() {
             udp.set_read_timeout(Some(LOOK_AGAIN * 10)).map_err(self.client.lost("its datagrams were awaited"))?;
             let Ok((len, from)) = udp.recv_from(&mut octets) else { continue };
-            // Whoever else sends here is nobody.
+            // Datagrams from elsewhere are ignored.
             if !server.is(from) {
                 continue;
             }

@@ -169,7 +169,7 @@ pub fn request_of(spec: &Spec, port: u16) -> Request {
         nbuf,
         win: spec.socket_buffer.unwrap_or(0),
         nstream: spec.streams,
-        // Whoever sends keeps the pace.
+        // The sender keeps the pace.
         rate_kbps: kilobits(spec).filter(|_| !sends).map(|kbps| kbps.round().max(1.0) as u64),
         port,
         client_sends: sends,

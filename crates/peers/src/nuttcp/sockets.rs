@@ -12,7 +12,7 @@ use socket2::Socket;
 
 use super::datagram::{self, BEGINS, ENDS, Numbers};
 
-/// How long whoever opens connections waits for the other to listen: it opens one port after the other.
+/// How long the end that opens connections waits for the other to listen: it opens one port after the other.
 pub const LISTENING_TIME: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long a sender waits between the two times at which it says that it begins. nuttcp waits 250 ms; its receiver gives

@@ -21,7 +21,7 @@ const DERIVATION: u32 = 6;
 
 const COLUMNS: &str = "record, digest, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
 
-/// Records whose rows are made in one transaction: whoever writes meanwhile waits no longer than that takes.
+/// Records whose rows are made in one transaction: other writers wait no longer than that takes.
 const BATCH: usize = 200;
 
 /// The tables; `unmade` has the identifiers of the records whose rows are yet to be made. What is kept of `figures` in the file is
@@ -72,7 +72,7 @@ impl CheckedRows {
     }
 }
 
-/// A record, as far as whoever follows a store looks at it.
+/// A record, as far as a follower of a store looks at it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordDigest<'a> {
     /// Its identifier.
@@ -90,7 +90,7 @@ pub struct RecordDigest<'a> {
 }
 
 /// Makes the tables for what is derived from the records, in a store that has none or that of another version of linerate. Who reads
-/// them fills them: whoever opens a store to write waits for no more than this.
+/// them fills them: opening a store to write takes no longer than this.
 pub(super) fn make_current(database: &Database) -> Result<(), SqlError> {
     if are_current(database)? {
         return Ok(());
@@ -237,8 +237,8 @@ impl Store {
         self.derived(|misfits| self.database.reading(|| self.observations_read(wanted, misfits)))
     }
 
-    /// What is read of the derived tables. Rows that do not fit their records are made anew, and if whoever handed the store on has
-    /// written into the tables what cannot be read, all are: they say nothing that the records do not.
+    /// What is read of the derived tables. Rows that do not fit their records are made anew, and if the tables
+    /// have what cannot be read, all are: they say nothing that the records do not.
     fn derived<T>(&self, read: impl Fn(&mut Vec<String>) -> Result<T, SqlError>) -> Result<T, StoreError> {
         self.fill()?;
         let mut misfits = Vec::new();
@@ -270,7 +270,7 @@ impl Store {
         }
     }
 
-    /// Makes the rows that are gone, though nobody said that they are yet to be made: as by whoever has written into the tables. Once
+    /// Makes the rows that are gone, though nobody said that they are yet to be made: as by a stranger who has written into the tables. Once
     /// in a process, for those of records that cannot be read stay away.
     fn close_gaps(&self) -> Result<(), StoreError> {
         if !self.has_gaps.replace(false) {
@@ -526,7 +526,7 @@ impl Store {
     pub fn check(&self) -> Result<(), StoreError> {
         let (wanted, mut next) = (Selection::default(), Some(AFTER_ALL.to_owned()));
         while let Some(later) = next {
-            // A few campaigns at a time: whoever writes is not kept from it.
+            // A few campaigns at a time, so that writers are not blocked.
             let check = |misfits: &mut Vec<String>| {
                 let Some(range) = self.campaigns_before(&later, CAMPAIGNS)? else { return Ok(None) };
                 self.misfits(&wanted, &clauses_within(&wanted, Some(&range)), &mut ContextCache::of(self), misfits)?;

@@ -94,7 +94,7 @@ pub(super) struct Server {
     prepared: RefCell<HashMap<String, Statement>>,
 }
 
-/// What is asked of the client; whoever asks gets the answer from it.
+/// What is asked of the client; it sends the answer to its caller.
 type Question = Box<dyn FnOnce(&mut Client) + Send>;
 
 /// As long as a server that is there may take for an answer: it may bring a store's layout up to date, or wait for who does.
@@ -127,7 +127,7 @@ pub(super) fn open(url: &str, may_make: bool) -> Result<(Server, PathBuf), Store
     Ok((server, shown))
 }
 
-/// Whether the server that this URL names has a store; it has this long to answer, and is asked for no more: whoever brings its
+/// Whether the server that this URL names has a store; it has this long to answer, and is asked for no more: to bring its
 /// layout up to date may take longer.
 pub(super) fn answers(url: &str, within: Duration) -> Result<(), StoreError> {
     let (_, has_tables, shown) = reach(url, within)?;

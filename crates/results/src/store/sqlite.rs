@@ -155,7 +155,7 @@ fn ready(connection: Connection, path: &Path) -> Result<Database, StoreError> {
     Ok(Database::Sqlite(connection))
 }
 
-/// Nothing that whoever handed the file on has written into its schema is carried out: a store has no views, and its own
+/// Nothing that a stranger has written into the file's schema is executed: a store has no views, and its own
 /// triggers call no function that could do harm.
 fn distrust(connection: &Connection) -> rusqlite::Result<()> {
     for word in [DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA] {

@@ -217,7 +217,7 @@ impl JetStream {
                 Ok(message.reply.map(|reply| (message.payload.to_vec(), reply.to_string())))
             }
             Ok(_) => Ok(None),
-            // Of what was delivered too often 2.9 says nothing here, only its advisory; whoever asks goes on asking.
+            // Of what was delivered too often 2.9 says nothing here, only its advisory; the caller goes on asking.
             Err(error) if error.kind() == async_nats::RequestErrorKind::TimedOut => Ok(None),
             Err(error) => Err(Fault::Silent(error.to_string())),
         }

@@ -6,7 +6,7 @@
 //!   stream LINERATE_DEAD                   the server's advisories of jobs that were delivered too often
 //!   buckets linerate-leases, -workers      their entries vanish after the lease's time
 //!   buckets linerate-benches, -jobs
-//!   linerate.event.ID                      what happens in a campaign, for whoever listens
+//!   linerate.event.ID                      what happens in a campaign, for listeners
 //! ```
 //!
 //! A consumer for each job, and none for each bench, because what is next is chosen and not what is oldest; a work queue allows one
@@ -153,7 +153,7 @@ impl Nats {
             while let Some(message) = heard.next().await {
                 let Some(job) = message.subject.strip_prefix(EVENT) else { continue };
                 let event = (job.to_owned(), message.payload.to_vec());
-                // Whoever is slow misses some.
+                // A slow listener misses some.
                 if sent.try_send(event).is_err_and(|error| matches!(error, mpsc::TrySendError::Disconnected(_))) {
                     return;
                 }

@@ -1,5 +1,5 @@
 //! The bpf system call as far as it counts, answers and sends packets: maps, small programs, what they are attached to,
-//! and frames of their own. Knows instructions as numbers; what they do is for whoever wrote them.
+//! and frames of their own. Knows instructions as numbers, not what they do.
 //!
 //! Everything hangs on file descriptors (bpf(2)): it is gone when they are closed, and so when the process ends,
 //! however it ends.

@@ -185,7 +185,7 @@ pub fn choose_receiver(
         Some(octets) => socket
             .set_recv_buffer_size(octets as usize)
             .map_err(|error| TrafficError::Option { option: "socket_buffer", error })?,
-        // Whoever may send frames may mostly do this too; the record tells what it became.
+        // A process that may send frames may mostly do this too; the record has the size it became.
         None => drop(
             RECEIVE_BUFFER_FORCED
                 .set(socket, (BUFFERS / streams) as i32)

@@ -132,7 +132,7 @@ impl XdpPort {
         Ok(XdpPort { incoming: Mutex::new(Some(incoming)), outgoing: Mutex::new(outgoing), _redirect: redirect })
     }
 
-    /// The sockets, for whoever receives; once.
+    /// The sockets, for the receiver; once.
     pub fn take_incoming(&self) -> Vec<Incoming> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }

@@ -149,7 +149,7 @@ pub struct EventSources {
 /// How the interface stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
-    /// Set up by whoever configures it.
+    /// Set up by its administrator.
     pub is_up: bool,
     /// There is somebody alive at the other end of its cable.
     pub has_carrier: bool,

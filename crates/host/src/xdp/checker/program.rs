@@ -468,7 +468,7 @@ fn count_in(a: &mut Assembler, map: i32, key: i16, full: Label) {
     look_up(a, map, key, missing);
     a.jump(known);
     a.place(missing);
-    // Two CPUs may both find it missing; whoever comes second leaves the first one's zero alone.
+    // Two CPUs may both find it missing; the second leaves the first one's zero alone.
     a.store_number(W64, R10, ZERO, 0);
     a.map(R1, map);
     for (argument, offset) in [(R2, key), (R3, ZERO)] {

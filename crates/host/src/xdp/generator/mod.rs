@@ -98,7 +98,7 @@ pub struct Phase {
     pub extent: Extent,
 }
 
-/// What whoever watches a run is told.
+/// What an observer of a run is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// Frames are sent.
@@ -364,7 +364,7 @@ impl Generator {
 fn frame_of(options: &GeneratorOptions, octets: usize) -> Vec<u8> {
     let template = Template { frame_len: octets + FCS_LEN, ..options.template };
     let mut frame = vec![0; octets];
-    // What is too small for its kind is whoever's mistake made it.
+    // A template that is too small for its kind is its maker's bug.
     template.write(0, &mut frame).expect("a template is large enough for its headers");
     let stream = StreamField(options.stream);
     template.stamp(&TestHeader { secret: options.secret, stream, sequence: 0, sent_at_ns: 0 }, &mut frame);

@@ -218,7 +218,7 @@ fn advance(a: &mut Assembler, Pace { frames, in_ns }: Pace) {
     a.store(W64, R9, at(State::DUE), R3);
 }
 
-/// Every octet up to the stream's, at r2: whoever had the page before may have changed it.
+/// Every octet up to the stream's, at r2: a receiver that had the page before may have changed it.
 fn write_headers(a: &mut Assembler, headers: &[u8]) {
     let mut offset = 0;
     let (words, rest) = headers.as_chunks::<4>();

@@ -31,7 +31,7 @@ pub(super) fn run(state: State, machines: Machines, shared: &SharedArgs, width: 
     let dialogue =
         Dialogue::new(Box::new(std::io::stdin()), &say, &ended, width).context("standard input cannot be read")?;
     let mut console = LineConsole { dialogue, state, machines, services: Services::default(), shared };
-    // Whoever is gone is told nothing.
+    // An error here means that the terminal is gone, so there is nobody to report it to.
     let _ = console.run();
     Ok(())
 }

@@ -1,5 +1,4 @@
 //! `linerate console`: the lab from menus, in a terminal or line by line.
-//! Knows which of the two a terminal can have.
 
 #[cfg(feature = "console")]
 mod full;

@@ -1,5 +1,4 @@
 //! Commands of linerate's as children of the console: the same program, told the same store and keys.
-//! Knows how one is started and ended, not what it does.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -1,5 +1,4 @@
 //! What follows from a choice: questions first, then a command of linerate's, a screen, or a server on or off.
-//! Knows no terminal; what a command prints, the command prints.
 
 use linerate_machine::end::{Direction, End};
 use linerate_machine::screen::Screen;

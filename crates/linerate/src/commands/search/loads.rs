@@ -1,5 +1,4 @@
 //! Between which loads each configuration is searched: what the user says, or what the slower link carries.
-//! Knows no trials.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

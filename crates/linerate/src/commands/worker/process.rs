@@ -301,7 +301,7 @@ mod tests {
         let folder = Folder::make_in(&within).unwrap();
         assert!(!left[0].exists() && stay.iter().chain([&elsewhere, &link]).all(|path| path.exists()));
         assert_eq!(fs::read_dir(&folder.path).unwrap().count(), 0, "it is a new one");
-        // Nobody takes it from whoever uses it.
+        // A folder in use is not removed.
         remove_left(&within);
         assert!(folder.path.exists());
         let path = folder.path.clone();

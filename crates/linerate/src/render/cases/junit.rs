@@ -1,5 +1,4 @@
 //! JUnit XML, as GitLab, Jenkins and others read it: the schema of Jenkins' JUnit plugin, and figures as properties.
-//! Knows cases only.
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};

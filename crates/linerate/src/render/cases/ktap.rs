@@ -1,5 +1,4 @@
 //! KTAP version 1, as kselftest's parsers and KernelCI read it (Documentation/dev-tools/ktap.rst): a subtest a suite.
-//! Knows cases only.
 
 use super::{Case, Cases, Outcome};
 

@@ -1,5 +1,4 @@
 //! LAVA's test-case signals, a line each: the dispatcher reads them off the console.
-//! Knows cases only.
 
 use std::collections::BTreeSet;
 

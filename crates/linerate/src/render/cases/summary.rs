@@ -1,5 +1,4 @@
 //! A Markdown summary for a merge request: the answer, then one table, in at most 60 lines; what is red stands first.
-//! Knows cases only.
 
 use linerate_machine::printable::in_line;
 

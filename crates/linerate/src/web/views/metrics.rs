@@ -11,7 +11,7 @@ use super::super::request::WebRequest;
 use super::{ViewReply, plain, refused, status_of};
 use crate::render::metrics::{Exposition, families};
 
-/// Whoever scrapes reads no page, not even of an error; and it is the store's or ours, for nothing was asked but this.
+/// A scraper gets no HTML page, not even of an error; and an error is the server's (5xx), for the request has no parameters.
 pub(super) fn metrics(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     scraped(lab, asked).or_else(|error| {
         let status = status_of(&error).max(500);

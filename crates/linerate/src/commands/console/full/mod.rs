@@ -1,5 +1,4 @@
 //! The console on a full screen. Draws when something has changed, and then what has changed.
-//! Knows the loop: events in, effects out.
 
 mod app;
 mod draw;

@@ -1,5 +1,4 @@
 //! Looks at machines, and at a team's queue, in a thread of its own, so that a slow one stops no key.
-//! Knows what is asked and where the answer goes.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};

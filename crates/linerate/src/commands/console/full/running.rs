@@ -1,5 +1,4 @@
 //! A command that runs in the full screen: its lines become events, and its end one.
-//! Knows streams and a child; what it does is its own.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
