@@ -2,8 +2,8 @@
 //! Knows no setting; [`linerate_host::guard`] changes them and puts them back.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_control::message::{RefusalKind, Reply};
@@ -12,6 +12,7 @@ use linerate_host::{quiet, scheduling};
 use linerate_machine::change::{CUSTOM, Change, Changed, Custom, PutBack, Reading};
 use linerate_machine::channel::{Sender, channel};
 use linerate_machine::setting::{self, RECEIVER_SCHEDULING, Scheduling};
+use linerate_machine::sync::Mutex;
 
 use crate::refusal::Refusal;
 
@@ -83,7 +84,7 @@ impl SettingsOf {
 
     /// How a trial's receiving threads are to be scheduled; `None`: nobody has said.
     pub(crate) fn receivers(&self) -> Option<Scheduling> {
-        *self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.receivers.lock()
     }
 
     /// Tries out what a thread would get, before anything is changed.
@@ -129,11 +130,11 @@ impl SettingsOf {
         let own = own.last().map(|change| self.try_receivers(change)).transpose()?;
         // From now on it is the controller's, which puts it back when it likes.
         self.silenced.retain(|name| !changes.iter().any(|change| change.name == *name));
-        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.guard.lock();
         let mut settings = guard.set(interface, &changes, &self.by, within.is_some()).map_err(refusal)?;
         let before = self.receivers();
         if let Some((wanted, changed)) = own {
-            *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
+            *self.receivers.lock() = Some(wanted);
             settings.push(changed);
         }
         if let Some(within) = within {
@@ -142,16 +143,14 @@ impl SettingsOf {
             let (timer, ended) = channel::<()>(1);
             self.timer = Some(timer);
             let roll_back = move || {
-                if ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout)
-                    && theirs.lock().unwrap_or_else(PoisonError::into_inner).roll_back(generation)
-                {
-                    *receivers.lock().unwrap_or_else(PoisonError::into_inner) = before;
+                if ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout) && theirs.lock().roll_back(generation) {
+                    *receivers.lock() = before;
                 }
             };
             let timer = linerate_machine::thread::start("confirm", 128 << 10, roll_back);
             if let Err(error) = timer {
                 guard.roll_back(generation);
-                *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = before;
+                *self.receivers.lock() = before;
                 let sentence = format!("nothing is changed: no thread could be started ({error}); try again");
                 return Err(Refusal(RefusalKind::Failed, sentence));
             }
@@ -161,7 +160,7 @@ impl SettingsOf {
 
     pub(crate) fn confirm(&mut self) -> Result<Reply, Refusal> {
         self.timer = None;
-        self.lock().confirm().map(|()| Reply::Done).map_err(refusal)
+        self.guard.lock().confirm().map(|()| Reply::Done).map_err(refusal)
     }
 
     pub(crate) fn keep(&mut self) -> Result<Reply, Refusal> {
@@ -173,15 +172,15 @@ impl SettingsOf {
             );
             return Err(Refusal(RefusalKind::Failed, sentence));
         }
-        self.lock().keep().map(|()| Reply::Done).map_err(refusal)
+        self.guard.lock().keep().map(|()| Reply::Done).map_err(refusal)
     }
 
     pub(crate) fn restore(&mut self, names: &[String], kept: bool) -> Vec<PutBack> {
         self.timer = None;
         self.silenced.retain(|name| !names.is_empty() && !names.contains(name));
-        let mut settings = self.lock().restore(names);
+        let mut settings = self.guard.lock().restore(names);
         if names.is_empty() || names.iter().any(|name| name == RECEIVER_SCHEDULING) {
-            let was = self.receivers.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let was = self.receivers.lock().take();
             settings.extend(was.map(|_| PutBack {
                 name: RECEIVER_SCHEDULING.to_owned(),
                 interface: None,
@@ -199,7 +198,7 @@ impl SettingsOf {
     /// Keeps the interface silent of the kernel's own traffic, as far as it can be, until [`SettingsOf::speak`] or the end of
     /// the conversation. Returns what was changed for it, now or before.
     pub(crate) fn silence(&mut self, interface: &str, local: IpAddr, is_routed: bool) -> Vec<Changed> {
-        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.guard.lock();
         let mut silenced = Vec::new();
         for change in quiet::changes(interface, local, is_routed) {
             // What somebody asked for stands.
@@ -219,16 +218,16 @@ impl SettingsOf {
     pub(crate) fn speak(&mut self) {
         let names = std::mem::take(&mut self.silenced);
         if !names.is_empty() {
-            self.lock().restore(&names);
+            self.guard.lock().restore(&names);
         }
     }
 
     /// Puts everything back. What fails is tried again by the watchdog, and by the next agent.
     pub(crate) fn end(&mut self) {
         self.timer = None;
-        *self.receivers.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.receivers.lock() = None;
         self.silenced.clear();
-        self.lock().restore(&[]);
+        self.guard.lock().restore(&[]);
     }
 
     fn allow(&self, has_own: bool) -> Result<(), Refusal> {
@@ -240,10 +239,6 @@ impl SettingsOf {
             return Err(Refusal(RefusalKind::Failed, sentence));
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Guard> {
-        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

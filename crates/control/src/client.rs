@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use linerate_machine::sync::Mutex;
 use serde::Deserialize;
 
 use crate::connect_options::{ConnectOptions, receive_unless};
@@ -213,17 +214,17 @@ impl Client {
     /// Bears silence for so long from now: what is asked for next may cut the conversation for a while.
     pub fn bear_silence(&self, time: Duration) {
         let until = Instant::now() + time;
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.patience = state.patience.max(until);
     }
 
     /// Ends the conversation, and with it the agent. Whatever is asked afterwards is told `why` the machine is lost.
     pub fn end(&self, why: &str) {
-        self.shared.lock().events = None;
+        self.shared.state.lock().events = None;
         self.shared.lose(why.to_owned());
         // Closing a child's input is what ends it; one that does not read is killed by its guard.
         self.shared.writer.close(Duration::from_millis(200));
-        self.shared.guard().end();
+        self.shared.guard.lock().end();
     }
 
     /// What the agent tells unasked, in order.
@@ -262,7 +263,7 @@ impl Pending {
 
     fn late(&self, after: Duration) -> ControlError {
         // The agent may have been lost without this request's answer having arrived yet.
-        let lost = self.shared.lock().lost.clone();
+        let lost = self.shared.state.lock().lost.clone();
         let (machine, request) = (self.shared.machine.clone(), self.request);
         lost.unwrap_or(ControlError::Timeout { machine, request, after })
     }
@@ -270,23 +271,15 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.shared.lock().pending.remove(&self.id);
+        self.shared.state.lock().pending.remove(&self.id);
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn guard(&self) -> MutexGuard<'_, Guard> {
-        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn ask(self: &Arc<Shared>, request: Request) -> Pending {
         let (answer_sent, answer) = mpsc::sync_channel(1);
         let name = request.name();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let id = state.next;
         state.next += 1;
         if let Some(lost) = &state.lost {
@@ -311,7 +304,7 @@ impl Shared {
     }
 
     fn answer(&self, id: u64, answer: impl FnOnce(&'static str) -> Result<Reply, ControlError>) {
-        let asked = self.lock().pending.remove(&id);
+        let asked = self.state.lock().pending.remove(&id);
         // None: an answer to nobody, its asker has stopped waiting.
         if let Some(asked) = asked {
             let _ = asked.answer.send(answer(asked.request));
@@ -340,7 +333,7 @@ impl Shared {
                     ));
                 }
             };
-            self.lock().heard = Instant::now();
+            self.state.lock().heard = Instant::now();
             if let Err(why) = self.handle_line(&line) {
                 return self.lose(why);
             }
@@ -382,7 +375,7 @@ impl Shared {
     }
 
     fn handle_event(&self, event: Event) -> Result<(), String> {
-        let state = self.lock();
+        let state = self.state.lock();
         let Some(events) = &state.events else { return Ok(()) };
         match events.try_send(AgentEvent::Event(event)) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
@@ -398,7 +391,7 @@ impl Shared {
         let mut pinged = Instant::now();
         while stop.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
             let (heard, bears) = {
-                let state = self.lock();
+                let state = self.state.lock();
                 if state.lost.is_some() {
                     return;
                 }
@@ -407,7 +400,7 @@ impl Shared {
             let silent = heard.elapsed();
             // A grandchild may hold the pipe open after the agent's death, so the pipe's end alone is no news.
             // What the agent said before it ended may still be on its way for a moment.
-            if silent > tick && self.guard().has_ended() {
+            if silent > tick && self.guard.lock().has_ended() {
                 std::thread::sleep(Duration::from_millis(200));
                 return self.lose_child("its agent ended");
             }
@@ -427,10 +420,10 @@ impl Shared {
 
     /// Ends every request with what is known of the child's end, or else `otherwise`.
     fn lose_child(&self, otherwise: &str) {
-        if self.lock().lost.is_some() {
+        if self.state.lock().lost.is_some() {
             return;
         }
-        let end = self.guard().how_it_ended(Duration::from_millis(500));
+        let end = self.guard.lock().how_it_ended(Duration::from_millis(500));
         self.lose(match end {
             Some(end) => end,
             None => format!("{otherwise}; see whether that machine still runs, and try again"),
@@ -439,7 +432,7 @@ impl Shared {
 
     fn lose(&self, why: String) {
         let error = ControlError::Lost { machine: self.machine.clone(), why };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.lost.is_some() {
             return;
         }
@@ -453,7 +446,7 @@ impl Shared {
     }
 
     fn why_lost(&self) -> ControlError {
-        let lost = self.lock().lost.clone();
+        let lost = self.state.lock().lost.clone();
         let why = "the conversation has ended".to_owned();
         lost.unwrap_or_else(|| ControlError::Lost { machine: self.machine.clone(), why })
     }

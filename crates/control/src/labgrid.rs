@@ -12,8 +12,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Ipv6Addr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
+
+use linerate_machine::sync::Mutex;
 
 use crate::address::{host_and_port, is_user};
 use crate::connect_options::{ConnectOptions, receive_unless};
@@ -83,7 +85,7 @@ static HELD: Mutex<Vec<(String, Weak<Place>)>> = Mutex::new(Vec::new());
 /// Holds a place: `NAME`, or any with the tags `KEY=VALUE+KEY=VALUE`.
 pub(crate) fn hold(place: &str, machine: &Machine, options: &ConnectOptions) -> Result<Arc<Place>, ControlError> {
     // Concurrent requests for one place share one hold.
-    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = HELD.lock();
     held.retain(|(_, place)| place.strong_count() > 0);
     if let Some(known) = held.iter().find(|(name, _)| name == place).and_then(|(_, place)| place.upgrade()) {
         return Ok(known);

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use linerate_machine::sync::{Condvar, Mutex};
 use serde::Serialize;
 
 /// Longest line from a controller, octets without the line's end. Boards are small, and requests are too.
@@ -147,7 +148,7 @@ impl LineWriter {
             return Err(WriteError::TooLong { length, limit });
         }
         line.push(b'\n');
-        let mut state = self.0.queue.lock();
+        let mut state = self.0.queue.state.lock();
         if state.closed {
             return Err(WriteError::Closed);
         }
@@ -164,7 +165,7 @@ impl LineWriter {
     /// Takes no more lines; waits at most `patience` until those that wait are written and the stream is closed.
     pub fn close(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
-        let mut state = self.0.queue.lock();
+        let mut state = self.0.queue.state.lock();
         state.closed = true;
         self.0.queue.changed.notify_all();
         while !state.released {
@@ -172,34 +173,30 @@ impl LineWriter {
             if left.is_zero() {
                 return;
             }
-            state = self.0.queue.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.0.queue.changed.wait_timeout(state, left);
         }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.queue.lock().closed = true;
+        self.queue.state.lock().closed = true;
         self.queue.changed.notify_all();
     }
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self, mut write: impl Write) {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             while state.lines.is_empty() && !state.closed {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.changed.wait(state);
             }
             let Some(line) = state.lines.pop_front() else { break };
             drop(state);
             // A dead pipe is an error here and no signal: Rust's start-up code ignores SIGPIPE.
             let written = write.write_all(&line).and_then(|()| write.flush());
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.octets -= line.len();
             if written.is_err() {
                 (state.closed, state.octets) = (true, 0);
@@ -208,7 +205,7 @@ impl Queue {
             }
         }
         drop(write);
-        self.lock().released = true;
+        self.state.lock().released = true;
         self.changed.notify_all();
     }
 }

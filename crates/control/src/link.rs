@@ -8,8 +8,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use linerate_machine::sync::Mutex;
 
 /// Both directions of a conversation. Dropping it ends what carries it, in order.
 pub struct Link {
@@ -152,7 +154,7 @@ impl Guard {
         let status = held.wait(patience)?;
         // The thread that reads the child's last words may need a moment more.
         let deadline = Instant::now() + Duration::from_millis(100);
-        while !held.said().complete && Instant::now() < deadline {
+        while !held.said.lock().complete && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
         Some(held.describe(status))
@@ -213,10 +215,6 @@ impl HeldChild {
         self.ended = self.child.wait().ok();
     }
 
-    fn said(&self) -> std::sync::MutexGuard<'_, LastLines> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn describe(&self, status: ExitStatus) -> String {
         // A shell between us and the agent reports its signal as 128 + number.
         let signal = status.signal().or(status.code().and_then(|code| (129..=192).contains(&code).then(|| code - 128)));
@@ -242,7 +240,7 @@ impl HeldChild {
             ),
             (None, code) => (format!("ended with status {}", code.unwrap_or_default()), BY_HAND),
         };
-        let said = self.said();
+        let said = self.said.lock();
         if !said.lines.is_empty() {
             text += &format!(", its last words: \"{}\"", said.lines.join(" / "));
         }
@@ -293,13 +291,13 @@ impl LastLines {
             if text.is_empty() || in_backtrace {
                 continue;
             }
-            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut said = said.lock();
             if said.lines.len() == Self::LINES {
                 said.lines.remove(0);
             }
             said.lines.push(text);
         }
-        said.lock().unwrap_or_else(PoisonError::into_inner).complete = true;
+        said.lock().complete = true;
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use linerate_machine::sync::{Condvar, Mutex};
 use linerate_trial::admission::Admission;
 
 use crate::link::Link;
@@ -105,9 +106,9 @@ impl Handshakes {
     fn admit(places: &Arc<Handshakes>, address: IpAddr, connection: &TcpStream) -> Option<Handshake> {
         let connection = connection.try_clone().ok()?;
         let congested = |admission: &mut Admission<TcpStream>| admission.is_congested();
-        let waited = places.left.wait_timeout_while(places.lock(), CLOSING_TIME, congested);
-        let (mut admission, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
+        let (mut admission, has_room) =
+            places.left.wait_timeout_while(places.admission.lock(), CLOSING_TIME, congested);
+        if !has_room {
             return None;
         }
         let (number, gives_way) = admission.admit(address, connection);
@@ -116,15 +117,11 @@ impl Handshakes {
         }
         Some(Handshake { places: Arc::clone(places), number })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Admission<TcpStream>> {
-        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.places.lock().leave(self.number);
+        self.places.admission.lock().leave(self.number);
         self.places.left.notify_one();
     }
 }

@@ -11,9 +11,10 @@
 //! ```
 
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use linerate_machine::channel::{Receiver, Sender, channel};
+use linerate_machine::sync::Mutex;
 use linerate_machine::text;
 
 use crate::link::Link;
@@ -76,12 +77,12 @@ pub fn converse_in_turn(
     })?;
     for (count, (number, said)) in (1..).zip(std::iter::from_fn(|| opened.recv())) {
         {
-            let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turn = turn.lock();
             turn.number = count;
             turn.answers.write_all(&opening(number))?;
         }
         converse(Link::of(Said { said, rest: Vec::new() }, Answers { count, turn: Arc::clone(&turn) }));
-        let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = turn.lock();
         turn.number = 0;
         turn.answers.write_all(&[END])?;
     }
@@ -172,7 +173,7 @@ struct Answers {
 
 impl Write for Answers {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.turn.lock();
         if turn.number != self.count {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -180,7 +181,7 @@ impl Write for Answers {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner).answers.flush()
+        self.turn.lock().answers.flush()
     }
 }
 

@@ -2,11 +2,12 @@
 //! Knows nothing of what requests do: a handler does them.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use linerate_machine::channel::{NotSent, Sender, channel};
+use linerate_machine::sync::Mutex;
 use serde::Deserialize;
 
 use crate::line::{LONGEST_FROM_AGENT, LONGEST_FROM_CONTROLLER, LineError, LineReader, LineWriter, WriteError};
@@ -143,7 +144,7 @@ impl Outbox {
 
     /// The controller is gone, or gives no sign of life: whatever is done for it should stop.
     pub fn has_ended(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if state.ended.is_none() && state.heard.elapsed() >= self.0.silence {
             state.ended = Some(ConversationEnd::Silent(self.0.silence));
         }
@@ -151,15 +152,11 @@ impl Outbox {
     }
 
     fn ending(&self) -> Option<ConversationEnd> {
-        self.lock().ended.clone()
+        self.0.state.lock().ended.clone()
     }
 
     fn end(&self, ending: ConversationEnd) {
-        self.lock().ended.get_or_insert(ending);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().ended.get_or_insert(ending);
     }
 
     fn send_answer(&self, re: u64, line: &AgentLine) {
@@ -195,7 +192,7 @@ impl Outbox {
             if self.has_ended() {
                 return;
             }
-            self.lock().heard = Instant::now();
+            self.0.state.lock().heard = Instant::now();
             if !greeted {
                 match Hello::read(&line) {
                     Some(hello) if hello.linerate == PROTOCOL => greeted = true,

@@ -8,11 +8,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use linerate_machine::cpu::{CpuShares, CpuUse};
+use linerate_machine::sync::Mutex;
 use linerate_machine::thread;
 use linerate_trial::doubt::{Doubt, Doubted, NotIdle};
 
@@ -99,7 +99,7 @@ impl Soak {
     /// Begins a span now.
     pub fn mark(&self) -> io::Result<SoakMark> {
         let stat = StatReading::read()?;
-        let mut rounds = self.rounds.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut rounds = self.rounds.lock();
         for (sum, soaker) in rounds.iter_mut().zip(&self.soakers) {
             let low = soaker.rounds.load(Ordering::Relaxed);
             *sum += u64::from(low.wrapping_sub(*sum as u32));

@@ -5,10 +5,11 @@
 //! ends, and its connection with it. So a server or a console that has a queue costs nothing until somebody looks at it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::sync::{Condvar, Mutex};
 use linerate_machine::text::is_plain_name;
 use linerate_work::{Access, Cancelled, DeskError, JobRecord, Nats, Overview, QueueError, cancel};
 
@@ -120,7 +121,7 @@ impl Team {
 
     /// Looks at what is known, which is a second old at most; the first time, and after a while without, that takes a moment.
     pub(crate) fn look<T>(&self, with: impl FnOnce(&TeamState) -> T) -> T {
-        let mut known = self.shared.lock();
+        let mut known = self.shared.known.lock();
         known.asked = Some(Instant::now());
         if !known.is_looking {
             known.is_looking = true;
@@ -132,11 +133,7 @@ impl Team {
                 known.error = Some(QueueError::NoThread(error).to_string());
             }
         }
-        let (known, _) = self
-            .shared
-            .looked
-            .wait_timeout_while(known, FIRST, |known| !known.has_looked)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (known, _) = self.shared.looked.wait_timeout_while(known, FIRST, |known| !known.has_looked);
         with(&known)
     }
 
@@ -148,7 +145,7 @@ impl Team {
         // Who did it sees it at once.
         let mut overview = Overview::default();
         if overview.refresh(&mut queue).is_ok() {
-            let mut known = self.shared.lock();
+            let mut known = self.shared.known.lock();
             known.queue = overview;
             known.version += 1;
         }
@@ -166,13 +163,9 @@ pub(crate) enum CancelError {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, TeamState> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Nobody has asked for a while: then nobody looks from here on.
     fn is_over(&self) -> bool {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         let is_over = known.asked.is_none_or(|asked| asked.elapsed() > ALONE);
         if is_over {
             // What is heard now is missed, so what was heard is not shown as if it were whole.
@@ -183,7 +176,7 @@ impl Shared {
     }
 
     fn looked(&self, found: Result<&Overview, String>) {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         let before = known.error.take();
         match found {
             Ok(queue) => {
@@ -231,7 +224,7 @@ fn look_again_and_again(mut queue: Nats, shared: &Shared) -> bool {
         loop {
             let left = next.saturating_duration_since(Instant::now());
             match heard.next(left) {
-                Ok(Some((job, event))) => shared.lock().hear(job, &event, Instant::now()),
+                Ok(Some((job, event))) => shared.known.lock().hear(job, &event, Instant::now()),
                 Ok(None) => break,
                 Err(_) => return false,
             }

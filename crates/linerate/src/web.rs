@@ -26,10 +26,10 @@ mod views;
 mod work_slots;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use anyhow::Result;
 use linerate_control::{ConnectOptions, Endpoint};
+use linerate_machine::sync::Mutex;
 use linerate_results::store::{CheckedRows, Store};
 use linerate_results::tally::Tally;
 

@@ -3,8 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
+
+use crate::sync::{Condvar, Mutex};
 
 /// Where values are given; they are waited for as long as there is one of these.
 #[derive(Debug)]
@@ -46,14 +48,10 @@ pub fn channel<T>(most: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wait<'a>(&self, state: MutexGuard<'a, State<T>>, time: Option<Duration>) -> MutexGuard<'a, State<T>> {
         match time {
-            Some(time) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
-            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => self.changed.wait_timeout(state, time),
+            None => self.changed.wait(state),
         }
     }
 }
@@ -61,7 +59,7 @@ impl<T> Shared<T> {
 impl<T> Sender<T> {
     /// Gives a value; waits until it may wait in turn.
     pub fn send(&self, value: T) -> Result<(), NotSent<T>> {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         while state.is_received && state.waiting.len() >= self.0.most {
             state = self.0.wait(state, None);
         }
@@ -70,7 +68,7 @@ impl<T> Sender<T> {
 
     /// Gives a value, if it may wait.
     pub fn try_send(&self, value: T) -> Result<(), NotSent<T>> {
-        self.give(self.0.lock(), value)
+        self.give(self.0.state.lock(), value)
     }
 
     fn give(&self, mut state: MutexGuard<'_, State<T>>, value: T) -> Result<(), NotSent<T>> {
@@ -104,14 +102,14 @@ impl Receiver<Vec<u8>> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
-        self.0.lock().senders += 1;
+        self.0.state.lock().senders += 1;
         Sender(Arc::clone(&self.0))
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.0.lock().senders -= 1;
+        self.0.state.lock().senders -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -129,7 +127,7 @@ impl<T> Receiver<T> {
     }
 
     fn next(&self, until: Option<Instant>) -> Result<T, RecvTimeoutError> {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         loop {
             if let Some(value) = state.waiting.pop_front() {
                 drop(state);
@@ -150,7 +148,7 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.is_received = false;
         let unread = std::mem::take(&mut state.waiting);
         drop(state);

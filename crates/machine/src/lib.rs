@@ -19,6 +19,7 @@ pub mod profile;
 pub mod registers;
 pub mod screen;
 pub mod setting;
+pub mod sync;
 pub mod text;
 pub mod thread;
 pub mod units;

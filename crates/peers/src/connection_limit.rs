@@ -5,11 +5,12 @@
 //! ([`linerate_trial::admission`]). So silence, however often, keeps nobody out.
 
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
+use linerate_machine::sync::{Condvar, Mutex};
 use linerate_trial::admission::Admission;
 
 /// Threads wait and copy little, for the data has threads of its own; but they make records, which are large.
@@ -55,9 +56,8 @@ impl ConnectionLimit {
     pub fn admit(&self, address: IpAddr, stream: Option<&TcpStream>) -> Option<ConnectionPermit<'_>> {
         let stream = stream.map(TcpStream::try_clone).transpose().ok()?;
         let congested = |admission: &mut Admission<Held>| admission.is_congested();
-        let waited = self.left.wait_timeout_while(self.lock(), CLOSING_TIME, congested);
-        let (mut admission, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
+        let (mut admission, has_room) = self.left.wait_timeout_while(self.admission.lock(), CLOSING_TIME, congested);
+        if !has_room {
             return None;
         }
         let evicted = Arc::new(AtomicBool::new(false));
@@ -82,10 +82,6 @@ impl ConnectionLimit {
             spawn(scope, move || work(stranger, stream));
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Admission<Held>> {
-        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A thread for somebody who has a place. `false`: there is none.
@@ -101,13 +97,13 @@ impl ConnectionPermit<'_> {
 
     /// This end works on what it was asked: those that are silent give way before.
     pub fn set_busy(&self) {
-        self.limit.lock().set_busy(self.number, true);
+        self.limit.admission.lock().set_busy(self.number, true);
     }
 }
 
 impl Drop for ConnectionPermit<'_> {
     fn drop(&mut self) {
-        self.limit.lock().leave(self.number);
+        self.limit.admission.lock().leave(self.number);
         self.limit.left.notify_one();
     }
 }
@@ -148,10 +144,10 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(4));
             far[3].set_read_timeout(Some(Duration::from_millis(50))).unwrap();
             assert_eq!(far[3].read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
-            assert_eq!(limit.lock().taken(), 2);
+            assert_eq!(limit.admission.lock().taken(), 2);
             far.clear();
         });
-        assert_eq!(limit.lock().taken(), 0);
+        assert_eq!(limit.admission.lock().taken(), 0);
     }
 
     #[test]
@@ -162,7 +158,7 @@ mod tests {
             panic!("as a defect would");
         });
         catch_unwind(work).unwrap_err();
-        assert_eq!(limit.lock().taken(), 0);
+        assert_eq!(limit.admission.lock().taken(), 0);
     }
 
     #[test]

@@ -4,12 +4,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::Early;
+use linerate_machine::sync::Mutex;
 use socket2::Socket;
 
 use crate::counters_before::{CountersBefore, RecentCounters};
@@ -194,7 +195,7 @@ impl EarlyDatagrams {
     /// What came; the caller takes the socket over.
     pub fn take(&self) -> Early {
         self.over.store(true, Ordering::Relaxed);
-        let thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let thread = self.thread.lock().take();
         let datagrams = thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
         Early { datagrams, since: Some(self.since) }
     }

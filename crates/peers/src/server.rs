@@ -9,14 +9,15 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Instant;
 
 use linerate_host::interfaces;
 use linerate_host::traffic::{Adopted, CountedInterface, Framing, Trial};
 use linerate_machine::end::End;
+use linerate_machine::sync::Mutex;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Spec;
 use linerate_trial::tool::Tool;
@@ -254,7 +255,7 @@ impl<'a> Service<'a> {
                 && let Some((peer, octets)) = unknown.pop_front()
             {
                 // What comes here of somebody who has a socket is the end of another test.
-                if self.server.known.list().contains(&peer) {
+                if self.server.known.0.lock().contains(&peer) {
                     continue;
                 }
                 let start = match self.server.protocol.first_datagram(self, peer, &octets) {
@@ -350,7 +351,7 @@ impl ServerTest<'_> {
     pub fn adopt(&self, spec: Spec, framing: Framing, flows: Vec<Adopted>) -> Result<Trial, Error> {
         let local = self.local.ip();
         // Of what comes after, such as a test's other half, they are read when that begins.
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let before = self.before.lock().take();
         let interface = self.interface.clone().map(|name| {
             let before = before.filter(|one| one.interface == name).map(|one| one.snapshot);
             CountedInterface { name, before }
@@ -395,18 +396,14 @@ pub struct KnownSender {
 }
 
 impl KnownSenders {
-    fn list(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, peer: SocketAddr) -> KnownSender {
-        self.list().push(peer);
+        self.0.lock().push(peer);
         KnownSender { all: self.clone(), peer }
     }
 }
 
 impl Drop for KnownSender {
     fn drop(&mut self) {
-        self.all.list().retain(|known| *known != self.peer);
+        self.all.0.lock().retain(|known| *known != self.peer);
     }
 }

@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::Progress;
+use linerate_machine::sync::{Condvar, Mutex};
 use linerate_trial::admission::party;
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::{MAX_DATAGRAM, Spec};
@@ -126,7 +127,7 @@ impl MemoryBudget {
     pub fn take(&self, wanted: TestDemand<'_>) -> Option<TestPermit> {
         let until = Instant::now() + LEAVING_TIME;
         let control = wanted.control.and_then(|control| control.try_clone().ok());
-        let mut inside = self.inside();
+        let mut inside = self.0.inside.lock();
         loop {
             let (moving, idle): (Vec<&Running>, Vec<&Running>) =
                 inside.tests.iter().filter(|test| test.server == wanted.server).partition(|test| test.transfers());
@@ -177,15 +178,10 @@ impl MemoryBudget {
             }
             inside.waiting += 1;
             inside.proven_waiting += usize::from(wanted.proven);
-            let waited = self.0.left.wait_timeout(inside, left.min(LOOK_AGAIN));
-            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inside = self.0.left.wait_timeout(inside, left.min(LOOK_AGAIN));
             inside.waiting -= 1;
             inside.proven_waiting -= usize::from(wanted.proven);
         }
-    }
-
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -243,7 +239,7 @@ impl TestPermit {
 
     /// The test transfers nothing any more, and gives way to any that comes.
     pub fn set_over(&self) {
-        if let Some(test) = self.budget.inside().tests.iter_mut().find(|test| test.number == self.number) {
+        if let Some(test) = self.budget.0.inside.lock().tests.iter_mut().find(|test| test.number == self.number) {
             test.over = true;
         }
     }
@@ -258,10 +254,10 @@ impl TestPermit {
         let (budget, number, last) = (self.budget.clone(), self.number, Mutex::new([0; 2]));
         move |progress| {
             let now = [progress.octets_sent, progress.octets_received];
-            let last = &mut *last.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = &mut *last.lock();
             let [sent, received] = [0, 1].map(|way| now[way].saturating_sub(last[way]));
             *last = now;
-            if let Some(test) = budget.inside().tests.iter_mut().find(|test| test.number == number) {
+            if let Some(test) = budget.0.inside.lock().tests.iter_mut().find(|test| test.number == number) {
                 test.bytes += sent + received;
                 if sent + received >= LEAST_PROGRESS {
                     (test.active, test.over) = (Instant::now(), false);
@@ -271,7 +267,7 @@ impl TestPermit {
     }
 
     fn with<T>(&self, of: impl FnOnce(&Running) -> T) -> T {
-        let inside = self.budget.inside();
+        let inside = self.budget.0.inside.lock();
         let test = inside.tests.iter().find(|test| test.number == self.number);
         of(test.expect("a place is there until its value goes"))
     }
@@ -279,7 +275,7 @@ impl TestPermit {
 
 impl Drop for TestPermit {
     fn drop(&mut self) {
-        self.budget.inside().tests.retain(|test| test.number != self.number);
+        self.budget.0.inside.lock().tests.retain(|test| test.number != self.number);
         self.budget.0.left.notify_all();
     }
 }
@@ -319,7 +315,7 @@ mod tests {
     }
 
     fn age(budget: &MemoryBudget, place: &TestPermit) {
-        let mut inside = budget.inside();
+        let mut inside = budget.0.inside.lock();
         let test = inside.tests.iter_mut().find(|test| test.number == place.number).unwrap();
         test.active = test.active.checked_sub(IDLE_TIME * 2).unwrap();
     }
@@ -345,7 +341,7 @@ mod tests {
         assert!(budget.take(wanted(Tool::Nuttcp, 1, u64::MAX)).is_none(), "no memory");
         let other = budget.clone().take(wanted(Tool::Nuttcp, 1, 40)).unwrap();
         drop((one, other));
-        assert!(budget.inside().tests.is_empty());
+        assert!(budget.0.inside.lock().tests.is_empty());
     }
 
     #[test]
@@ -356,7 +352,7 @@ mod tests {
         assert!(budget.take(wanted(Tool::Iperf3, 2, 0)).is_some(), "one of two transfers");
         age(&budget, &busy);
         busy.progress()(progress(0, 99));
-        assert!(!budget.inside().tests[0].transfers(), "that is nothing");
+        assert!(!budget.0.inside.lock().tests[0].transfers(), "that is nothing");
         busy.progress()(progress(1, 1998));
         assert_eq!((busy.bytes(), idle.bytes()), (1000 + 99 + 1999, 1000));
         assert!(take_from(idle, &budget, wanted(Tool::Nuttcp, 1, 20)).is_some(), "for its memory");
@@ -393,7 +389,7 @@ mod tests {
         let budget = MemoryBudget::new(100);
         let forged = TestDemand { proven: false, ..wanted(Tool::Iperf3, 1, 10) };
         let place = transferring(&budget, forged);
-        budget.inside().proven_waiting = 1;
+        budget.0.inside.lock().proven_waiting = 1;
         drop(place);
         assert!(budget.take(forged).is_none(), "it is promised");
         assert!(budget.take(wanted(Tool::Iperf3, 1, 10)).is_some());

@@ -3,13 +3,13 @@
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::sys::poll::wait_readable;
 use linerate_host::sys::socket_state::least_round_trip;
 use linerate_host::traffic::Trial;
+use linerate_machine::sync::Mutex;
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::{Extent, Spec};
 use socket2::Socket;
@@ -180,7 +180,7 @@ pub fn await_closes<E: From<io::Error>>(
 ) -> Result<Vec<Closing>, E> {
     let (given_up, talks, done) = (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(None));
     let is_over = || given_up.load(Ordering::Relaxed);
-    let until = || done.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now) + most;
+    let until = || done.lock().unwrap_or_else(Instant::now) + most;
     thread::scope(|scope| {
         let closing = |socket| {
             let talks = &talks;
@@ -197,7 +197,7 @@ pub fn await_closes<E: From<io::Error>>(
         let closings: io::Result<Vec<_>> = sockets.iter().map(|socket| closing(*socket)).collect();
         let talks = || talks.load(Ordering::Relaxed);
         let worked = closings.map_err(E::from).and_then(|closings| work(&talks).map(|()| closings));
-        *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *done.lock() = Some(Instant::now());
         let closings = worked.inspect_err(|_| given_up.store(true, Ordering::Relaxed))?;
         while !closings.iter().all(|closing| closing.is_finished()) {
             given_up.fetch_or(stopped(), Ordering::Relaxed);

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Mutex;
 
+use linerate_machine::sync::Mutex;
 use linerate_path::stage::Stage;
 use linerate_trial::doubt::DoubtKind;
 

@@ -2,11 +2,12 @@
 //! Knows no headers; `reflect.rs` turns frames round.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use linerate_machine::sync::Mutex;
 use socket2::Socket;
 
 use super::reflect::{Verdict, reflect};
@@ -37,11 +38,7 @@ struct Shared {
     counts: Mutex<EchoCounts>,
 }
 
-impl Shared {
-    fn counts(&self) -> MutexGuard<'_, EchoCounts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Shared {}
 
 impl InProcess {
     pub(super) fn start(index: u32, mtu: Option<u32>, secret: u32) -> Result<InProcess, EchoError> {
@@ -63,7 +60,7 @@ impl InProcess {
     }
 
     pub(super) fn counts(&self) -> io::Result<EchoCounts> {
-        let mut counts = self.shared.counts();
+        let mut counts = self.shared.counts.lock();
         // Reading clears it, so what was read is kept.
         counts.overrun += frame_batch::drops(&*self.socket)?;
         Ok(*counts)
@@ -114,6 +111,6 @@ fn answer(shared: &Shared, socket: &Socket, room: usize, secret: u32) {
             rest = &rest[taken..];
         }
         now.echoed = back.len() as u64 - now.unsent;
-        shared.counts().add(&now);
+        shared.counts.lock().add(&now);
     }
 }

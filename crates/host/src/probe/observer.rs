@@ -6,11 +6,12 @@ use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linerate_machine::probe::{Refusal, SeenPackets, WitnessReport};
+use linerate_machine::sync::Mutex;
 use linerate_machine::thread;
 use socket2::{Domain, Socket, Type};
 
@@ -105,7 +106,7 @@ impl ProbeObserver {
 
     /// What was heard until now.
     pub fn report(&self) -> WitnessReport {
-        let heard = self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.shared.seen.lock();
         let packets = heard.packets.as_ref();
         WitnessReport {
             datagrams: heard.datagrams.iter().map(|(octets, count)| (*octets, *count)).collect(),
@@ -145,7 +146,7 @@ impl Shared {
     }
 
     fn heard(&self, note: impl FnOnce(&mut Heard)) {
-        note(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        note(&mut self.seen.lock());
     }
 
     fn is_peer(&self, at: SocketAddr) -> bool {

@@ -1,10 +1,11 @@
 //! The clock of one end of one trial, and the moments that its threads share.
 //! Knows no wall-clock time: a step of the system's clock changes nothing here.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use linerate_machine::sync::{Condvar, Mutex};
 use linerate_trial::spec::{Extent, Spec};
 
 /// What the threads of one end share: when the trial starts, what is measured, and whether to stop.
@@ -99,7 +100,7 @@ impl TrialClock {
     /// Starts the trial on this end.
     pub fn start(&self) {
         self.sending_since.get_or_init(|| self.now_ns());
-        *self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        *self.started.lock() = true;
         self.start_bell.notify_all();
     }
 
@@ -166,13 +167,9 @@ impl TrialClock {
     /// Waits for the start, or a stop; `false` after a stop. What has ended in good order since it began has begun: a thread
     /// that got no CPU until then moved nothing.
     pub fn wait_for_start(&self) -> bool {
-        let mut started = self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut started = self.started.lock();
         while !*started && !self.stopped() {
-            let (guard, _) = self
-                .start_bell
-                .wait_timeout(started, Duration::from_millis(100))
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            started = guard;
+            started = self.start_bell.wait_timeout(started, Duration::from_millis(100));
         }
         *started && !self.aborted()
     }

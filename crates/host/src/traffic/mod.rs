@@ -41,7 +41,7 @@ use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::panic;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -50,6 +50,7 @@ use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
 use linerate_machine::registers::{AroundTrial, RegisterRequest};
 use linerate_machine::setting::Scheduling;
+use linerate_machine::sync::Mutex;
 use linerate_trial::doubt::{Doubt, Doubted};
 use linerate_trial::early_stop::EarlyStop;
 use linerate_trial::event::{Event, EventKind};
@@ -586,7 +587,7 @@ impl Trial {
 
     /// Waits until every flow has ended, at most for this long; whether they have.
     pub fn ends_within(&self, time: Duration) -> bool {
-        let going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
+        let going = self.going.lock();
         matches!(going.recv_timeout(time), Err(RecvTimeoutError::Disconnected))
     }
 

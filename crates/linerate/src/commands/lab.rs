@@ -8,12 +8,13 @@ mod stay;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use linerate_lab::boards::{BOARDS, Board};
 use linerate_lab::{Forwards, MiddleLab, PORTS};
+use linerate_machine::sync::Mutex;
 
 use super::boards::{Start, find, folders, start};
 use crate::cli::{Cable, LabArgs};
@@ -174,7 +175,7 @@ fn shell(name: &str) -> Result<()> {
     std::thread::spawn(move || {
         let mut octets = [0; 4096];
         while let Ok(count @ 1..) = answers.read(&mut octets) {
-            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            *heard.lock() = Instant::now();
             let mut output = terminal();
             if output.write_all(&octets[..count]).and_then(|()| output.flush()).is_err() {
                 break;
@@ -197,7 +198,7 @@ fn shell(name: &str) -> Result<()> {
     }
     if !is_terminal {
         // Commands from a file: what they say comes after they have been read. A console has no end of its own.
-        let (began, quiet_since) = (Instant::now(), || *last_heard.lock().unwrap_or_else(PoisonError::into_inner));
+        let (began, quiet_since) = (Instant::now(), || *last_heard.lock());
         while began.max(quiet_since()).elapsed() < QUIET && began.elapsed() < ANSWERS {
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,6 +17,7 @@ use linerate_host::sys::memory::return_large_buffers;
 use linerate_host::traffic::reachability::UnprovenLimit;
 use linerate_machine::end::PerEnd;
 use linerate_machine::environment::Environment;
+use linerate_machine::sync::Mutex;
 use linerate_peers::allow::AllowList;
 use linerate_peers::iperf3::authentication::Guard;
 use linerate_peers::limits::Limits;
@@ -110,18 +111,14 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         failed_at: None,
     });
     let failure = Mutex::new(None);
-    let over = || {
-        interrupt::requested()
-            || (arguments.one_off && lock(&desk).is_done())
-            || failure.lock().is_ok_and(|failure| failure.is_some())
-    };
+    let over = || interrupt::requested() || (arguments.one_off && desk.lock().is_done()) || failure.lock().is_some();
     let heard = |served: ServedTest| {
-        lock(&desk).count(served.half);
+        desk.lock().count(served.half);
         if let Some(what) = served.is_no_test() {
             let refused = refusals.iter().find(|refused| refused.tool == served.tool);
             return refused.into_iter().for_each(|refused| refused.tell(served.peer, &what));
         }
-        let mut desk = lock(&desk);
+        let mut desk = desk.lock();
         if desk.failed_at.is_some_and(|at| at.elapsed() < KEEP_AGAIN) {
             return;
         }
@@ -140,7 +137,7 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
                 };
                 super::show(&format!("{sentence}: {}\n{summary}", record.id), false);
             }
-            Err(error) if arguments.one_off => *lock(&failure) = Some(error),
+            Err(error) if arguments.one_off => *failure.lock() = Some(error),
             // Once, until a record is kept again.
             Err(error) if desk.failed_at.replace(Instant::now()).is_none() => say(format_args!(
                 "linerate: a test has no record: {}. Tests are served without one until the store can be written, which is \
@@ -156,13 +153,13 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
     });
     // What was served is closed whatever happened.
-    let closed = lock(&desk).close();
-    if let Some(error) = lock(&failure).take() {
+    let closed = desk.lock().close();
+    if let Some(error) = failure.lock().take() {
         bail!(not_kept(&error));
     }
     served?;
     closed.map_err(|error| anyhow!(not_kept(&error)))?;
-    if arguments.one_off && lock(&desk).tests == 0 {
+    if arguments.one_off && desk.lock().tests == 0 {
         bail!("interrupted before a client came");
     }
     Ok(ExitCode::SUCCESS)
@@ -215,7 +212,7 @@ impl Refused {
 
     /// `what` it did, as "asked for …".
     fn tell(&self, peer: SocketAddr, what: &str) {
-        let (at, unsaid) = &mut *lock(&self.last);
+        let (at, unsaid) = &mut *self.last.lock();
         if self.quiet || at.is_some_and(|at| at.elapsed() < REFUSALS_PERIOD) {
             *unsaid += 1;
             return;
@@ -295,10 +292,6 @@ impl Allowance {
             ),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Why the store did not keep something. What was served cannot be carried on, as a campaign can.

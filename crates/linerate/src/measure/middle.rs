@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use linerate_control::message::{Address, EndAddress, OBSERVE, Observe, ProbeOrde
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint};
 use linerate_machine::end::{End, Party, PerEnd};
 use linerate_machine::environment::{Environment, Nic};
+use linerate_machine::sync::Mutex;
 use linerate_registers::around;
 use linerate_results::join::Route;
 use linerate_results::middle::{self as told, Port};
@@ -123,7 +123,7 @@ impl Middle {
         if let Some(GivenPorts(given)) = &self.given {
             return Ok(Ok(given.clone()));
         }
-        let known = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.found.lock();
         if let Some((_, ports)) = known().iter().find(|(of, _)| *of == route) {
             return Ok(Ok(ports.clone()));
         }

@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_control::message::{Address, HOLDER, Holder, PROBE, Reply, Request};
 use linerate_control::{Client, ConnectOptions, ControlError, Endpoint, Place, SILENCE, hold_places, noise};
 use linerate_machine::end::{End, PerEnd};
+use linerate_machine::sync::Mutex;
 use linerate_results::join::Route;
 use linerate_trial::spec::Ip;
 
@@ -120,7 +121,7 @@ impl Pair {
 
     /// The target's counters over ssh; `None`: they are not read so. The error is one sentence.
     pub(crate) fn look(&self, address: IpAddr) -> Option<Result<Reading, String>> {
-        let mut counters = self.ssh_counters.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counters = self.ssh_counters.as_ref()?.lock();
         Some(counters.look(address))
     }
 
@@ -148,7 +149,7 @@ impl Pair {
     /// Asks a machine which addresses it has now.
     pub(crate) fn look_up_addresses(&mut self, end: End) -> Result<(), ControlError> {
         let reply = self.client(end).request(Request::Addresses, ANSWER_TIME)?;
-        self.left_by.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        self.left_by.lock().clear();
         let known = &mut self.reach[end];
         *known = reach(reply, &self.endpoints[end], known.given.clone(), known.is_one);
         Ok(())
@@ -239,7 +240,7 @@ impl Pair {
         if !self.reach[end].addresses.iter().any(|one| one.address == local && is_of_no_link(one)) {
             return None;
         }
-        let mut known = self.left_by.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.left_by.lock();
         if let Some((.., interface)) = known.iter().find(|(of, there, _)| (*of, *there) == (end, route)) {
             return Some(interface.clone());
         }

@@ -5,8 +5,9 @@
 //! A connection that has shown what a stranger has not gives its place back, and nobody who comes closes it.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use linerate_machine::sync::Mutex;
 use linerate_trial::admission::Admission;
 use tokio::sync::Notify;
 
@@ -46,7 +47,7 @@ impl Places {
     pub(super) fn admit(&self, from: Option<IpAddr>) -> ConnectionSlot {
         let closed = Arc::new(Notify::new());
         let from = from.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        let (number, gives_way) = lock(&self.0).strangers.admit(from, Arc::clone(&closed));
+        let (number, gives_way) = self.0.lock().strangers.admit(from, Arc::clone(&closed));
         if let Some(other) = gives_way {
             other.notify_one();
         }
@@ -57,7 +58,7 @@ impl Places {
 impl ConnectionSlot {
     /// It showed what no stranger has. Where as many have as there are places, it stays where it may give way.
     pub(super) fn set_known(&self) {
-        let (mut taken, mut holds) = (lock(&self.places.0), lock(&self.holds));
+        let (mut taken, mut holds) = (self.places.0.lock(), self.holds.lock());
         if let Holds::Stranger(number) = *holds
             && taken.known < PLACES
         {
@@ -75,16 +76,12 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let (mut taken, holds) = (lock(&self.places.0), *lock(&self.holds));
+        let (mut taken, holds) = (self.places.0.lock(), *self.holds.lock());
         match holds {
             Holds::Stranger(number) => taken.strangers.leave(number),
             Holds::Known => taken.known -= 1,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -97,7 +94,7 @@ mod tests {
         let known: Vec<ConnectionSlot> = (0..=PLACES).map(|_| places.admit(None)).collect();
         known.iter().for_each(ConnectionSlot::set_known);
         let count = || {
-            let taken = lock(&places.0);
+            let taken = places.0.lock();
             (taken.known, taken.strangers.taken())
         };
         assert_eq!(count(), (PLACES, 1), "one more stays where it may give way");

@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::sys::signals::ask_to_end;
 use linerate_machine::printable::in_line;
+use linerate_machine::sync::{Condvar, Mutex};
 use linerate_machine::text::shell_word;
 
 use crate::measure::events::CampaignEvent;
@@ -102,7 +103,7 @@ impl Runs {
     /// Puts a campaign at the end of the queue: words of `linerate`, like `run tcp --target x`, and what it reads on standard
     /// input. Its number, or why not.
     pub(super) fn add(&self, plan: &str, words: Vec<String>, input: Option<String>, by: &str) -> Result<u64, String> {
-        let mut table = self.lock();
+        let mut table = self.table.0.lock();
         if table.is_over {
             return Err("the server ends; nothing is started any more".to_owned());
         }
@@ -138,7 +139,7 @@ impl Runs {
 
     /// Asks it to end, or takes it out of the queue. A sentence of what was done; `None`: there is no such campaign.
     pub(super) fn stop(&self, number: u64) -> Option<&'static str> {
-        let mut table = self.lock();
+        let mut table = self.table.0.lock();
         let run = table.runs.iter_mut().find(|run| run.number == number)?;
         run.version += 1;
         match run.state {
@@ -155,22 +156,22 @@ impl Runs {
 
     /// Looks at all of them, oldest first.
     pub(super) fn look<T>(&self, with: impl FnOnce(&VecDeque<Run>) -> T) -> T {
-        with(&self.lock().runs)
+        with(&self.table.0.lock().runs)
     }
 
     /// Looks at one.
     pub(super) fn of_number<T>(&self, number: u64, with: impl FnOnce(&Run) -> T) -> Option<T> {
-        self.lock().runs.iter().find(|run| run.number == number).map(with)
+        self.table.0.lock().runs.iter().find(|run| run.number == number).map(with)
     }
 
     /// How many settings could not be put back by those that were started here.
     pub(super) fn not_put_back(&self) -> u64 {
-        self.lock().not_put_back
+        self.table.0.lock().not_put_back
     }
 
     /// Ends all, and waits until settings are put back.
     pub(super) fn end(&self, say: &dyn Fn(&str)) {
-        let mut table = self.lock();
+        let mut table = self.table.0.lock();
         table.is_over = true;
         table.runs.iter_mut().filter(|run| run.state == State::Waiting).for_each(|run| run.state = State::Cancelled);
         let mut is_said = false;
@@ -197,12 +198,8 @@ impl Runs {
                 say(&format!("linerate: process {process} has not ended within {} s; it goes on", END_TIME.as_secs()));
                 return;
             }
-            table = self.table.1.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+            table = self.table.1.wait_timeout(table, left);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start_next(&self, table: &mut Table) {
@@ -249,7 +246,7 @@ fn started(words: &[String], input: Option<String>) -> std::io::Result<Child> {
 /// Hears a campaign to its end.
 fn follow(shared: &Shared, number: u64, mut child: Child) {
     let change = |with: &mut dyn FnMut(&mut Run)| {
-        let mut table = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = shared.0.lock();
         if let Some(run) = table.runs.iter_mut().find(|run| run.number == number) {
             with(run);
             run.version += 1;
@@ -273,7 +270,7 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
                 // Another version's events are none of ours.
                 let Ok(event) = serde_json::from_str::<CampaignEvent>(line) else { return };
                 if let CampaignEvent::Ended { not_put_back, .. } = &event {
-                    let mut table = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut table = shared.0.lock();
                     table.not_put_back += *not_put_back as u64;
                 }
                 let mut event = Some(event);
@@ -289,7 +286,7 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
     });
     // Its number may be another process's as soon as it is reaped: so nobody may ask it to end between that and the table.
     let (mut table, status) = loop {
-        let table = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = shared.0.lock();
         match child.try_wait() {
             Ok(Some(status)) => break (table, Ok(status)),
             Ok(None) => drop(table),

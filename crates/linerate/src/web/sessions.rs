@@ -6,9 +6,9 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
+use linerate_machine::sync::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::input_file;
@@ -118,7 +118,7 @@ impl Sessions {
     /// A cookie's value, for a browser that showed the token.
     pub(super) fn begin(&self) -> Result<String> {
         let text = secret()?;
-        let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cookies = self.cookies.lock();
         if cookies.len() == MOST {
             cookies.pop_front();
         }
@@ -128,13 +128,13 @@ impl Sessions {
 
     pub(super) fn is_cookie(&self, text: &str) -> bool {
         let wanted = digest(text);
-        self.cookies.lock().unwrap_or_else(PoisonError::into_inner).contains(&wanted)
+        self.cookies.lock().contains(&wanted)
     }
 
     /// The browser looks no more.
     pub(super) fn end(&self, text: &str) {
         let wanted = digest(text);
-        self.cookies.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| *one != wanted);
+        self.cookies.lock().retain(|one| *one != wanted);
     }
 }
 

@@ -11,9 +11,10 @@ use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use linerate_machine::sync::Mutex;
 use linerate_trial::spec::{Spec, Workload};
 use socket2::{SockRef, Socket};
 
@@ -101,10 +102,6 @@ impl Serve for Server {
 }
 
 impl Server {
-    fn gathering(&self) -> MutexGuard<'_, Vec<Gathering>> {
-        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A connection joins the test that waits for it, or begins one. `size`: of a stream's first datagram.
     fn join(
         &self,
@@ -122,7 +119,7 @@ impl Server {
             Ok(spec) => spec,
             Err(what) => return service.refuse(member.peer, what),
         };
-        let mut gathering = self.gathering();
+        let mut gathering = self.gathering.lock();
         let fits = |one: &&mut Gathering| {
             one.wanted > 0 && one.client == client && one.is_udp == is_udp && one.request == request
         };
@@ -151,7 +148,7 @@ impl Server {
         {
             members.push(member);
         }
-        self.gathering().retain(|one| one.number != number);
+        self.gathering.lock().retain(|one| one.number != number);
         members.extend(others.try_iter());
         if request.is_address_check() {
             return members.into_iter().for_each(|member| answer_address_check(member, &|| service.is_over()));
@@ -176,7 +173,7 @@ impl Server {
         let Some(mut test) = test else { return };
         // Somebody who forges many clients has no more sent than one who forges one.
         let alone = request.sends_datagrams(spec.workload).then(|| self.unproven.try_lock());
-        if matches!(alone, Some(Err(TryLockError::WouldBlock))) {
+        if matches!(alone, Some(None)) {
             let what = "asked for datagrams while they were sent to another that is unproven";
             return service.refuse(peer, what);
         }

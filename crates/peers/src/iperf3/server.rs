@@ -10,7 +10,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use linerate_host::sys::socket_state::least_round_trip;
 use linerate_host::traffic::reachability::{ProvenPeer, SendPermission};
 use linerate_host::traffic::{Adopted, Trial};
 use linerate_machine::end::{Direction, End};
+use linerate_machine::sync::Mutex;
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Extent, Spec, Workload};
@@ -110,7 +111,8 @@ impl Serve for Server {
 
     /// The first of a stream, if a test of a client at that address waits for one.
     fn first_datagram(&self, _: Service<'_>, peer: SocketAddr, octets: &[u8]) -> FirstDatagram {
-        let is_awaited = octets.len() == datagram::HELLO.len() && self.waiting().iter().any(|test| test.awaits(peer));
+        let is_awaited =
+            octets.len() == datagram::HELLO.len() && self.waiting.lock().iter().any(|test| test.awaits(peer));
         if is_awaited { FirstDatagram::Begins } else { FirstDatagram::Nothing }
     }
 
@@ -131,14 +133,10 @@ impl Waiting {
 }
 
 impl Server {
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The newest test that waits for such a stream, which is one fewer then: older ones of the same address may have been
     /// given up.
     fn claim(&self, wants: impl Fn(&Waiting) -> bool) -> Option<mpsc::Sender<Opened>> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let test = waiting.iter_mut().rfind(|waiting| waiting.wanted > 0 && wants(waiting))?;
         test.wanted -= 1;
         Some(test.streams.clone())
@@ -245,9 +243,9 @@ impl Test<'_> {
         let (streams, opened) = mpsc::channel();
         let number = server.count.fetch_add(1, Ordering::Relaxed);
         let (cookie, workload, wanted) = (self.cookie, spec.workload, flows.len());
-        server.waiting().push(Waiting { number, cookie, client, workload, wanted, streams });
+        server.waiting.lock().push(Waiting { number, cookie, client, workload, wanted, streams });
         let sockets = self.control.say(State::CreateStreams).and_then(|()| self.collect(&opened, wanted));
-        server.waiting().retain(|waiting| waiting.number != number);
+        server.waiting.lock().retain(|waiting| waiting.number != number);
         let mut streams: Vec<(Flow, Socket)> = flows.into_iter().zip(sockets?).collect();
         for (_, socket) in &streams {
             socket_options::apply(socket, spec)?;

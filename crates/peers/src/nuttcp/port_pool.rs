@@ -12,11 +12,12 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::reachability::ProvenPeer;
+use linerate_machine::sync::Mutex;
 use linerate_trial::spec::MAX_STREAMS;
 use socket2::Socket;
 
@@ -102,14 +103,14 @@ impl PortPool {
     /// Opens ports, once no other test of this client waits at one of them.
     pub fn lease(&self, ports: Ports, allow: &AllowList, is_over: &dyn Fn() -> bool) -> io::Result<PortLease<'_>> {
         let until = Instant::now() + TURN_TIME;
-        let mut inside = self.inside();
+        let mut inside = self.0.lock();
         while inside.waiting.iter().any(|(_, other, _)| ports.overlap(other)) {
             drop(inside);
             if is_over() || Instant::now() > until {
                 return Err(ErrorKind::TimedOut.into());
             }
             thread::sleep(LOOK_AGAIN);
-            inside = self.inside();
+            inside = self.0.lock();
         }
         inside.listeners.retain(|(_, listener)| listener.strong_count() > 0);
         let mut listeners = Vec::new();
@@ -132,13 +133,9 @@ impl PortPool {
         Ok(PortLease { pool: self, number, listeners, arrivals })
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Gives what came at a port to the test that waits for it.
     fn deliver(&self, at: SocketAddr, peer: SocketAddr, is_udp: bool, socket: Socket, datagrams: Vec<Vec<u8>>) {
-        let inside = self.inside();
+        let inside = self.0.lock();
         if let Some((_, ports, arrivals)) = inside.waiting.iter().find(|(_, one, _)| one.awaits(at, peer, is_udp)) {
             let stream = usize::from(at.port() - ports.first.port());
             let _ = arrivals.send(Arrival { stream, socket, datagrams });
@@ -146,7 +143,7 @@ impl PortPool {
     }
 
     fn awaits_datagrams(&self, at: SocketAddr, peer: SocketAddr) -> bool {
-        self.inside().waiting.iter().any(|(_, one, _)| one.awaits(at, peer, true))
+        self.0.lock().waiting.iter().any(|(_, one, _)| one.awaits(at, peer, true))
     }
 }
 
@@ -216,7 +213,7 @@ impl PortLease<'_> {
 
 impl Drop for PortLease<'_> {
     fn drop(&mut self) {
-        let mut inside = self.pool.inside();
+        let mut inside = self.pool.0.lock();
         inside.waiting.retain(|(number, ..)| *number != self.number);
     }
 }

@@ -1,11 +1,11 @@
 //! What client and server do alike with the data sockets of a test.
 
 use std::io::{self, ErrorKind};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_host::traffic::{Codec, Early, Framing};
+use linerate_machine::sync::Mutex;
 use linerate_trial::spec::{Spec, Workload};
 use linerate_trial::wire::Probe;
 use socket2::Socket;
@@ -66,7 +66,7 @@ impl Codec for Streams {
     }
 
     fn early(&self, _: u16) -> Early {
-        let datagrams = std::mem::take(&mut *self.early.lock().unwrap_or_else(PoisonError::into_inner));
+        let datagrams = std::mem::take(&mut *self.early.lock());
         Early { datagrams, since: self.opened }
     }
 

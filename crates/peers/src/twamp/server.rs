@@ -3,12 +3,12 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use linerate_host::sys::socket_state::report_icmp_errors;
 use linerate_host::traffic::reachability::{AmplificationLimit, UnprovenLimit, is_refusal};
 use linerate_machine::end::End;
+use linerate_machine::sync::Mutex;
 use linerate_trial::outcome::{FlowOutcome, Outcome, Role};
 use linerate_trial::spec::{Extent, Spec, Workload};
 use socket2::Socket;
@@ -74,7 +74,7 @@ impl Serve for Server {
         let DatagramStream { socket, peer, start, permit, known: _known, .. } = stream;
         let local = socket.local_addr().ok().and_then(|local| local.as_socket());
         let (Some(local), Some(limit)) = (local, service.limits().unproven) else { return };
-        let Ok(_alone) = self.answering.try_lock() else {
+        let Some(_alone) = self.answering.try_lock() else {
             return service.refuse(peer, "sent test packets while another's were answered");
         };
         permit.set_busy();

@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use linerate_machine::sync::Mutex;
 use rusqlite::types::Value;
 
 use super::database::{Database, Row};
@@ -63,12 +64,12 @@ pub struct CheckedRows(Arc<Mutex<HashMap<String, i64>>>);
 
 impl CheckedRows {
     fn has(&self, counts: &[(String, i64)]) -> bool {
-        let checked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = self.0.lock();
         counts.iter().all(|(campaign, rows)| checked.get(campaign) == Some(rows))
     }
 
     fn add(&self, counts: Vec<(String, i64)>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(counts);
+        self.0.lock().extend(counts);
     }
 }
 

@@ -1,8 +1,6 @@
 //! The ways for frames: which there are at this port, and which one is taken.
 //! Knows no frames; what sends and receives them in the kernel is made here, before any traffic.
 
-use std::sync::PoisonError;
-
 use linerate_machine::units::OfferedLoad;
 use linerate_trial::api::{NotLive, ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::Flow;
@@ -116,7 +114,7 @@ fn leaving(spec: &Spec, open: &Open) -> impl Iterator<Item = Flow> {
 fn make_xdp(spec: &Spec, open: &Open, link: &FrameLink, copy: bool) -> Result<(), TrafficError> {
     let nth = leaving(spec, open).take_while(|flow| flow.id != open.flow.id).count();
     let sender = xdp_sender(link.port.at(), link.port.xdp(), spec, &link.template, nth, copy)?;
-    *link.xdp.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    *link.xdp.lock() = Some(sender);
     Ok(())
 }
 
@@ -164,7 +162,7 @@ pub fn choose_receiver(
         let octets = spec.socket_buffer.map_or(RINGS / streams, |octets| octets as usize);
         match FrameBlocks::new(socket, octets) {
             Ok(blocks) => {
-                *link.ring.lock().unwrap_or_else(PoisonError::into_inner) = Some(blocks);
+                *link.ring.lock() = Some(blocks);
                 return Ok(Chosen::FramesIn(ReceiverApi::PacketRing, Timestamps::Kernel));
             }
             Err(error) if ring => {

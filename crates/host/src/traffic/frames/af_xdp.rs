@@ -3,10 +3,10 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use linerate_machine::end::End;
+use linerate_machine::sync::Mutex;
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::Flow;
 use linerate_trial::spec::Spec;
@@ -134,11 +134,11 @@ impl XdpPort {
 
     /// The sockets, for the receiver; once.
     pub fn take_incoming(&self) -> Vec<Incoming> {
-        self.incoming.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+        self.incoming.lock().take().unwrap_or_default()
     }
 
     fn take_outgoing(&self, nth: usize) -> Option<Outgoing> {
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).get_mut(nth)?.take()
+        self.outgoing.lock().get_mut(nth)?.take()
     }
 }
 

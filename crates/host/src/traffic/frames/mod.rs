@@ -23,11 +23,12 @@ mod send;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
+use linerate_machine::sync::Mutex;
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::FlowOutcome;

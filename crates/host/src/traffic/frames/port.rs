@@ -2,10 +2,11 @@
 //! Knows no streams.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use linerate_machine::end::End;
 use linerate_machine::mac::MacAddress;
+use linerate_machine::sync::Mutex;
 use linerate_trial::api::{ReceiverApi, SenderApi, Timestamps};
 use linerate_trial::flow::Flow;
 use linerate_trial::outcome::Unsent;
@@ -189,13 +190,13 @@ impl Port {
     /// No frame of the trial has left yet.
     pub fn handle_start(&self) {
         let now = self.tx_dropped();
-        *self.lock() = Dropped { at_start: now, at_measured: now, refused: [0; 2] };
+        *self.dropped.lock() = Dropped { at_start: now, at_measured: now, refused: [0; 2] };
     }
 
     /// A stream is through with its warm-up, all of which is with the driver.
     pub fn handle_measured(&self) {
         let now = self.tx_dropped();
-        let mut dropped = self.lock();
+        let mut dropped = self.dropped.lock();
         dropped.at_measured = dropped.at_measured.max(now);
     }
 
@@ -203,7 +204,7 @@ impl Port {
     /// discipline, it was that which refused them, and the interface never had them.
     pub fn handle_refused(&self, api: SenderApi, refused: [u64; 2]) {
         if api == SenderApi::PacketBypass || self.qdisc().is_none() {
-            let mut dropped = self.lock();
+            let mut dropped = self.dropped.lock();
             dropped.refused = [0, 1].map(|at| dropped.refused[at].saturating_add(refused[at]));
         }
     }
@@ -211,7 +212,7 @@ impl Port {
     /// Frames that the interface took and dropped instead of sending them; `None` where it does not tell.
     pub fn unsent(&self) -> Option<Unsent> {
         let now = self.tx_dropped()?;
-        let dropped = self.lock();
+        let dropped = self.dropped.lock();
         let since = |then: u64, refused: u64| now.saturating_sub(then).saturating_sub(refused);
         Some(Unsent {
             measured: since(dropped.at_measured?, dropped.refused[0]),
@@ -223,9 +224,5 @@ impl Port {
     fn tx_dropped(&self) -> Option<u64> {
         let statistics = interfaces::link(&self.interface).ok()?.statistics64?;
         statistics.get(7 * 8..)?.first_chunk().map(|octets| u64::from_ne_bytes(*octets))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Dropped> {
-        self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,6 @@
 //! Knows one packet socket, its ring where it has one, and AF_XDP sockets; which frames are lost is for [`linerate_trial::arrivals`] to say.
 
 use std::io;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, ReceiverApi, Timestamps};
@@ -105,7 +104,7 @@ impl Inward {
         if let Some(at_port) = link.port.xdp() {
             return Inward::Xdp(at_port.take_incoming(), DatagramBatch::incoming(1, HANDSHAKE_FRAME, 1));
         }
-        let ring = link.ring.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ring = link.ring.lock().take();
         match ring.filter(|_| api == ReceiverApi::PacketRing) {
             Some(ring) => Inward::Ring(ring),
             None => Inward::Batch(DatagramsIn::begin(api, timestamps, &task.spec)),

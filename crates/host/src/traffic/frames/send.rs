@@ -2,7 +2,6 @@
 //! Knows one socket; a frame counts as sent when the kernel has taken it, and none is numbered twice.
 
 use std::io::{self, ErrorKind};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use linerate_trial::api::{ApiUse, SenderApi};
@@ -45,7 +44,7 @@ pub fn send(task: Task, api: SenderApi) -> Result<FlowOutcome, TrafficError> {
         Extent::Octets(octets) => sizes.holding(octets),
         Extent::Time(_) => u64::MAX,
     };
-    let xdp = link.xdp.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let xdp = link.xdp.lock().take();
     let mut outward = Outward::new(link, spec, xdp, task.open.flow.id, epoch_ns(&task.clock));
     wait_for_start(&task, link)?;
     link.out.set_write_timeout(Some(LOOK_AGAIN)).map_err(TrafficError::System)?;

@@ -12,8 +12,8 @@ mod program;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
+use linerate_machine::sync::Mutex;
 use linerate_wire::frame::FCS_LEN;
 use linerate_wire::template::Template;
 
@@ -270,7 +270,7 @@ impl Checker {
     }
 
     fn tell(&self, word: usize, value: u64) -> io::Result<()> {
-        let _one_at_a_time = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.telling.lock();
         let mut told = self.maps.told.read(0)?;
         told[word] = value;
         self.maps.told.write(0, &told)

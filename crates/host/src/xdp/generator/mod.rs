@@ -11,10 +11,10 @@ mod program;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_machine::sync::Mutex;
 use linerate_wire::frame::{FCS_LEN, StreamField, TestHeader};
 use linerate_wire::template::Template;
 
@@ -218,11 +218,7 @@ impl Generator {
         phases: &[Phase],
         mut watch: impl FnMut(Moment, &GeneratorCounts) -> RunControl + Send,
     ) -> io::Result<()> {
-        let _running = match self.running.try_lock() {
-            Ok(running) => running,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
-        };
+        let Some(_running) = self.running.try_lock() else { return Err(io::ErrorKind::ResourceBusy.into()) };
         let Some((first, rest)) = phases.split_first().filter(|_| !self.stopped.load(Ordering::Relaxed)) else {
             return Ok(());
         };

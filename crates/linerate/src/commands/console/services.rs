@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use linerate_host::sys::child;
 use linerate_machine::printable::in_line;
+use linerate_machine::sync::Mutex;
 use linerate_trial::tool::Tool;
 
 use super::programs;
@@ -63,11 +64,11 @@ impl Service {
     }
 
     fn last(&self) -> Option<String> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
+        self.said.lock().back().cloned()
     }
 
     fn lines(&self) -> Vec<String> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.said.lock().iter().cloned().collect()
     }
 }
 
@@ -89,7 +90,7 @@ fn keep_lines(stream: impl Read, said: &Mutex<VecDeque<String>>) {
             Ok(_) => {}
         }
         let line = in_line(String::from_utf8_lossy(&octets).trim_end(), 2000).into_owned();
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = said.lock();
         if said.len() == MOST_LINES {
             said.pop_front();
         }

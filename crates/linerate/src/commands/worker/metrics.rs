@@ -2,9 +2,10 @@
 //! Knows what is counted, not how it is written down.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use linerate_machine::sync::Mutex;
 use linerate_work::{CampaignEnd, Nats, Worker};
 
 use crate::cli::WorkerArgs;
@@ -33,7 +34,7 @@ impl Metrics {
         let scraper = ScraperToken::of(file)?;
         let told = Arc::<Mutex<OfWorker>>::default();
         let of = Arc::clone(&told);
-        let tell = move || families_of_worker(&lock(&of), env!("CARGO_PKG_VERSION"));
+        let tell = move || families_of_worker(&of.lock(), env!("CARGO_PKG_VERSION"));
         let door = WebListener::tcp(address, None)?;
         let port = door.address().map_or(0, |address| address.port());
         let served = Some(Served::begin(Counters::new(scraper, tell), door)?);
@@ -48,12 +49,12 @@ impl Metrics {
     }
 
     pub(super) fn begun(&self) {
-        lock(&self.told).begun += 1;
+        self.told.lock().begun += 1;
     }
 
     /// What became of a job, and how many settings its campaign could not put back.
     pub(super) fn came(&self, came: &CampaignEnd, not_put_back: u64) {
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         let outcome = match came {
             CampaignEnd::Done { failed_trials } => {
                 told.failed_trials += *failed_trials as u64;
@@ -76,13 +77,9 @@ impl Metrics {
         let mut benches: BTreeMap<String, Option<f64>> = core.benches().into_iter().map(|name| (name, None)).collect();
         benches.extend(core.leases(mono_ms).map(|(bench, age_ms)| (bench.to_owned(), Some(age_ms as f64 / 1000.0))));
         let (connects, is_connected) = queue.connections();
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         (told.benches, told.running, told.connects, told.is_connected) = (benches, running, connects, is_connected);
     }
-}
-
-fn lock(told: &Mutex<OfWorker>) -> std::sync::MutexGuard<'_, OfWorker> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -102,7 +99,7 @@ mod tests {
             metrics.begun();
             metrics.came(&came, 1);
         }
-        let mut told = lock(&metrics.told);
+        let mut told = metrics.told.lock();
         told.benches = [("imx6-1".to_owned(), Some(2.5)), ("a\"b\n".to_owned(), None)].into();
         (told.running, told.connects, told.is_connected) = (1, 3, true);
         insta::assert_snapshot!(openmetrics(families_of_worker(&told, "0.1.0")));

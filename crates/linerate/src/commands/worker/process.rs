@@ -10,13 +10,14 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use linerate_host::sys::signals::ask_to_end;
 use linerate_machine::printable::in_line;
+use linerate_machine::sync::Mutex;
 use linerate_work::{CampaignEnd, EventPublisher, Start};
 
 use crate::BUSY_STATUS;
@@ -111,7 +112,7 @@ impl Campaign {
             let heard = Arc::clone(&heard);
             threads.push(thread::spawn(move || {
                 each_line(stderr, |line| {
-                    lock(&heard).last = Some(in_line(&String::from_utf8_lossy(line), SENTENCE).into_owned());
+                    heard.lock().last = Some(in_line(&String::from_utf8_lossy(line), SENTENCE).into_owned());
                 });
             }));
         }
@@ -140,7 +141,7 @@ impl Campaign {
 
     /// How many settings it could not put back, as it said at its end.
     pub(super) fn not_put_back(&self) -> u64 {
-        lock(&self.heard).not_put_back
+        self.heard.lock().not_put_back
     }
 
     /// How it ended, if it has. `is_store_there` is asked where it broke off.
@@ -156,7 +157,7 @@ impl Campaign {
             thread::sleep(Duration::from_millis(2));
         }
         let _ = fs::remove_dir_all(&self.folder);
-        let heard = lock(&self.heard);
+        let heard = self.heard.lock();
         Some(match (&heard.ended, status.code()) {
             (Some(Ok(failed_trials)), _) => CampaignEnd::Done { failed_trials: *failed_trials },
             _ if self.was_asked => CampaignEnd::Stopped,
@@ -192,17 +193,13 @@ impl Drop for Campaign {
     }
 }
 
-fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn hear(line: &[u8], heard: &Mutex<Heard>, teller: &EventPublisher, id: &str) {
     let Ok(event) = serde_json::from_slice::<CampaignEvent>(line) else { return };
     if line.len() <= LONGEST_EVENT {
         teller.tell(id, line);
     }
     if let CampaignEvent::Ended { failed, error, not_put_back } = event {
-        let mut heard = lock(heard);
+        let mut heard = heard.lock();
         heard.not_put_back = not_put_back as u64;
         heard.ended = match (failed, error) {
             (Some(failed), None) => Some(Ok(failed)),

@@ -1,7 +1,5 @@
 //! What a scraper reads, from the store and from what was started here: no machine is asked.
 
-use std::sync::TryLockError;
-
 use anyhow::Result;
 use linerate_results::store::StoreError;
 
@@ -20,12 +18,8 @@ pub(super) fn metrics(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
 }
 
 fn scraped(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
-    let mut tally = match lab.tally.try_lock() {
-        Ok(tally) => tally,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => {
-            return Err(refused(503, "The store is being read for another scraper; ask again in a moment."));
-        }
+    let Some(mut tally) = lab.tally.try_lock() else {
+        return Err(refused(503, "The store is being read for another scraper; ask again in a moment."));
     };
     let campaigns = match lab.store() {
         Ok(store) => {

@@ -4,12 +4,13 @@
 use std::io::BufRead as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, fs, io, thread};
 
 use ::postgres::config::{Host, SslMode};
 use ::postgres::{Client, Config, NoTls};
+use linerate_machine::sync::Mutex;
 
 use crate::error::{StoreError, postgres_said as said};
 
@@ -71,7 +72,7 @@ fn in_time<T: Send + 'static>(
     reach: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     static SILENT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-    let silent = || SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let silent = || SILENT.lock();
     if silent().iter().any(|one| one == server) {
         return None;
     }
