@@ -311,7 +311,7 @@ mod tests {
         let words =
             "thread 'main' panicked at x.rs:1:\nno thread\nstack backtrace:\n   0: rust_begin_unwind\n   1: main\n";
         LastLines::collect(words.as_bytes(), &said);
-        let said = said.lock().unwrap();
+        let said = said.lock();
         assert_eq!(said.lines, ["thread 'main' panicked at x.rs:1:", "no thread"]);
         assert!(said.complete);
     }
