@@ -126,7 +126,7 @@ pub enum Request {
         /// Which.
         screen: Screen,
         /// The interface that it is about, where it is about one; by default the first that is up and no loopback.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
     },
     /// Raw words of an interface's registers, now. Reading clears some registers; the caller takes that into account.
@@ -145,7 +145,7 @@ pub enum Request {
         /// The ports on which the other end listens: (flow, port).
         ports: Vec<(u16, u16)>,
         /// Where frames for the other end arrive; of a trial of frames.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         mac: Option<MacAddress>,
     },
     /// To start. Needs a connected trial.
@@ -177,7 +177,7 @@ pub enum Request {
         changes: Vec<Change>,
         /// The changes may cut the conversation: unless [`Request::Confirm`] comes within this time, seconds, the
         /// agent takes them back by itself.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         confirm_within_s: Option<f64>,
     },
     /// The last changes did not cut the conversation: they may stay. Needs the lease.
@@ -208,7 +208,6 @@ pub enum Request {
         /// The other end's.
         peer: IpAddr,
         /// The interface that has the address, or at which packets from the other end arrive.
-        #[serde(default)]
         interface: Option<String>,
     },
     /// To listen for probes of the other end, and to watch what passes the interfaces, for 20 s or until [`Request::Stop`].
@@ -219,7 +218,6 @@ pub enum Request {
         /// The other end's: nobody else is heard.
         peer: IpAddr,
         /// The interface that has the address.
-        #[serde(default)]
         interface: Option<String>,
         /// What probes have to say.
         secret: Secret,
@@ -319,7 +317,7 @@ pub struct Holder {
     /// For people: user, machine and process.
     pub name: String,
     /// Of a worker: the bench that it was given, and which giving of it this is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<FencingToken>,
 }
 
@@ -346,20 +344,20 @@ pub struct Prepare {
     /// The address of this machine that the test traffic uses.
     pub local: IpAddr,
     /// The other end is another tool's server, and this agent speaks its protocol.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Foreign>,
     /// Registers to read before and after the traffic.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<RegisterRequest>,
     /// The interface that `local` is meant at, where it is link-local: several interfaces may have it. Where its own is no link, the one
     /// that packets leave by.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// The part of the datagrams, 0 to 1, that may be lost: with more the trial is decided, and a receiver says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_at_loss: Option<f64>,
     /// For so long, in seconds, traffic may stand still beyond what ends other trials: a device on the way is reset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_s: Option<f64>,
 }
 
@@ -369,7 +367,7 @@ pub struct EndAddress {
     /// Its address of the test traffic.
     pub address: IpAddr,
     /// Its Ethernet address, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
 }
 
@@ -381,7 +379,7 @@ pub struct Observe {
     /// Its interfaces towards the target and towards the host.
     pub interfaces: PerEnd<String>,
     /// Registers to read before and after the traffic.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<RegisterRequest>,
 }
 
@@ -393,7 +391,6 @@ pub struct ProbeOrder {
     /// The other end's.
     pub peer: IpAddr,
     /// The interface that has the address.
-    #[serde(default)]
     pub interface: Option<String>,
     /// Known to the other end's witness.
     pub secret: Secret,
@@ -404,13 +401,11 @@ pub struct ProbeOrder {
     #[serde(default)]
     pub arp: bool,
     /// The witness's port for datagrams.
-    #[serde(default)]
     pub udp: Option<u16>,
     /// Instead of from one port of this machine, from so many, 16 at most.
     #[serde(default)]
     pub flows: u16,
     /// The witness's port for connections.
-    #[serde(default)]
     pub tcp: Option<u16>,
     /// Connections that are to be open at once, where the first one's secret was answered.
     #[serde(default)]
@@ -426,7 +421,6 @@ pub struct ProbeOrder {
     #[serde(default)]
     pub patience_s: f64,
     /// TTL or hop limit of datagrams and of the connection.
-    #[serde(default)]
     pub hops: Option<u8>,
     /// Their differentiated services code point (RFC 2474).
     #[serde(default)]
@@ -468,10 +462,10 @@ pub struct Foreign {
     /// Where it listens.
     pub server: SocketAddr,
     /// The interface of the agent's machine that a link-local server is at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Bits per second that the user lets the agent send there though nothing answers; `None`: nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
     /// Who asks, encrypted for that server: the likeliest form first. Debug output hides them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -589,10 +583,10 @@ pub enum Reply {
     /// To [`Request::Holder`].
     Holder {
         /// Absent: nobody has it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         holder: Option<Holder>,
         /// For so long, seconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         since_s: Option<u64>,
     },
     /// To [`Request::Conclude`].
@@ -604,7 +598,7 @@ pub enum Reply {
         /// The interface that has the local address.
         interface: Option<String>,
         /// Where frames for this end arrive; of a trial of frames.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         mac: Option<MacAddress>,
         /// What was changed so that the port is silent of the kernel's own traffic, until a trial of other traffic or the end of
         /// the conversation; of a trial of frames.
@@ -682,10 +676,10 @@ pub enum Event {
         /// One sentence, ending in what to try.
         message: String,
         /// What is known of it besides.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
         /// What this end saw until then.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         seen: Option<Box<Outcome>>,
     },
 }

@@ -13,7 +13,7 @@ pub struct Change {
     /// The value.
     pub value: String,
     /// How to read and set it, where it is a setting of the user's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub custom: Option<Custom>,
 }
 
@@ -60,10 +60,8 @@ pub struct Reading {
     /// Its name.
     pub name: String,
     /// Its value.
-    #[serde(default)]
     pub value: Option<String>,
     /// Why there is none: one sentence.
-    #[serde(default)]
     pub error: Option<String>,
 }
 
@@ -73,15 +71,13 @@ pub struct PutBack {
     /// Its name.
     pub name: String,
     /// The interface it belongs to, if to one.
-    #[serde(default)]
     pub interface: Option<String>,
     /// What it was, and is again.
     pub original: String,
     /// What it was found to be, where that was neither this nor what it had been set to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     /// Why it is not: one sentence.
-    #[serde(default)]
     pub error: Option<String>,
 }
 

@@ -94,18 +94,14 @@ impl Protocol {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// Those of this protocol; absent: those that no rule tells apart.
-    #[serde(default)]
     pub protocol: Option<Protocol>,
     /// What becomes of them.
     pub kind: RouteKind,
     /// By this interface.
-    #[serde(default)]
     pub interface: Option<String>,
     /// To this machine first.
-    #[serde(default)]
     pub gateway: Option<IpAddr>,
     /// The largest packet that the route says or has learnt.
-    #[serde(default)]
     pub mtu: Option<u32>,
 }
 
@@ -142,7 +138,6 @@ pub struct Neighbour {
     /// At this interface.
     pub interface: String,
     /// The Ethernet address that answers for it; absent: nobody does.
-    #[serde(default)]
     pub mac: Option<String>,
     /// The entry was made by hand and is not asked for again.
     #[serde(default)]
@@ -213,35 +208,25 @@ pub struct TcpTried {
     /// How far it came.
     pub reached: TcpReached,
     /// What ended it.
-    #[serde(default)]
     pub refusal: Option<Refusal>,
     /// The time of the handshake.
-    #[serde(default)]
     pub handshake_ns: Option<u64>,
     /// The local port, where there was one.
-    #[serde(default)]
     pub port: Option<u16>,
     /// How many were open at once beside this one, of which the other end has closed its half, when all were, or one more was not to be had; absent: no more were tried, or
     /// there was no time for it.
-    #[serde(default)]
     pub at_once: Option<u16>,
     /// Why no more than these were to be had.
-    #[serde(default)]
     pub at_once_refusal: Option<Refusal>,
     /// Both ends agreed on explicit congestion notification.
-    #[serde(default)]
     pub ecn: Option<bool>,
     /// How many segments of data this end sent until all had passed, with those that it retransmitted.
-    #[serde(default)]
     pub segments: Option<u32>,
     /// How many it retransmitted.
-    #[serde(default)]
     pub retransmitted: Option<u32>,
     /// Octets of the full segments that the other end acknowledged, where not all were in time.
-    #[serde(default)]
     pub acknowledged: Option<u64>,
     /// Whether the other end's FIN came, once all had been said; absent: it did not come to that.
-    #[serde(default)]
     pub closed: Option<bool>,
 }
 
@@ -270,7 +255,6 @@ pub struct SizeTried {
     #[serde(default)]
     pub too_large: bool,
     /// Somebody says by ICMP that packets may have so many octets at most.
-    #[serde(default)]
     pub told_mtu: Option<ReportedMtu>,
 }
 
@@ -280,7 +264,6 @@ pub struct ReportedMtu {
     /// At most.
     pub octets: u32,
     /// Who says so.
-    #[serde(default)]
     pub by: Option<IpAddr>,
 }
 
@@ -288,7 +271,6 @@ pub struct ReportedMtu {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IcmpReport {
     /// Who says so.
-    #[serde(default)]
     pub by: Option<IpAddr>,
     /// What.
     pub what: IcmpError,

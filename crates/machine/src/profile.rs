@@ -32,10 +32,10 @@ pub struct Profile {
     pub reader_cpu_s: f64,
     /// CPU time that the kernel takes for a sample, microseconds: measured by a loop that is sampled and one that is
     /// not. Absent where the machine was too busy to tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_cost_us: Option<f64>,
     /// CPU use over the same span, where the profile stands by itself; in a trial, the trial's own counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuUse>,
     /// What could not be had, a sentence each that ends in what to try.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,7 +87,7 @@ pub struct Process {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Function {
     /// Its symbol; absent where there is none for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Where it is: `kernel`, a kernel module as `[name]`, or the name of a program's file.
     pub object: String,

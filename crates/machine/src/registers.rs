@@ -12,18 +12,15 @@ pub const MOST_DUMP: usize = 65_536;
 
 /// Words that are wanted of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RegisterRequest {
     /// The driver's register dump (ethtool's get-regs).
-    #[serde(default)]
     pub dump: bool,
     /// The PHY's address on the management bus; absent: the one that the interface uses.
-    #[serde(default)]
     pub phy_address: Option<u8>,
     /// Registers of the PHY, read in this order. One that stands twice is read twice.
-    #[serde(default)]
     pub phy: Vec<PhyPlace>,
     /// Words of 32 bits at physical addresses, read in this order.
-    #[serde(default)]
     pub memory: Vec<u64>,
 }
 
@@ -31,7 +28,7 @@ pub struct RegisterRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PhyPlace {
     /// The managed device of clause 45; absent: a register of clause 22.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u8>,
     /// Its number.
     pub register: u16,
@@ -39,24 +36,19 @@ pub struct PhyPlace {
 
 /// What was read. What could not be read is absent, and a sentence says why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Readings {
     /// Whose registers they are.
-    #[serde(default)]
     pub device: Device,
     /// The register dump.
-    #[serde(default)]
     pub dump: Option<Dump>,
     /// The PHY's address that was used.
-    #[serde(default)]
     pub phy_address: Option<u8>,
     /// One for each wanted.
-    #[serde(default)]
     pub phy: Vec<Option<u16>>,
     /// One for each wanted.
-    #[serde(default)]
     pub memory: Vec<Option<u32>>,
     /// Why something is absent: a sentence each.
-    #[serde(default)]
     pub missing: Vec<String>,
 }
 
@@ -64,16 +56,13 @@ pub struct Readings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// The driver's name.
-    #[serde(default)]
     pub driver: Option<String>,
     /// The device's name on its bus, such as `2188000.ethernet` or `0000:00:03.0`.
-    #[serde(default)]
     pub name: Option<String>,
     /// What the device tree says that it is compatible with, the closest first.
     #[serde(default)]
     pub compatible: Vec<String>,
     /// The physical address of its first register.
-    #[serde(default)]
     pub base: Option<u64>,
 }
 

@@ -82,13 +82,11 @@ pub struct Changes {
     /// `--repeat`.
     pub repeat: Option<u32>,
     /// What the order of the trials is drawn from; absent: they run in the plan's order.
-    #[serde(default)]
     pub seed: Option<u32>,
     /// `--null`: A/A trials of everything.
     #[serde(default)]
     pub null: bool,
     /// `--precision` and `--max-repeats`.
-    #[serde(default)]
     pub precision: Option<Precision>,
     /// `--expect`: what every figure must be, beside what the plan says.
     #[serde(default)]

@@ -39,7 +39,6 @@ pub struct RegisterChange {
     /// Its value after, hexadecimal.
     pub after: String,
     /// What it did as a whole; absent where only its fields tell.
-    #[serde(default)]
     pub what: Option<ChangeKind>,
     /// The fields that are not as they were.
     #[serde(default)]
@@ -60,7 +59,6 @@ pub struct FieldChange {
     /// What it did.
     pub what: ChangeKind,
     /// What its value after means.
-    #[serde(default)]
     pub meaning: Option<String>,
 }
 

@@ -19,7 +19,6 @@ pub struct Examination {
     /// Each step, from the bottom up.
     pub steps: Vec<Step>,
     /// Which of them explains the trial's failure; absent where none does.
-    #[serde(default)]
     pub cause: Option<usize>,
 }
 
@@ -182,14 +181,14 @@ pub enum Passed {
     /// So many were answered, half of them within this time, and so many were not; absent where the last may still have been on their way.
     Answered {
         answered: u64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         lost: Option<u64>,
         median_s: Option<f64>,
     },
     /// A connection opens in this time, and full segments pass, so many of them when they are retransmitted.
     Connected {
         handshake_s: Option<f64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         retransmitted: Option<u32>,
     },
     /// Of each of so many flows.
@@ -238,7 +237,7 @@ pub enum Failed {
         address: IpAddr,
         interface: String,
         is_router: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         silent: Option<Silent>,
     },
     /// Another Ethernet address than the other end's answers.
@@ -253,7 +252,7 @@ pub enum Failed {
         used: u64,
         of: u64,
         /// So many more the trial's streams need.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         needs: Option<u64>,
     },
     /// Nothing was answered: what was sent by `from` was lost there; with this code point, where what has none is answered.
@@ -263,20 +262,20 @@ pub enum Failed {
         place: Place,
         everything: bool,
         drops: Vec<LossLine>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         dscp: Option<u8>,
     },
     /// So many flows pass, and the others never do; where most of what they lost was, as far as both ends saw it.
     Flows {
         pass: u16,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         lost: Option<LostAt>,
     },
     /// So many connections are open at once, and no more are to be had; why, in the asker's kernel's word. A stream of transactions that
     /// each open one has two, `doubled`.
     Connections {
         open: u16,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         refusal: Option<Refusal>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         doubled: bool,
@@ -407,7 +406,7 @@ pub enum Place {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reset: bool,
         /// Octets of full segments that were acknowledged, of more.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         acknowledged: Option<u64>,
         /// Datagrams as large as the link's packets pass.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

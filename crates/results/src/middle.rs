@@ -29,7 +29,6 @@ pub struct Port {
     /// Its name.
     pub interface: String,
     /// The interface as it was.
-    #[serde(default)]
     pub nic: Option<Nic>,
     /// Settings of it that were changed for this trial.
     #[serde(default)]
@@ -38,10 +37,8 @@ pub struct Port {
     #[serde(default)]
     pub counters: Counters,
     /// Pause frames during the whole trial, where a counter tells.
-    #[serde(default)]
     pub pause_frames: Option<PauseFrames>,
     /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
-    #[serde(default)]
     pub registers: Option<RegisterChanges>,
 }
 

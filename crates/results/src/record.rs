@@ -65,7 +65,7 @@ pub struct Record {
     /// The machine at the other end.
     pub host: Machine,
     /// The machine between the two, where one was observed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub middle: Option<Middle>,
     /// The figures; absent when the trial failed.
     pub result: Option<Figures>,
@@ -81,11 +81,9 @@ pub struct Record {
     pub losses: Vec<Losses>,
     /// Every loss by the stage that it fell to, over the whole trial, warm-up included. Of TCP what counters saw dropped,
     /// acknowledgements included. Absent where nobody counted.
-    #[serde(default)]
     pub loss_budget: Option<Vec<LossLine>>,
     /// What was lost and no counter explains, of both directions; negative when counters explain more than was lost. Absent of
     /// TCP whose segments are not known.
-    #[serde(default)]
     pub unaccounted: Option<i64>,
     /// What the receivers dropped that the trial did not send: frames for other hosts, unknown protocols.
     #[serde(default)]
@@ -101,10 +99,8 @@ pub struct Record {
     #[serde(default)]
     pub doubts: Vec<Doubt>,
     /// Why the trial has no figures: one sentence.
-    #[serde(default)]
     pub error: Option<String>,
     /// What was tried right after nothing came through, from the bottom up.
-    #[serde(default)]
     pub examination: Option<Examination>,
 }
 
@@ -326,16 +322,13 @@ pub struct TrialPlace {
     /// The levels that distinguish this configuration: factor → level.
     pub factors: BTreeMap<String, String>,
     /// Which configuration of the plan, from 0, in the plan's order; absent in records of earlier versions.
-    #[serde(default)]
     pub configuration: Option<u32>,
     /// What the order of the campaign's trials was drawn from; absent where they ran in the plan's order.
-    #[serde(default)]
     pub order_seed: Option<u32>,
     /// In a campaign with A/A trials: which of the two sides that measure the same.
-    #[serde(default)]
     pub null_side: Option<NullSide>,
     /// Where it stands in the search that asked for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<Box<SearchPlace>>,
 }
 
@@ -374,20 +367,15 @@ pub struct Machine {
     #[serde(default)]
     pub counters: Counters,
     /// Pause frames during the whole trial, where a counter tells.
-    #[serde(default)]
     pub pause_frames: Option<PauseFrames>,
     /// What its kernel dropped during the whole trial, by its own reasons; absent where that was not asked for or
     /// cannot be traced.
-    #[serde(default)]
     pub drop_reasons: Option<Vec<DropReason>>,
     /// What the threads that moved the data used, over the whole trial.
-    #[serde(default)]
     pub threads: Option<ThreadUse>,
     /// What its CPUs did in the measured part; present where `profile` was asked for and samples could be taken.
-    #[serde(default)]
     pub profile: Option<MachineProfile>,
     /// What changed in the registers of its MAC and PHY over the whole trial; with `registers` on.
-    #[serde(default)]
     pub registers: Option<RegisterChanges>,
 }
 
@@ -479,7 +467,7 @@ pub struct Figures {
     /// Times from request to response: of the workload itself, or of the probe beside a stream.
     pub latency: Option<Latency>,
     /// Times of frames from sender to receiver, of two ends on one machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Latency>,
     /// CPU time by unit of work.
     pub service_demand: Option<ServiceDemand>,
@@ -525,7 +513,7 @@ pub struct FlowFigures {
     /// Interarrival jitter (RFC 3550), seconds.
     pub jitter_s: Option<f64>,
     /// With `first_rate`: how long after it the last packet that was lost had been due, seconds; 0: none after it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_s: Option<f64>,
     /// Who kept the senders to their offered load.
     pub pacing: Option<Pacing>,
@@ -549,18 +537,16 @@ pub struct FlowFigures {
     /// System calls that received.
     pub receive_calls: Option<u64>,
     /// Of datagrams, the largest packet that the senders' kernel takes the way to carry, octets: of its link, or what a router said.
-    #[serde(default)]
     pub path_mtu: Option<u32>,
     /// Payload octets that arrived in the measured part.
     pub octets: Option<u64>,
     /// Different datagrams that arrived in it: those that `octets` are of. Records of earlier versions lack it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets_in_window: Option<u64>,
     /// Payload octets that the senders handed over in theirs.
-    #[serde(default)]
     pub octets_sent: Option<u64>,
     /// What only frames have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameFigures>,
 }
 
@@ -597,15 +583,15 @@ pub struct FrameFigures {
     pub malformed: u64,
     /// Frames that came to the receiving ports over the whole trial and are not the trial's, by type. Absent where no port
     /// could look.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Vec<Foreign>>,
     /// Frames of the measured part that the kernel took and the sender's interface then dropped: they are no part of what was
     /// sent. Absent where the interface does not tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unsent: Option<u64>,
     /// How flows within streams differ in what they lost, over the whole trial; absent where a stream has one only, or a receiver does not
     /// tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowCounts>,
 }
 
@@ -728,7 +714,7 @@ pub struct Interval {
     /// The host's CPUs.
     pub host_cpu: Option<CpuShares>,
     /// Those of the machine between the two ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub middle_cpu: Option<CpuShares>,
 }
 

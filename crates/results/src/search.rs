@@ -49,13 +49,13 @@ pub struct SearchAsked {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole_trials: bool,
     /// What is found is measured once more for so many seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_s: Option<f64>,
     /// The most that the tester carries without what is measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_limit_bps: Option<f64>,
     /// The campaign of the calibration that found it; absent: somebody said it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<String>,
     /// It is itself a calibration: what was measured is the tester, with nothing between its ports.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -67,16 +67,16 @@ pub struct SearchAsked {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stage_s: f64,
     /// Payload of a packet, octets; of a frame all of it, FCS counted, and of a mix of sizes the mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packet_octets: Option<u32>,
     /// What such a packet takes of an Ethernet, octets: preamble, headers, FCS and gap.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wire_octets: Option<u32>,
     /// What the slower of the two links does, bits per second, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bps: Option<f64>,
     /// The device on the way is reset by this command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reset: Option<String>,
     /// Packets are Ethernet frames, and loads count all of each, with its FCS; else datagrams.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -137,10 +137,10 @@ pub struct Step {
     /// The time that was intended, seconds.
     pub trial_s: f64,
     /// The part of the packets with whose loss the trial is decided, and ends; absent: it does not end before its time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_at_loss: Option<f64>,
     /// It is a burst of so many packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
     /// What is asked otherwise than of the trials that find the bounds, as `--set` takes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -98,7 +98,7 @@ pub struct TimeLine {
     /// What.
     pub limit: Limit,
     /// At which machine; absent where it lies between them, or is asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
     /// For how long, seconds: of a stream, the mean of its flows; of a transaction, the mean.
     pub seconds: f64,

@@ -205,26 +205,26 @@ pub struct ApiUse {
     /// The most messages (datagrams, writes, reads) to one system call.
     pub batch: u32,
     /// Octets of a message; the sender of a stream has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_octets: Option<u32>,
     /// The most datagrams to one buffer that the stack cuts apart; a sender with segmentation offload has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<u32>,
     /// Sends without a copy that the kernel has completed; a zero-copy sender has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub completions: Option<u64>,
     /// Those among them whose octets the kernel copied after all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub completions_copied: Option<u64>,
     /// The queueing discipline at the root of the sender's interface that the frames jumped over, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jumped_over: Option<String>,
     /// Whether the driver sends or receives frames where they stand in this process's memory, rather than the kernel copying
     /// them; of `af-xdp`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<bool>,
     /// Octets that arrived as whole pages and were not copied; a zero-copy receiver has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub octets_mapped: Option<u64>,
 }
 

@@ -27,7 +27,7 @@ pub struct Arrivals {
     pub duplicated_total: u64,
     /// Numbers below the highest that were missing when the measured part began by the receiver's clock, where another
     /// tool's stream is counted so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_before: Option<u64>,
     /// How many datagrams the sender's end mark said it sent in all; absent when the mark did not arrive.
     pub sent_by_end_mark: Option<u64>,
@@ -40,7 +40,7 @@ pub struct Arrivals {
     #[serde(deserialize_with = "counted_by_length")]
     pub loss_bursts: BTreeMap<u64, u64>,
     /// The highest number that never arrived, over the whole trial; absent where none is missing, and where nobody kept it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_lost: Option<u64>,
     /// The datagrams bore no numbers: nothing is known of copies, of their order, and of which are missing.
     #[serde(default)]

@@ -14,7 +14,7 @@ use linerate_path::budget::{Contradiction, Disagreement, Segmented, SeveralStage
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
     /// The machine that it is about, where it is about one of several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Party>,
     /// What is doubted, and on what figures.
     #[serde(flatten)]
@@ -32,7 +32,7 @@ pub enum Doubted {
         /// What it offered, likewise.
         offered_bps: f64,
         /// What held it up; absent where it offered more.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         held_up: Option<SenderLimit>,
     },
     /// The kernel attributes interrupt time by sampling at the tick only.
@@ -49,7 +49,7 @@ pub enum Doubted {
         /// The fraction of the machine's time.
         share: f64,
         /// The part of it that programs of real-time priority used; absent where there was none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         real_time: Option<f64>,
         /// The one that used most of it.
         most: String,
@@ -118,7 +118,7 @@ pub enum Doubted {
         /// The value that was asked for.
         asked: String,
         /// The value that it has; absent where it could not be read.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         read_back: Option<String>,
     },
     /// A setting had another value when the trial was over: somebody else has changed it meanwhile.
@@ -128,7 +128,7 @@ pub enum Doubted {
         /// The value that was asked for.
         asked: String,
         /// The value that was found, which may be the one of before the campaign.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         read_back: Option<String>,
     },
     /// A machine was booted as something, and nothing tells whether it is that.
@@ -145,7 +145,7 @@ pub enum Doubted {
         /// Changes of the carrier, of the end with the most.
         changes: u64,
         /// How long nothing arrived; absent where that does not show.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         silence: Option<Silence>,
         /// The trial had a warm-up, in which it may have been.
         warmup: bool,
@@ -262,7 +262,7 @@ pub enum SenderLimit {
         /// The share in which its threads worked.
         worked: f64,
         /// The queueing discipline that shapes, where one is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         shaper: Option<String>,
     },
     /// Nothing that is known.

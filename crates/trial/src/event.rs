@@ -12,13 +12,13 @@ pub struct Event {
     /// When it began, seconds from the start of the measured part; negative in the warm-up.
     pub at_s: f64,
     /// How long it lasted, seconds; absent of what has no length, and of what had not ended at the trial's end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub for_s: Option<f64>,
     /// How far `at_s` and the end may be off, seconds: about a slice.
     #[serde(default)]
     pub within_s: f64,
     /// The machine that saw it; absent where it lies between the two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
     /// What happened.
     #[serde(flatten)]
@@ -32,11 +32,11 @@ pub enum EventKind {
     /// Nothing of any flow arrived for a while, and then something did.
     Stall {
         /// Which way it should have gone; of requests, which way they went.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
         /// Of what was lost or retransmitted in the measured part, the share that fell into it, 0 to 1; absent where nothing was, or
         /// nobody told when.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         lost_share: Option<f64>,
     },
     /// A flow brought nothing from here on to the end.
@@ -44,17 +44,17 @@ pub enum EventKind {
         /// The flow's number.
         flow: u16,
         /// As of a stall.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
         /// As of a stall.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         lost_share: Option<f64>,
     },
     /// Until here next to nothing was lost of a stream, and from here on something in nearly every slice: to the end, or for a while,
     /// and then next to nothing again.
     LossBegan {
         /// Which way it went.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
         /// Lost of sent as long as it lasted, 0 to 1.
         loss_ratio: f64,
@@ -64,7 +64,7 @@ pub enum EventKind {
     /// Nearly all that TCP retransmitted in the measured part was so in this short time.
     LossAtOnce {
         /// Which way it went.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
         /// So many segments.
         segments: u64,
@@ -74,7 +74,7 @@ pub enum EventKind {
     /// A stream's rate changed at once and stayed so: to the end, or for a while, and then was what it had been.
     RateChanged {
         /// Which way it went.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
         /// Payload bits per second that arrived until then.
         from_bps: f64,

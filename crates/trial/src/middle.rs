@@ -25,10 +25,10 @@ pub struct MiddleOutcome {
     /// Its interfaces towards the target and towards the host.
     pub ports: PerEnd<PortOutcome>,
     /// What the kernel dropped over the whole trial and why, where that was asked for and could be traced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub drop_reasons: Option<Vec<DropReason>>,
     /// What the CPUs did in the measured part, where that was asked for and could be seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Box<Profile>>,
     /// Reasons not to trust a figure, as far as this machine can tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -41,6 +41,6 @@ pub struct PortOutcome {
     /// What the interface's counters grew by over the whole trial.
     pub counters: Counters,
     /// Registers before and after, where they were wanted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<AroundTrial>,
 }

@@ -41,18 +41,17 @@ pub struct Outcome {
     /// What the machine's counters grew by over the whole trial, warm-up included.
     pub counters: Counters,
     /// What the kernel dropped over the whole trial and why, where that was asked for and could be traced.
-    #[serde(default)]
     pub drop_reasons: Option<Vec<DropReason>>,
     /// Registers before and after, where they were wanted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<AroundTrial>,
     /// Reasons not to trust a figure, as far as this end can tell.
     pub doubts: Vec<Doubt>,
     /// What the CPUs did in the measured part, where that was asked for and could be seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Box<Profile>>,
     /// What another tool's end told of its machine, which has no agent to describe it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<Box<Environment>>,
 }
 
@@ -104,15 +103,12 @@ pub struct FlowOutcome {
     /// What the thread that moved the data used, over the whole trial.
     pub thread: ThreadUse,
     /// Who kept this end to its offered load; a sender of a limited one has it.
-    #[serde(default)]
     pub pacing: Option<Pacing>,
     /// Times between departures in the measured part; a sender of a stream has it.
-    #[serde(default)]
     pub departure_gaps: Option<Histogram>,
     /// Datagrams as they arrived; a receiver of a UDP stream has it.
     pub arrivals: Option<Arrivals>,
     /// Who noted when they arrived: what the times in `arrivals` are of.
-    #[serde(default)]
     pub timestamps: Option<Timestamps>,
     /// Datagrams that this socket dropped because its buffer was full (SO_MEMINFO), over the whole trial.
     pub socket_drops: Option<u64>,
@@ -134,26 +130,26 @@ pub struct FlowOutcome {
     /// both read one clock as far as it can tell.
     pub latency: Option<Histogram>,
     /// Requests sent over the whole trial; a requester has it. Those that were answered are `messages_total`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// Requests of the measured part without a response in time, or at the end; a requester over UDP has it.
     pub timeouts: Option<u64>,
     /// TCP's own account at the end of the flow.
     pub tcp: Option<TcpSummary>,
     /// Its segments over the whole connection, read when the other end had closed it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<Segments>,
     /// What had arrived at the other machine; a sender over TCP to another tool's receiver has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub acknowledged: Option<Acknowledged>,
     /// What the socket's buffer really is, octets: the sending one of a sender, else the receiving one.
     pub socket_buffer: Option<u64>,
     /// The largest packet that the kernel takes the way to the other end to carry, at the end of a flow of datagrams: its link's, or
     /// what a router said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u32>,
     /// What only frames have; a stream of them has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<Box<FrameCounts>>,
 }
 
@@ -180,18 +176,18 @@ pub struct FrameCounts {
     pub malformed: u64,
     /// Frames that came to the port over the whole trial and are not the trial's; the receiver of the first stream has it,
     /// where it could look.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Vec<Foreign>>,
     /// Frames that the kernel took, of all of an end's streams, and its interface then dropped instead of sending them: they
     /// are in all counts here. A sender of the first stream has it, where its interface tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unsent: Option<Unsent>,
     /// Frames of this stream that an XDP program counted, and dropped, over the whole trial: the driver takes them for lost.
     #[serde(default)]
     pub taken: u64,
     /// How the flows of this stream differ in what they lost, over the whole trial; absent where it has one only, or the receiver does
     /// not tell them apart, or did not hear how many frames were sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowCounts>,
 }
 
@@ -445,32 +441,32 @@ pub struct TcpSummary {
     /// The congestion control in use.
     pub congestion_control: Option<String>,
     /// The largest packet that the kernel believes to pass, octets (tcpi_pmtu).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u32>,
     /// Whether each segment bears timestamps (RFC 7323): 12 octets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamps: Option<bool>,
     /// Whether both ends say which segments they have (selective acknowledgements, RFC 2018).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sack: Option<bool>,
     /// Whether windows may be larger than 65,535 octets (RFC 7323, section 2).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub window_scaling: Option<bool>,
     /// Whether both ends agreed on explicit congestion notification (RFC 3168): data segments say that they may be marked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
     /// Payload sent, that of retransmitted segments included, octets (tcpi_bytes_sent).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
     /// Of that, what was retransmitted (tcpi_bytes_retrans).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_retransmitted: Option<u64>,
     /// Data segments that were sent and never arrived, by the counts of both ends over the whole connection; absent where
     /// either does not tell, or some were on their way when they were read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_lost: Option<u64>,
     /// Segments retransmitted that the receiver had already (DSACK, RFC 2883).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub spurious_retransmissions: Option<u64>,
 }
 
@@ -484,7 +480,7 @@ pub struct Segments {
     /// Sent again (tcpi_total_retrans).
     pub retransmitted: u64,
     /// Of them, those that the receiver said it had already (tcpi_dsack_dups).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub spurious: Option<u64>,
     /// Not acknowledged at that time, sent or not (tcpi_unacked, and tcpi_notsent_bytes in full segments): 0 where the connection was
     /// emptied.
@@ -520,7 +516,6 @@ pub struct ThreadUse {
     /// Context switches because its time was up.
     pub involuntary_switches: u64,
     /// Time for which it could have run and waited for a CPU, seconds; absent where the kernel does not tell.
-    #[serde(default)]
     pub run_delay_s: Option<f64>,
 }
 

@@ -41,7 +41,7 @@ pub struct Bench {
     /// The endpoint of the machine at the other end.
     pub host: String,
     /// The machine between the two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub middle: Option<String>,
     /// The addresses of the test traffic, where they do not follow: of target and host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -58,7 +58,7 @@ pub struct Bench {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Whose jobs it takes; `None`: everybody's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<Vec<String>>,
     /// When a job may begin; none: at any time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -20,7 +20,7 @@ pub struct BenchRecord {
     /// As the worker's file says that announced it last.
     pub bench: Bench,
     /// Nothing is begun there meanwhile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Maintenance>,
     /// The greatest fence that a controller has had. A later one is greater.
     #[serde(default)]
@@ -75,25 +75,25 @@ pub struct JobRecord {
     #[serde(default)]
     pub attempt: u32,
     /// The worker that has begun it last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// The fence with which it did.
     #[serde(default)]
     pub fence: u64,
     /// When, milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub began_ms: Option<i64>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<i64>,
     /// How many of its trials have no figures.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_trials: Option<usize>,
     /// Why it stands so, in a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Who wants it to end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
 }
 

@@ -45,16 +45,16 @@ pub struct Job {
     #[serde(default)]
     pub sets: Vec<(String, String)>,
     /// The order's seed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
     /// Repeats of each configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
     /// Among the user's own.
     #[serde(default)]
     pub priority: Priority,
     /// It does not begin before, seconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before_s: Option<u64>,
     /// How often it is begun at most, the first time counted: a worker that dies with it has used one.
     pub attempts: u32,

@@ -52,7 +52,7 @@ pub(super) struct Entry {
     #[serde(skip)]
     pub(super) with: Vec<String>,
     /// What was read after the last change that somebody asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) made: Option<String>,
     /// Of what new interfaces begin with: the numbers of those that were there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -18,12 +18,12 @@ use crate::settings::{self, SettingError, Settings};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Location {
     pub(super) name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) interface: Option<Interface>,
     /// Where it is read and written; `None`: anywhere on this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<Namespace>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) custom: Option<Custom>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Interface {
     pub(super) name: String,
     pub(super) index: u32,
     /// Its permanent address, or the one it has where there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) address: Option<String>,
     /// That address is its own for good.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

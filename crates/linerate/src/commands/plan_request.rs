@@ -24,7 +24,7 @@ pub(crate) struct PlanRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) search: Vec<String>,
     /// The machine between the two ends, as it was said on the command line: without it, or with another, it would be another campaign.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) middle: Option<PlannedMiddle>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct PlanRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PlannedMiddle {
     pub(crate) endpoint: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) interfaces: Option<PerEnd<String>>,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Origin {
     /// The campaigns of its records, oldest first.
     pub(crate) campaigns: Vec<ReportedCampaign>,
     /// The author's words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) notes: Option<String>,
     /// Records that were picked and cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,7 +87,7 @@ pub(crate) struct ExcludedRecord {
     /// Its identifier.
     pub(crate) record: String,
     /// The store's sentence; absent where names were replaced, for it may have any of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
 }
 

@@ -79,7 +79,7 @@ pub enum Contradiction {
         /// The packets.
         packets: Vec<Counted>,
         /// What would make them plausible.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         looks: Option<CounterFault>,
     },
 }

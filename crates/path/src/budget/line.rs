@@ -21,12 +21,12 @@ pub struct LossLine {
     /// The machine whose counters say so.
     pub end: Party,
     /// Which of its interfaces it was at; absent of an end, which has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// How many.
     pub packets: u64,
     /// What happened to them; absent of what the trial did not lose.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<DropCause>,
     /// The counters whose sum they are, before `adjustments`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,7 +82,7 @@ pub struct Counter {
     /// Whose.
     pub end: Party,
     /// Of which of its interfaces; absent of an end, which has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Its name.
     pub name: String,

@@ -23,10 +23,10 @@ pub struct StageCount {
     /// What they are there.
     pub unit: Passed,
     /// The machine that says so; absent of what was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Party>,
     /// Which of its interfaces it was at; absent of an end, which has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// What says so.
     pub witness: CountSource,
@@ -256,13 +256,13 @@ fn passed_at(seen: &MachineAccount<'_>, stage: Stage, unit: &str, meaning: Meani
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PauseFrames {
     /// Sent: its receive side was full, and the peer was to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<u64>,
     /// Received: the peer asked it to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<u64>,
     /// How long its transmitter stood still for them, seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled_s: Option<f64>,
     /// The counters that say so.
     pub counters: Vec<Counted>,
