@@ -203,6 +203,14 @@ fn events_are_lines_and_a_reader_that_is_gone_is_no_matter() {
     // Standard output has events and nothing else, or one form.
     let ran = run(&["-"]);
     assert!(ran.check_done().stdout.lines().all(|line| line.starts_with("{\"n\":")), "{}", ran.stdout);
+    // A command that can do nothing leaves an earlier campaign's events, and no file where there was none.
+    for wrong in [&["no-such-plan"][..], &["udp-stream", "--set", "rate=x"], &["udp-stream", "--repeat", "0"]] {
+        for (file, want) in [(&file, Some(&text)), (&bench.folder.path("none.jsonl"), None)] {
+            let ran = bench.run(wrong[0], &[&wrong[1..], &["--events", file]].concat(), LONG);
+            assert_eq!(ran.status.code(), Some(2), "{ran:#?}");
+            assert_eq!(std::fs::read_to_string(file).ok().as_ref(), want, "{wrong:?}");
+        }
+    }
     run(&["-", "--json"]).check_sentence(&["--events -", "--json"]);
     run(&["-", "--junit", "-"]).check_sentence(&["--events -", "--junit -"]);
     run(&["/nowhere/x"]).check_sentence(&["--events", "cannot be written"]);

@@ -4,11 +4,11 @@
 //! Watching must not disturb: lines wait in a queue for a thread that writes them. Of a reader that is slow, or gone, the
 //! campaign notices nothing; lines that find the queue full are left out, and their numbers (`n`) show which.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -32,7 +32,9 @@ const STDOUT: &str = "-";
 /// Where events go; nowhere, where nobody wants them.
 #[derive(Default)]
 pub(super) struct EventLines {
-    writer: Option<Writer>,
+    writer: OnceCell<Writer>,
+    /// The file that [`EventLines::make_file`] makes anew.
+    file: Option<PathBuf>,
     number: Cell<u64>,
     /// The last event was heard.
     is_over: Cell<bool>,
@@ -52,33 +54,48 @@ pub(super) fn is_stdout(path: Option<&Path>) -> bool {
 }
 
 impl EventLines {
-    /// For this file, which is made anew, a FIFO, or `-`; standard output has nothing else then.
+    /// For this file, a FIFO, or `-`; standard output has nothing else then. A file stays as it is until the command is known to be
+    /// right: one that can do nothing takes no earlier campaign's events away. Whoever reads a pipe waits for the last event.
     pub(super) fn begin(path: Option<&Path>) -> Result<EventLines> {
-        let to: Box<dyn Write + Send> = match path {
-            None => return Ok(EventLines::default()),
+        let mut lines = EventLines::default();
+        match path {
+            None => {}
             path if is_stdout(path) => {
                 reserve_stdout();
-                Box::new(terminal())
+                lines.write_to(terminal(), STDOUT.to_owned());
             }
-            Some(path) => Box::new(opened(path).map_err(|error| {
-                anyhow!(
-                    "--events: {} cannot be written: {error}; name a file in a folder that is there and can be written",
-                    path.display()
-                )
-            })?),
-        };
-        let named = path.map_or_else(String::new, |path| path.display().to_string());
-        Ok(EventLines::by(Writer::begin(to, named)))
+            Some(path) if fs::metadata(path).map_or(true, |found| found.is_file()) => {
+                lines.file = Some(path.to_owned());
+            }
+            Some(path) => lines.open(path)?,
+        }
+        Ok(lines)
     }
 
-    fn by(writer: Writer) -> EventLines {
-        EventLines { writer: Some(writer), number: Cell::new(0), is_over: Cell::new(false) }
+    /// Makes the file anew. Whatever goes wrong from here on, its last event says.
+    pub(super) fn make_file(&self) -> Result<()> {
+        self.file.as_deref().map_or(Ok(()), |path| self.open(path))
+    }
+
+    fn open(&self, path: &Path) -> Result<()> {
+        let file = opened(path).map_err(|error| {
+            anyhow!(
+                "--events: {} cannot be written: {error}; name a file in a folder that is there and can be written",
+                path.display()
+            )
+        })?;
+        self.write_to(file, path.display().to_string());
+        Ok(())
+    }
+
+    fn write_to(&self, to: impl Write + Send + 'static, named: String) {
+        self.writer.get_or_init(|| Writer::begin(Box::new(to), named));
     }
 
     /// Writes an event, if there is room.
     pub(super) fn hear(&self, event: &CampaignEvent) {
         self.is_over.set(matches!(event, CampaignEvent::Ended { .. }));
-        let Some(writer) = self.writer.as_ref().filter(|_| !event.is_frequent()) else { return };
+        let Some(writer) = self.writer.get().filter(|_| !event.is_frequent()) else { return };
         self.number.set(self.number.get() + 1);
         let Ok(Value::Object(told)) = serde_json::to_value(event) else { return };
         let mut object = serde_json::Map::new();
@@ -179,7 +196,9 @@ mod tests {
     }
 
     fn to(where_to: impl Write + Send + 'static) -> EventLines {
-        EventLines::by(Writer::begin(Box::new(where_to), String::new()))
+        let lines = EventLines::default();
+        lines.write_to(where_to, String::new());
+        lines
     }
 
     fn said(sentence: &str) -> CampaignEvent {
@@ -246,8 +265,8 @@ mod tests {
             }
         }
         for (kind, is_told) in [(ErrorKind::StorageFull, true), (ErrorKind::BrokenPipe, false)] {
-            let writer = Writer::begin(Box::new(Broken(kind)), "events.jsonl".to_owned());
-            let lines = EventLines::by(writer);
+            let lines = EventLines::default();
+            lines.write_to(Broken(kind), "events.jsonl".to_owned());
             lines.hear(&said("one"));
             let ended = lines.end(Ok(ExitCode::SUCCESS)).map_err(|error| error.to_string());
             assert_eq!(ended.is_err_and(|error| error.contains("events.jsonl")), is_told, "{kind}");

@@ -129,6 +129,7 @@ fn carry_out(arguments: &RunArgs, shared: &SharedArgs, files: &mut CaseFiles, ev
         Some(named) => resume(&wanted, arguments, &ends, &store, named.as_deref())?,
         None => fresh,
     };
+    events.make_file()?;
     #[cfg(feature = "nats")]
     let Some(order) = leased::begun(&arguments.leased, order, &wanted, &store, events)? else {
         return Ok(ExitCode::SUCCESS);

@@ -177,6 +177,7 @@ fn carry_out(mut request: SearchRequest<'_>, shared: &SharedArgs) -> Result<Exit
     let options = connect_options(shared)?;
     let mut store = store_to_keep(shared)?;
     let campaign = request.resume.map(|named| resumed(&request, named, &wanted, &ends, &store)).transpose()?;
+    request.events.make_file()?;
     let progress = Progress::new(shared.quiet);
     let (_started, mut pair) = connected(&ends, request.ends, &options, &progress)?;
     // What was begun is carried on as it was, whatever calibrations came since.
