@@ -227,6 +227,21 @@ fn a_record_that_cannot_be_read_hides_none_of_the_others() {
     server.get("/records").check(500, &["has layout 999"]);
 }
 
+/// Whoever asks first for a history would wait for it.
+#[test]
+fn a_server_looks_over_its_store_before_anybody_asks() {
+    let bench = Bench::bare("web-checked");
+    keep_examples(&bench);
+    let store = rusqlite::Connection::open(bench.store_path()).unwrap();
+    store.busy_timeout(LONG).unwrap();
+    store.execute_batch("UPDATE figures SET doubts = 'forged'").unwrap();
+    let forged = "SELECT count(*) FROM figures WHERE doubts = 'forged'";
+    let _server = Server::start(&bench, &[]);
+    bench.wait_until("rows that do not fit their records are made anew", LONG, || {
+        store.query_row(forged, [], |row| row.get(0)) == Ok(0)
+    });
+}
+
 #[test]
 fn what_is_asked_first_is_in_sight_first_and_long_pages_have_an_end() {
     let bench = Bench::bare("web-in-sight");
