@@ -175,6 +175,7 @@ fn what_a_record_says_is_text() {
         "/record/00000000000000000000000007/explain",
         "/record/00000000000000000000000008",
         "/compare?baseline=00000000000000000000000007&candidate=00000000000000000000000001",
+        &format!("/plan/udp-sweep?set={}", form_urlencoded::byte_serialize(HOSTILE.as_bytes()).collect::<String>()),
         &format!("/records?q={}", form_urlencoded::byte_serialize(HOSTILE.as_bytes()).collect::<String>()),
         &format!(
             "/plan/{}",

@@ -110,7 +110,7 @@ fn editor(lab: &Lab, asked: &WebRequest) -> Markup {
             }
             (choice("Target", "target", now("target"), machines()))
             (choice("Host", "host", now("host"), std::iter::once(("", "as usual")).chain(machines())))
-            label { "Options, one a line" textarea name="set" rows="3" cols="30" { (asked.lines("set").join("\n")) } }
+            label { "Options, one a line" textarea name="set" rows="3" cols="30" { (printable(&asked.lines("set").join("\n"))) } }
             (field("Repeats", "repeat", now("repeat"), "as the plan says"))
             button type="submit" { "Show its trials" }
             @if !lab.machines.is_empty() { button type="submit" formaction="/runs" { "Start" } }
@@ -185,7 +185,7 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
             }
             label {
                 "Options, one a line"
-                textarea name="set" rows="3" cols="30" placeholder="rate=50M..500M:50M\nduration=5s" { (asked.lines("set").join("\n")) }
+                textarea name="set" rows="3" cols="30" placeholder="rate=50M..500M:50M\nduration=5s" { (printable(&asked.lines("set").join("\n"))) }
             }
             (field("Repeats", "repeat", asked.value("repeat"), "as the plan says"))
             @if can_start { (field("Precision", "precision", None, "1%")) }
