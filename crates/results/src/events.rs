@@ -527,7 +527,7 @@ fn of_segment(outcome: &Outcome, flow: u16) -> Option<f64> {
 
 /// Times in which others used an end's interface: what it counted beyond the trial's own, whose messages need so many octets of
 /// headers. `sent` is what the other end saw of a stream: of what this end misses, the part `seen` came to its interface all the
-/// same, also in slices in which nothing was delivered.
+/// same, also in slices in which nothing was delivered; and all that it retransmitted may have.
 fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -> Vec<Event> {
     let timeline = &outcome.timeline;
     let ends = &timeline.ends_ns;
@@ -547,16 +547,20 @@ fn others(outcome: &Outcome, sent: Option<&Timeline>, headers: f64, seen: f64) -
             let with_headers =
                 |octets: f64, messages: f64| octets * 1.1 + messages.max(segments(octets)).min(octets) * headers;
             let delivered = with_headers(octets, messages);
-            let of_sender = sent.filter(|_| seen > 0.0).and_then(|sent| {
+            let at_sender = |column| {
+                let sent = sent?;
                 let flow = sent.flows.iter().find(|other| other.id == flow.id)?;
                 // Of a trial that failed an end may tell less: it went on as it had last.
                 let slice = if slice < sent.ends_ns.len() { slice } else { sent.ends_ns.len().checked_sub(2)? };
-                let column = |column| Some(flow.columns.get(column, slice)? as f64);
-                let sent = with_headers(column(FlowColumn::Octets)?, column(FlowColumn::Messages).unwrap_or(0.0));
-                Some(delivered + seen * (sent - delivered).max(0.0))
+                Some(flow.columns.get(column, slice)? as f64)
+            };
+            let of_sender = at_sender(FlowColumn::Octets).filter(|_| seen > 0.0).map(|octets| {
+                let sent = with_headers(octets, at_sender(FlowColumn::Messages).unwrap_or(0.0));
+                delivered + seen * (sent - delivered).max(0.0)
             });
-            // TCP's sender, which counts what it was given once.
-            let again = flow.columns.get(FlowColumn::Retransmitted, slice).unwrap_or(0) as f64 * SEGMENT;
+            // What TCP retransmits was given to it once, and what arrives though it had is delivered once.
+            let again = flow.columns.get(FlowColumn::Retransmitted, slice).map(|count| count as f64);
+            let again = again.or_else(|| at_sender(FlowColumn::Retransmitted)).unwrap_or(0.0) * SEGMENT;
             sum += (delivered * whole).max(of_sender.unwrap_or(0.0)) + again;
         }
         Some(sum)
@@ -856,6 +860,20 @@ mod tests {
     #[test]
     fn loss_that_begins_and_stays_is_told_with_the_rate_after_it() {
         let check = |lost: fn(usize) -> u64, began: &[(f64, Option<f64>, f64, f64)]| {
+    #[test]
+    fn what_tcp_sent_twice_is_its_own_at_both_ends() {
+        let mut outcome = Outcome::of_flows(End::Target, vec![]);
+        outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Receiver)];
+        outcome.timeline = timeline(&[&[1_000_000; 8]]);
+        (0..8).for_each(|slice| outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(1_600_000))]));
+        let mut sent = timeline(&[&[1_000_000; 8]]);
+        let mut others_of = |again: u64| {
+            sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![again; 8]);
+            others(&outcome, Some(&sent), 120.0, 0.0).len()
+        };
+        assert_eq!((others_of(0), others_of(300)), (1, 0));
+    }
+
             // A hundred datagrams of a thousand octets in each slice, or what is left of them.
             let arrived: Vec<u64> = (0..40).map(|slice| 1000 * (100 - lost(slice))).collect();
             let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 40]]));
