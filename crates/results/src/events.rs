@@ -277,7 +277,9 @@ fn silences(way: &Arrivals<'_>) -> Vec<Event> {
         }
     }
     let died = dead.into_iter().map(|(flow, died_s)| {
-        let lost_share = way.lost_share(died_s, seconds(*end_ns));
+        // A receiver misses a datagram when a later one comes, which none did.
+        let is_noticed = way.losing.is_some_and(|(_, column)| column == FlowColumn::Retransmitted);
+        let lost_share = way.lost_share(died_s, seconds(*end_ns)).filter(|_| is_noticed);
         event(died_s, None, EventKind::FlowDied { flow, direction: Some(way.direction), lost_share })
     });
     // All of those that live stood still at once.
@@ -1023,6 +1025,26 @@ mod tests {
         check(&|slice| if slice < 24 { 62_500 } else { 6250 }, Some((1.2, 10.0, 1.0)));
         check(&|slice| if slice < 10 { 6250 } else { 62_500 }, Some((0.5, 1.0, 10.0)));
         // Not by a half; too late; a silence; and back again.
+    #[test]
+    fn of_datagrams_that_came_no_more_nobody_noticed_the_loss() {
+        let arrived: Vec<u64> = (0..80).map(|slice| if slice >= 60 { 0 } else { 9_000 }).collect();
+        let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
+        seen.flows[0].columns.0.insert(FlowColumn::Missing, (0..80).map(|slice| u64::from(slice == 5)).collect());
+        let of = |column| Arrivals { losing: Some((&seen, column)), ..of_tcp(&seen, &sent) };
+        let share = |way: Arrivals<'_>| match &silences(&way)[..] {
+            [Event { what: EventKind::FlowDied { lost_share, .. }, .. }] => *lost_share,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(share(of(FlowColumn::Missing)), None);
+        let mut again = seen.clone();
+        again.flows[0]
+            .columns
+            .0
+            .insert(FlowColumn::Retransmitted, (0..80).map(|slice| u64::from(slice == 5)).collect());
+        let losing = Some((&again, FlowColumn::Retransmitted));
+        assert_eq!(share(Arrivals { losing, ..of_tcp(&seen, &sent) }), Some(0.0));
+    }
+
         check(&|slice| if slice < 24 { 62_500 } else { 45_000 }, None);
         check(&|slice| if slice < 37 { 62_500 } else { 6250 }, None);
         check(&|slice| if slice < 24 { 62_500 } else { 0 }, None);
