@@ -44,7 +44,7 @@ impl LeastSilence {
         let (stall_s, death_s) = match workload {
             Workload::TcpStream | Workload::UdpStream | Workload::Frames => (0.25, 0.4),
             Workload::TcpRr => (2.5 * TCP_RTO_MIN_S, 4.0 * TCP_RTO_MIN_S),
-            Workload::UdpRr => (1.2, 1.5),
+            Workload::UdpRr => (1.2, 1.2),
             Workload::TcpCrr => (1.3, 1.5),
         };
         LeastSilence { stall_s, death_s }

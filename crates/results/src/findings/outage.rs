@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
 pub(super) const DIED: Rule = Rule {
     name: "flow-died",
     says: "A flow brought nothing any more from a moment on: the way went, or the program at one end did.",
-    rests_on: "The event flow-died: nothing arrived of it before the trial's end for at least 0.4 s (tcp-rr 0.8 s, udp-rr and \
+    rests_on: "The event flow-died: nothing arrived of it before the trial's end for at least 0.4 s (tcp-rr 0.8 s, udp-rr 1.2 s, \
                tcp-crr 1.5 s), 5 % of the trial, and as long as a stall takes at least, though its threads had a CPU. Where most of what TCP lost was lost before, or round trips waited \
                for its timer and came to their end, the silence may be its timer's, and comes behind.",
     source: "RFC 2680, section 2.5.",
