@@ -2,9 +2,10 @@
 //! Knows changes of the carrier, and how long nothing arrived meanwhile.
 
 use linerate_machine::end::End;
+use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
-use super::case::{Case, percent};
+use super::case::{Case, percent, tidy};
 use super::{Finding, Rule, Sureness};
 use crate::outage::{self, CARRIER_CHANGES};
 
@@ -15,7 +16,8 @@ pub(super) const RULE: Rule = Rule {
     name: "link-down",
     says: "The link was down for a part of the trial: a cable, a plug, a port or a device that was set down.",
     rests_on: "Changes of an interface's carrier during the trial, and time in which nothing arrived: the longest gap between \
-               datagrams, time slices without any, or a flow that died with its link; else as long as the carrier was lost. Sure where \
+               datagrams, time slices without any, or a flow that died with its link; else as long as the carrier was lost; of a link that \
+               went down more than once, all stalls together. Sure where \
                that time explains half of what was lost or missing: of TCP as fast as it goes, of what the best slice would have brought \
                all the time.",
     source: "Linux Documentation/ABI/testing/sysfs-class-net, carrier_changes.",
@@ -27,7 +29,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let (changes, in_middle) = (outage::carrier_changes(case.record), outage::middle_changes(case.record));
     let is_there = outage::is_link_changed(case.record) && case.is_troubled();
     let silence = outage::silence(case.record, case.flow()?).filter(|_| is_there)?;
-    let share = (silence.seconds / case.span_s()?).min(1.0);
+    let (stalled_s, _) = case.held(|event| matches!(event.what, EventKind::Stall { .. }));
+    let again = Some(times_down(case)).filter(|times| *times > 1 && stalled_s > silence.seconds);
+    let share = (again.map_or(silence.seconds, |_| stalled_s) / case.span_s()?).min(1.0);
     // Of a steady stream as much is lost, or missing, as there was silence.
     let missing = missing_share(case).or_else(|| case.missing_transactions());
     let part = match (case.loss_ratio().filter(|_| case.loss().is_some()), missing) {
@@ -46,7 +50,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let port = |(end, count): &(End, u64)| Some((case.record.middle.as_ref()?.name(*end), *count));
     let counted: Vec<String> =
         changes.iter().map(named).chain(in_middle.iter().filter_map(port)).map(counted).collect();
-    let sentence = format!("The link was down during the trial, and nothing arrived for {}.", silence.words());
+    let sentence = match again {
+        Some(times) => format!(
+            "The link was down {times} times during the trial, and nothing arrived for {} s in all, {} at a time at most.",
+            tidy(stalled_s),
+            silence.words()
+        ),
+        None => format!("The link was down during the trial, and nothing arrived for {}.", silence.words()),
+    };
     let finding = RULE
         .finds(case, machine, sure, part, sentence)
         .because(counted.join("; "))
@@ -57,6 +68,15 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         // The queue before a link that is down runs over, and TCP's window is small after its timer.
         .explains(if sure == Sureness::Sure { &["middle-drops", "bottleneck", "lossy-path"] } else { &[] });
     Some(if changes.is_empty() { finding.on_middle() } else { finding })
+}
+
+/// How often a link lost its carrier, as the end that noticed it most often has it.
+fn times_down(case: &Case<'_>) -> usize {
+    let of = |end: End| {
+        let is_lost = |event: &&Event| event.end == Some(end) && matches!(event.what, EventKind::CarrierLost { .. });
+        case.events().filter(is_lost).count()
+    };
+    End::BOTH.into_iter().map(of).max().unwrap_or(0)
 }
 
 /// The share that did not come through; of TCP that goes as fast as it can, of what its best slice would have brought all the time.
@@ -78,6 +98,35 @@ mod tests {
     use super::super::{cases, findings};
     use super::*;
     use crate::record::Record;
+
+    #[test]
+    fn a_link_that_goes_down_again_and_again_has_all_its_silences_told() {
+        let all = cases::cases();
+        let mut record = all.iter().find(|case| case.name == "requests while a link is down").unwrap().record.clone();
+        let event = |at_s: f64, for_s: f64, end: Option<End>, what: EventKind| Event {
+            at_s,
+            for_s: Some(for_s),
+            within_s: 0.05,
+            end,
+            what,
+        };
+        record.duration_s = Some(4.0);
+        record.events.clear();
+        for at_s in [0.5, 1.5, 2.5] {
+            let lost = EventKind::CarrierLost { interface: "eth0".to_owned() };
+            record.events.push(event(at_s, 0.3, Some(End::Host), lost));
+            record.events.push(event(at_s, 0.4, None, EventKind::Stall { direction: None, lost_share: None }));
+        }
+        let told = |record: &Record| {
+            let one = findings(record).into_iter().find(|one| one.name == RULE.name).unwrap();
+            (one.sentence, one.evidence[1].clone())
+        };
+        let (sentence, share) = told(&record);
+        let said = "The link was down 3 times during the trial, and nothing arrived for 1.20 s in all, 0.40 s at a time at most.";
+        assert_eq!((sentence.as_str(), share.as_str()), (said, "nothing arrived for 30 % of the measured time"));
+        record.events.truncate(2);
+        assert_eq!(told(&record).0, "The link was down during the trial, and nothing arrived for 0.40 s.");
+    }
 
     #[test]
     fn transactions_that_are_missing_are_held_against_the_time_without_a_carrier() {
