@@ -32,6 +32,9 @@ const LITTLE_TIME: f64 = 0.1;
 /// Of a stream that it took no more of the time either, a segment or two of a thousand are nothing, whatever limits it.
 const NEXT_TO_NOTHING: f64 = 0.002;
 
+/// Where so large a part of the segments comes out of order, and none is lost, what holds them back is no queue.
+const OF_MANY: f64 = 0.2;
+
 /// Little was retransmitted, and CPUs had the stream's time, or were all busy, so that it took little time. Or both ends share a machine
 /// whose CPUs can have been the limit: it moves their threads, and packets with them, all the time.
 fn costs_nothing(case: &Case<'_>, retransmitted: f64) -> bool {
@@ -83,6 +86,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         }
     };
     let sentence = sentence.to_owned();
+    // No queue overtakes: what makes a good part of the segments late makes round trips long as well.
+    let arrived = case.losses().map_or(0, |losses| losses.arrived);
+    let is_of_many = arrived > 0 && out_of_order as f64 >= OF_MANY * arrived as f64 && reorders > 0 && none_lost;
     Some(
         RULE.finds(case, None, Sureness::Likely, (twice as f64 / again as f64).clamp(0.5, 1.0), sentence)
             .because(format!("{} retransmitted, {} of all", were(again, "segment"), percent(share)))
@@ -93,6 +99,41 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because(format!("{out_of_order} segments reached the {} out of order", case.receiver.end))
             .because(format!("counters of both machines saw {} packets dropped", case.drops_seen()))
             .attempt(case.sender.setting("sysctl.net.ipv4.tcp_reordering"), (tolerated * 10).to_string(), "throughput")
-            .wrong_if("It is wrong if udp-stream at this rate shows lost datagrams and none reordered."),
+            .wrong_if("It is wrong if udp-stream at this rate shows lost datagrams and none reordered.")
+            .explains(if is_of_many { &["bottleneck"] } else { &[] }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_machine::end::Direction;
+
+    use super::super::{cases, findings};
+    use super::*;
+    use crate::record::{Counted, Losses};
+    use crate::time_budget::TimeLine;
+
+    #[test]
+    fn what_makes_most_segments_late_comes_before_the_queue_that_it_looks_like() {
+        let all = cases::cases();
+        let record = &all.iter().find(|case| case.name == "packets overtake each other").unwrap().record;
+        let first = |out_of_order: u64| {
+            let mut record = record.clone();
+            let line = TimeLine { direction: Direction::Tx, limit: Limit::Path, end: None, seconds: 1.9, share: 0.98 };
+            record.time_budget = vec![line];
+            record.losses = vec![Losses {
+                direction: Direction::Tx,
+                of: Counted::Segments,
+                sent: 100_000,
+                arrived: 100_000,
+                unaccounted: 0,
+            }];
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            (tcp.retransmissions, tcp.segments_lost, tcp.reordered_segments) = (4_500, Some(0), Some(out_of_order));
+            (tcp.rtt_s, tcp.min_rtt_s) = (Some(4.5e-3), Some(1e-3));
+            findings(&record).into_iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        assert_eq!(first(70_000)[..2], [RULE.name, "bottleneck"]);
+        assert_eq!(first(3_000)[..2], ["bottleneck", RULE.name]);
+    }
 }
