@@ -175,6 +175,9 @@ const FEW_BEFORE: f64 = 0.05;
 const STAYS: f64 = 0.8;
 const LOSSY_SLICES: usize = 6;
 const LEAST_SLICES: usize = 3;
+/// So many standard deviations from what chance makes are none, of counts whose own variance is this at least.
+const IMPROBABLE_DEVIATIONS: f64 = 3.1;
+const LEAST_VARIANCE: f64 = 4.0;
 /// What TCP lost it lost at once, if so much of it falls into so many seconds, of so small a part of the trial. Of fewer segments chance
 /// makes that now and then.
 const NEARLY_ALL: f64 = 0.9;
@@ -351,13 +354,36 @@ fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
         let span_s = seconds(ends[within.end - 1]) - seconds(ends[first]);
         let bps = octets[within.clone()].iter().sum::<f64>() * 8.0 / span_s.max(1e-6);
         let direction = Some(way.direction);
-        let what = EventKind::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round() };
+        let lost_and_arrived = within.clone().map(|slice| (missing[slice], arrived[slice]));
+        let spans = within.clone().map(|slice| seconds(ends[slice]) - seconds(ends[slice - 1]));
+        let steady = is_steady(&lost_and_arrived.zip(spans).collect::<Vec<_>>());
+        let what = EventKind::LossBegan { direction, loss_ratio: ratio(within), throughput_bps: bps.round(), steady };
         let for_s = is_over.then(|| seconds(ends[last]) - at_s);
         events.push(Event { at_s, for_s, within_s: seconds(ends[first]) - at_s, end: None, what });
     }
     let all: f64 = missing.iter().sum();
     let is_late = events.first().is_some_and(|first| first.at_s >= BEGAN_LATE * end_s);
     if is_late && slices >= LOSSY_SLICES && all - inside <= FEW_BEFORE * all { events } else { Vec::new() }
+}
+
+/// Whether what arrived of datagrams, slice by slice, with what was lost and the slice's seconds, varies by far less than it does where each
+/// is lost by chance: then its variance over that of a binomial distribution is distributed as chi-squared over its degrees of freedom
+/// (Wilson and Hilferty 1931).
+fn is_steady(slices: &[((f64, f64), f64)]) -> bool {
+    let (lost, arrived, span_s) = slices
+        .iter()
+        .fold((0.0, 0.0, 0.0), |sum, ((lost, arrived), span_s)| (sum.0 + lost, sum.1 + arrived, sum.2 + span_s));
+    let passes = arrived / (lost + arrived).max(1.0);
+    let of_chance = |(lost, arrived): (f64, f64)| (lost + arrived) * passes * (1.0 - passes);
+    if slices.iter().any(|(counts, _)| of_chance(*counts) < LEAST_VARIANCE) {
+        return false;
+    }
+    let excess =
+        |(counts, own_s): &((f64, f64), f64)| (counts.1 - arrived * own_s / span_s).powi(2) / of_chance(*counts);
+    let freedom = slices.len().saturating_sub(1) as f64;
+    let ratio = slices.iter().map(excess).sum::<f64>() / freedom.max(1.0);
+    let part = 2.0 / (9.0 * freedom.max(1.0));
+    freedom >= 1.0 && ratio < (1.0 - part - IMPROBABLE_DEVIATIONS * part.sqrt()).max(0.0).powi(3)
 }
 
 /// The short time into which nearly all falls that TCP retransmitted, where none of its silences says so: what lost it did so once.
@@ -835,6 +861,20 @@ mod tests {
     }
 
     #[test]
+    fn what_tcp_sent_twice_is_its_own_at_both_ends() {
+        let mut outcome = Outcome::of_flows(End::Target, vec![]);
+        outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Receiver)];
+        outcome.timeline = timeline(&[&[1_000_000; 8]]);
+        (0..8).for_each(|slice| outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(1_600_000))]));
+        let mut sent = timeline(&[&[1_000_000; 8]]);
+        let mut others_of = |again: u64| {
+            sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![again; 8]);
+            others(&outcome, Some(&sent), 120.0, 0.0).len()
+        };
+        assert_eq!((others_of(0), others_of(300)), (1, 0));
+    }
+
+    #[test]
     fn what_dies_behind_the_interface_is_nobody_else_s_traffic() {
         let mut outcome = Outcome::of_flows(End::Target, vec![]);
         outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Receiver)];
@@ -862,20 +902,6 @@ mod tests {
     #[test]
     fn loss_that_begins_and_stays_is_told_with_the_rate_after_it() {
         let check = |lost: fn(usize) -> u64, began: &[(f64, Option<f64>, f64, f64)]| {
-    #[test]
-    fn what_tcp_sent_twice_is_its_own_at_both_ends() {
-        let mut outcome = Outcome::of_flows(End::Target, vec![]);
-        outcome.flows = vec![linerate_trial::outcome::FlowOutcome::new(0, linerate_trial::outcome::Role::Receiver)];
-        outcome.timeline = timeline(&[&[1_000_000; 8]]);
-        (0..8).for_each(|slice| outcome.timeline.machine.push(slice, [(MachineColumn::RxOctets, Some(1_600_000))]));
-        let mut sent = timeline(&[&[1_000_000; 8]]);
-        let mut others_of = |again: u64| {
-            sent.flows[0].columns.0.insert(FlowColumn::Retransmitted, vec![again; 8]);
-            others(&outcome, Some(&sent), 120.0, 0.0).len()
-        };
-        assert_eq!((others_of(0), others_of(300)), (1, 0));
-    }
-
             // A hundred datagrams of a thousand octets in each slice, or what is left of them.
             let arrived: Vec<u64> = (0..40).map(|slice| 1000 * (100 - lost(slice))).collect();
             let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[100_000; 40]]));
@@ -911,6 +937,25 @@ mod tests {
             &[(0.4, Some(0.3), 0.4, 9.6), (1.3, Some(0.3), 0.4, 9.6)],
         );
         check(|slice| if (8..18).contains(&slice) || (26..36).contains(&slice) { 40 } else { 4 }, &[]);
+    }
+
+    #[test]
+    fn what_passes_a_limit_of_rate_varies_less_than_chance_makes() {
+        let mut chance = linerate_trial::pace::SplitMix64::new(7);
+        // Of 200 datagrams a slice 20 pass, or each by chance, or all that fit a bucket that is full each fourth slice.
+        let check = |passes: &mut dyn FnMut(usize) -> u64, slices: usize| {
+            let counts = (0..slices).map(|slice| {
+                let arrived = passes(slice).min(200);
+                ((200.0 - arrived as f64, arrived as f64), 0.05)
+            });
+            is_steady(&counts.collect::<Vec<_>>())
+        };
+        assert!(check(&mut |_| 20, 12) && check(&mut |slice| 19 + slice as u64 % 3, 20));
+        assert!(!check(&mut |_| 20, 3) && !check(&mut |slice| 50 * u64::from(slice % 4 == 0), 20));
+        assert!(!check(&mut |_| 1, 20), "too few to tell");
+        let by_chance =
+            (0..1000).filter(|_| check(&mut |_| (0..200).filter(|_| chance.below(10) == 0).count() as u64, 20));
+        assert!(by_chance.count() <= 5);
     }
 
     #[test]
@@ -981,6 +1026,26 @@ mod tests {
     }
 
     #[test]
+    fn of_datagrams_that_came_no_more_nobody_noticed_the_loss() {
+        let arrived: Vec<u64> = (0..80).map(|slice| if slice >= 60 { 0 } else { 9_000 }).collect();
+        let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
+        seen.flows[0].columns.0.insert(FlowColumn::Missing, (0..80).map(|slice| u64::from(slice == 5)).collect());
+        let of = |column| Arrivals { losing: Some((&seen, column)), ..of_tcp(&seen, &sent) };
+        let share = |way: Arrivals<'_>| match &silences(&way)[..] {
+            [Event { what: EventKind::FlowDied { lost_share, .. }, .. }] => *lost_share,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(share(of(FlowColumn::Missing)), None);
+        let mut again = seen.clone();
+        again.flows[0]
+            .columns
+            .0
+            .insert(FlowColumn::Retransmitted, (0..80).map(|slice| u64::from(slice == 5)).collect());
+        let losing = Some((&again, FlowColumn::Retransmitted));
+        assert_eq!(share(Arrivals { losing, ..of_tcp(&seen, &sent) }), Some(0.0));
+    }
+
+    #[test]
     fn what_had_arrived_all_the_same_was_not_lost_at_once() {
         let is_told = |spurious: u64| {
             let (seen, mut sent) = (timeline(&[&[9_000; 40]]), timeline(&[&[9_000; 40]]));
@@ -1025,26 +1090,6 @@ mod tests {
         check(&|slice| if slice < 24 { 62_500 } else { 6250 }, Some((1.2, 10.0, 1.0)));
         check(&|slice| if slice < 10 { 6250 } else { 62_500 }, Some((0.5, 1.0, 10.0)));
         // Not by a half; too late; a silence; and back again.
-    #[test]
-    fn of_datagrams_that_came_no_more_nobody_noticed_the_loss() {
-        let arrived: Vec<u64> = (0..80).map(|slice| if slice >= 60 { 0 } else { 9_000 }).collect();
-        let (mut seen, sent) = (timeline(&[&arrived]), timeline(&[&[9_000; 80]]));
-        seen.flows[0].columns.0.insert(FlowColumn::Missing, (0..80).map(|slice| u64::from(slice == 5)).collect());
-        let of = |column| Arrivals { losing: Some((&seen, column)), ..of_tcp(&seen, &sent) };
-        let share = |way: Arrivals<'_>| match &silences(&way)[..] {
-            [Event { what: EventKind::FlowDied { lost_share, .. }, .. }] => *lost_share,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(share(of(FlowColumn::Missing)), None);
-        let mut again = seen.clone();
-        again.flows[0]
-            .columns
-            .0
-            .insert(FlowColumn::Retransmitted, (0..80).map(|slice| u64::from(slice == 5)).collect());
-        let losing = Some((&again, FlowColumn::Retransmitted));
-        assert_eq!(share(Arrivals { losing, ..of_tcp(&seen, &sent) }), Some(0.0));
-    }
-
         check(&|slice| if slice < 24 { 62_500 } else { 45_000 }, None);
         check(&|slice| if slice < 37 { 62_500 } else { 6250 }, None);
         check(&|slice| if slice < 24 { 62_500 } else { 0 }, None);

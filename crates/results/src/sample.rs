@@ -336,7 +336,12 @@ fn events() -> Vec<Event> {
         (
             None,
             None,
-            EventKind::LossBegan { direction: Some(Direction::Rx), loss_ratio: 0.49, throughput_bps: 20_100_000.0 },
+            EventKind::LossBegan {
+                direction: Some(Direction::Rx),
+                loss_ratio: 0.49,
+                throughput_bps: 20_100_000.0,
+                steady: false,
+            },
         ),
         (
             None,

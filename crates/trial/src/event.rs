@@ -60,6 +60,9 @@ pub enum EventKind {
         loss_ratio: f64,
         /// Payload bits per second that arrived meanwhile.
         throughput_bps: f64,
+        /// They varied from slice to slice by far less than chance makes of such a loss.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        steady: bool,
     },
     /// Nearly all that TCP retransmitted in the measured part was so in this short time.
     LossAtOnce {

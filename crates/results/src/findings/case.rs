@@ -362,14 +362,15 @@ impl<'a> Case<'a> {
     /// Loss that began in mid-trial.
     pub(super) fn loss_from(&self) -> Option<LossFrom> {
         let began = self.events().filter_map(|event| match event.what {
-            EventKind::LossBegan { loss_ratio, throughput_bps, .. } => {
+            EventKind::LossBegan { loss_ratio, throughput_bps, steady, .. } => {
                 let time = LossTime { at_s: event.at_s, for_s: event.for_s, ratio: loss_ratio };
-                Some(LossFrom { times: vec![time], bps: throughput_bps })
+                Some(LossFrom { times: vec![time], bps: throughput_bps, is_steady: steady })
             }
             _ => None,
         });
         began.reduce(|mut first, next| {
             first.times.extend(next.times);
+            first.is_steady &= next.is_steady;
             first
         })
     }

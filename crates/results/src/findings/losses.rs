@@ -11,6 +11,8 @@ pub(super) struct LossFrom {
     pub(super) times: Vec<LossTime>,
     /// What came through the first time, bits per second.
     pub(super) bps: f64,
+    /// Each time that varied by far less than chance makes.
+    pub(super) is_steady: bool,
 }
 
 /// One of these times.

@@ -488,6 +488,8 @@ pub(super) enum Pattern {
     Regular(Option<PacketFate>),
     /// Most of them, and this share of the rest arrived at even distances.
     Above(f64),
+    /// From a moment on, and what came through from then on was nearly the same all the time.
+    Steady,
     /// Each by chance.
     Random,
 }
@@ -503,6 +505,7 @@ impl Pattern {
         // Of losses that do not depend on each other runs are as long as this.
         let independent = 1.0 / (1.0 - ratio).max(0.01);
         let single = bursts_of.get(&1).copied().unwrap_or(0) as f64 / runs as f64;
+        let is_steady = from.as_ref().is_some_and(|from| from.is_steady);
         let even = even_share(case).filter(|share| from.is_none() && ratio >= MOST && *share >= EVEN);
         let bursts = || {
             let sent = loss.packets as f64 / loss.ratio.max(1e-9);
@@ -521,17 +524,18 @@ impl Pattern {
         }
         Some(match even {
             Some(share) => Pattern::Above(share),
-            None if mean > 3.0 * independent => Pattern::Bursts { runs, mean, seconds: bursts() },
+            None if mean > 3.0 * independent && !is_steady => Pattern::Bursts { runs, mean, seconds: bursts() },
             None if is_regular(single, usual(), runs) || is_short(mean, ratio, runs) => {
                 Pattern::Regular(PacketFate::each(ratio, lost))
             }
+            None if is_steady => Pattern::Steady,
             None => Pattern::Random,
         })
     }
 
     /// Whether a limit of rate makes it: more was offered than passes.
     pub(super) const fn is_of_a_rate(&self) -> bool {
-        matches!(self, Pattern::Regular(_) | Pattern::Above(_))
+        matches!(self, Pattern::Regular(_) | Pattern::Above(_) | Pattern::Steady)
     }
 
     pub(super) fn clause(&self) -> String {
@@ -548,6 +552,7 @@ impl Pattern {
                 "{} of what arrived came at even distances, as from a link or shaper that is always busy",
                 percent(*share)
             ),
+            Pattern::Steady => "meanwhile what came through varied far less than chance makes".to_owned(),
             Pattern::Random => "they vanished one by one, as chance has it".to_owned(),
         }
     }

@@ -266,9 +266,24 @@ pub(super) fn cases() -> Vec<FaultCase> {
             // From then on 41 of 100 pass, at even distances; of all it is no more than two of five that are lost.
             arrivals(r, &[(235_200, 4_200), (573_000, 900)], &[(1, 1_350), (2, 1_025)]);
             let direction = Some(Rx);
-            let what = EventKind::LossBegan { direction, loss_ratio: 0.59, throughput_bps: 20.4e6 };
+            let what = EventKind::LossBegan { direction, loss_ratio: 0.59, throughput_bps: 20.4e6, steady: false };
             r.events = vec![event(0.95, None, None, what)];
         }),
+        case(
+            "a way that is far slower for a while, and loses what is above",
+            "bottleneck",
+            &[],
+            udp(Rx, 60, 39.0),
+            |r| {
+                let lost = lose(r, 7_430);
+                between_links(r, 21_360, lost);
+                // As long runs as by chance; only from slice to slice does it vary less.
+                arrivals(r, &[(187_000, 13_900), (2_800_000, 490)], &[(1, 80), (6, 160), (16, 150), (30, 133)]);
+                let direction = Some(Rx);
+                let what = EventKind::LossBegan { direction, loss_ratio: 0.935, throughput_bps: 3.9e6, steady: true };
+                r.events = vec![event(0.6, Some(0.7), None, what)];
+            },
+        ),
         case("a way that stops for a tenth of a second now and then", "lossy-path", &[], udp(Rx, 40, 20.0), |r| {
             let lost = lose(r, 3_400);
             between_links(r, 6_812, lost);
