@@ -36,7 +36,7 @@ pub use crate::error::StoreError;
 use crate::error::said;
 use crate::id;
 use crate::record::{FORMAT, FlowFigures, Record, digest, is_measurable};
-use crate::select::Filter;
+use crate::select::{Filter, Selection};
 
 /// Records on disk. Each is written in one transaction that has reached the disk when [`Store::insert`] returns:
 /// a process killed at any instant loses no record that was inserted and leaves no half of one. Several processes
@@ -74,8 +74,8 @@ pub struct Campaign {
     pub finished_at: Option<String>,
 }
 
-/// What a list shows of a record; read without reading the record itself.
-#[derive(Clone, Debug, PartialEq)]
+/// What a list shows of a record; read without reading the record itself, where a digest says that it is what the record says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Listed {
     /// The record's identifier.
     pub id: String,
@@ -107,6 +107,36 @@ pub struct Listed {
     pub failed: bool,
     /// What the sender and the receiver of a stream used; absent where it is not known.
     pub apis: [Option<String>; 2],
+}
+
+impl Listed {
+    /// What the record says itself.
+    fn of(record: &Record) -> Listed {
+        let figures = record.result.as_ref();
+        let api = |of: fn(&FlowFigures) -> &Option<ApiUse>| Some(of(&figures?.flow).as_ref()?.name.clone());
+        Listed {
+            id: record.id.clone(),
+            campaign: record.campaign.clone(),
+            plan: record.plan.clone(),
+            index: record.trial.index,
+            repeat: record.trial.repeat,
+            workload: record.workload.name().to_owned(),
+            direction: record.direction.name().to_owned(),
+            started_at: record.started_at.clone(),
+            target: record.target.endpoint.clone(),
+            factors: record.trial.factors.clone(),
+            throughput_bps: figures.and_then(|figures| figures.flow.throughput_bps).filter(is_possible),
+            loss_ratio: figures.and_then(|figures| figures.flow.loss_ratio).filter(is_share),
+            transactions_per_s: figures.and_then(|figures| figures.transactions_per_s).filter(is_possible),
+            failed: figures.is_none(),
+            apis: [api(|flow| &flow.sender_api), api(|flow| &flow.receiver_api)],
+        }
+    }
+
+    /// By what columns are known to be the record's.
+    fn digest(&self) -> String {
+        digest(serde_json::to_string(self).unwrap_or_default())
+    }
 }
 
 /// So much is told of an identifier that may be any text.
@@ -310,9 +340,9 @@ impl Store {
     /// The numbers of the campaign's trials that have figures. A failed trial is not among them, so that it is
     /// tried again when the campaign is carried on.
     pub fn finished_trials(&self, campaign: &str) -> Result<BTreeSet<u32>, StoreError> {
-        let sql = "SELECT id, trial_index FROM records WHERE campaign = ?1 AND failed = 0";
-        let (found, _) = self.readable("record", sql, vec![text(campaign)], |row| row.get(1))?;
-        Ok(found.into_iter().collect())
+        let wanted = Selection { campaign: Some(campaign.to_owned()), ..Selection::default() };
+        let seen = self.observations(&wanted)?.into_iter().filter(|seen| !seen.failed);
+        Ok(seen.map(|seen| seen.index).collect())
     }
 
     /// Writes a record, for ever. When this returns, it is on the disk.
@@ -393,39 +423,37 @@ impl Store {
         Ok((found, unreadable))
     }
 
-    /// What a list shows of the records that the filter wants, oldest first. And why not, of each whose columns cannot be read.
+    /// What a list shows of the records that the filter wants, oldest first. And why not, of each of which neither the columns nor the
+    /// record can be read.
     pub fn list(&self, filter: &Filter) -> Result<(Vec<Listed>, Vec<StoreError>), StoreError> {
         self.fill()?;
         let (clauses, values) = filter.clauses();
         let sql = format!(
             "SELECT id, campaign, plan, trial_index, repeat, workload, direction, started_at, throughput_bps, loss_ratio,
                     transactions_per_s, failed, sender_api, receiver_api, target,
-                    (SELECT asked FROM figures WHERE record = id) FROM records{clauses}"
+                    (SELECT asked FROM figures WHERE record = id), (SELECT listed FROM figures WHERE record = id)
+             FROM records{clauses}"
         );
-        let mut arounds = ContextCache::of(self);
-        let (mut found, unreadable) = self.readable("record", &sql, values, |row| {
-            // A record that this program cannot read has no row of figures.
-            let asked = row.get::<Option<i64>>(15)?.map(|number| arounds.asked(number)).transpose()?;
-            Ok(Listed {
-                id: row.get(0)?,
-                campaign: row.get(1)?,
-                plan: row.get(2)?,
-                index: row.get(3)?,
-                repeat: row.get(4)?,
-                workload: row.get(5)?,
-                direction: row.get(6)?,
-                started_at: row.get(7)?,
-                throughput_bps: measured(row, 8)?,
-                loss_ratio: measured(row, 9)?.filter(|ratio| *ratio <= 1.0),
-                transactions_per_s: measured(row, 10)?,
-                failed: row.get(11)?,
-                apis: [row.get(12)?, row.get(13)?],
-                target: row.get(14)?,
-                factors: asked.map(|asked| asked.factors.clone()).unwrap_or_default(),
-            })
+        let (reader, mut arounds, mut lost) = (self.reader()?, ContextCache::of(self), Vec::new());
+        let (found, mut unreadable) = self.readable("record", &sql, values, |row| {
+            let columns = listed(row, &mut arounds);
+            let known: Option<String> = row.get(16).unwrap_or_default();
+            match columns {
+                Ok(columns) if known.as_ref().is_some_and(|known| *known == columns.digest()) => Ok(Some(columns)),
+                Err(error) if !error.is_of_a_value() => Err(error),
+                columns => match (reader.record(&row.get::<String>(0)?), columns) {
+                    (Ok(record), _) => Ok(Some(Listed::of(&record))),
+                    // This program cannot read it, and made no digest of it.
+                    (Err(_), Ok(columns)) if known.is_none() => Ok(Some(columns)),
+                    (Err(why), _) => {
+                        lost.push(why);
+                        Ok(None)
+                    }
+                },
+            }
         })?;
-        found.reverse();
-        Ok((found, unreadable))
+        unreadable.extend(lost);
+        Ok((found.into_iter().rev().flatten().collect(), unreadable))
     }
 
     /// The record that has the figures of the same trial already, if one does; then nothing is written. One that cannot be read has none.
@@ -439,8 +467,8 @@ impl Store {
                 let values = vec![text(&record.campaign), Value::Integer(record.trial.index.into()), text(&record.id)];
                 let others = self.database.rows(sql, values, |row| {
                     let packed: Vec<u8> = row.get(1)?;
-                    let is_readable = unpacked(&dictionary, &packed).and_then(|text| read(&text)).is_ok();
-                    Ok(if is_readable { Some(row.get(0)?) } else { None })
+                    let other = unpacked(&dictionary, &packed).and_then(|text| read(&text)).ok();
+                    Ok(other.filter(|other| other.trial.index == record.trial.index).map(|other| other.id))
                 })?;
                 if let Some(other) = others.into_iter().flatten().next() {
                     return Ok(Some(other));
@@ -561,7 +589,12 @@ impl Reader<'_> {
         })?;
         let packed = packed.ok_or_else(|| StoreError::Unknown { what: "record", id: id.to_owned() })?;
         let both = unpacked(&self.dictionary, &packed).and_then(|text| Ok((read(&text)?, text)));
-        both.map_err(unreadable)
+        match both.map_err(unreadable)? {
+            (record, _) if record.id != id => {
+                Err(unreadable(format!("it is that of {}", in_line(&record.id, LONGEST_ID))))
+            }
+            both => Ok(both),
+        }
     }
 
     /// The same; why not goes to the others that cannot be read.
@@ -577,9 +610,39 @@ impl Reader<'_> {
     }
 }
 
+/// What the columns say that [`Store::list`] reads.
+fn listed(row: &Row<'_>, arounds: &mut ContextCache<'_>) -> Result<Listed, SqlError> {
+    let asked = row.get::<Option<i64>>(15)?.map(|number| arounds.asked(number)).transpose()?;
+    Ok(Listed {
+        id: row.get(0)?,
+        campaign: row.get(1)?,
+        plan: row.get(2)?,
+        index: row.get(3)?,
+        repeat: row.get(4)?,
+        workload: row.get(5)?,
+        direction: row.get(6)?,
+        started_at: row.get(7)?,
+        throughput_bps: measured(row, 8)?,
+        loss_ratio: measured(row, 9)?.filter(is_share),
+        transactions_per_s: measured(row, 10)?,
+        failed: row.get(11)?,
+        apis: [row.get(12)?, row.get(13)?],
+        target: row.get(14)?,
+        factors: asked.map(|asked| asked.factors.clone()).unwrap_or_default(),
+    })
+}
+
 /// A figure of a column, where it can be one: a store from a stranger may have anything written into it.
 fn measured(row: &Row<'_>, at: usize) -> Result<Option<f64>, SqlError> {
-    Ok(row.get::<Option<f64>>(at)?.filter(|value| is_measurable(*value) && *value >= 0.0))
+    Ok(row.get::<Option<f64>>(at)?.filter(is_possible))
+}
+
+fn is_possible(value: &f64) -> bool {
+    is_measurable(*value) && *value >= 0.0
+}
+
+fn is_share(value: &f64) -> bool {
+    (0.0..=1.0).contains(value)
 }
 
 /// What [`campaign`] reads.

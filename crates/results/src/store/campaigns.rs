@@ -7,8 +7,9 @@ use rusqlite::types::Value;
 
 use super::database::Row;
 use super::figures::ContextCache;
+use super::sql_error::SqlError;
 use super::{CAMPAIGN, Campaign, Store, StoreError, campaign};
-use crate::select::LAST;
+use crate::select::{LAST, Selection};
 
 /// The plan of those campaigns that only try a suggestion. No plan of a user's has a blank in its name.
 pub const TRIES: &str = "explain --try";
@@ -99,26 +100,39 @@ impl Store {
             values.push(Value::Integer(limit.into()));
             clauses += &format!(" LIMIT ?{}", values.len());
         }
-        let sql = format!(
-            "SELECT {CAMPAIGN},
-                    (SELECT count(DISTINCT trial_index) FROM records WHERE campaign = campaigns.id AND failed = 0),
-                    (SELECT count(DISTINCT trial_index) FROM records WHERE campaign = campaigns.id)
-             FROM campaigns {clauses}"
-        );
-        let (mut all, unreadable) = self.readable("campaign", &sql, values, |row| {
-            let (done, tried): (u32, u32) = (row.get(8)?, row.get(9)?);
-            Ok(Summary { campaign: campaign(row)?, done, failed: tried - done, levels: BTreeMap::new() })
-        })?;
-        all.reverse();
         self.fill()?;
-        let mut arounds = ContextCache::of(self);
-        for one in &mut all {
-            let sql = "SELECT DISTINCT asked FROM figures WHERE campaign = ?1";
-            let read = |row: &Row<'_>| arounds.asked(row.get(0)?);
-            for asked in self.rows(sql, vec![Value::Text(one.campaign.id.clone())], read)? {
-                for (factor, level) in &asked.factors {
-                    one.levels.entry(factor.clone()).or_default().insert(level.clone());
-                }
+        let counts = ["records", "figures"].map(|table| {
+            let tried = format!("(SELECT count(DISTINCT trial_index) FROM {table} WHERE campaign = campaigns.id");
+            format!("{tried} AND failed = 0), {tried})")
+        });
+        let sql = format!("SELECT {CAMPAIGN}, {} FROM campaigns {clauses}", counts.join(", "));
+        let (mut all, unreadable) = self.readable("campaign", &sql, values, |row| {
+            let counts = |at| Ok::<[u32; 2], SqlError>([row.get(at)?, row.get(at + 1)?]);
+            let ([done, tried], derived) = (counts(8)?, counts(10)?);
+            let summary = Summary { campaign: campaign(row)?, done, failed: tried - done, levels: BTreeMap::new() };
+            Ok((summary, derived == [done, tried]))
+        })?;
+        // Where the two accounts of its records differ, one is damaged, or a record is.
+        for (one, _) in all.iter_mut().filter(|(_, is_agreed)| !is_agreed) {
+            let wanted = Selection { campaign: Some(one.campaign.id.clone()), ..Selection::default() };
+            let seen = self.observations(&wanted)?;
+            let tried: BTreeSet<u32> = seen.iter().map(|seen| seen.index).collect();
+            let done: BTreeSet<u32> = seen.iter().filter(|seen| !seen.failed).map(|seen| seen.index).collect();
+            (one.done, one.failed) = (done.len() as u32, (tried.len() - done.len()) as u32);
+        }
+        let mut all: Vec<Summary> = all.into_iter().map(|(one, _)| one).rev().collect();
+        let levels = self.derived(|_| {
+            let mut arounds = ContextCache::of(self);
+            let of_campaign = |one: &Summary| {
+                let sql = "SELECT DISTINCT asked FROM figures WHERE campaign = ?1";
+                let id = vec![Value::Text(one.campaign.id.clone())];
+                self.database.rows(sql, id, |row| arounds.asked(row.get(0)?))
+            };
+            all.iter().map(of_campaign).collect::<Result<Vec<_>, _>>()
+        })?;
+        for (one, levels) in all.iter_mut().zip(levels) {
+            for (factor, level) in levels.iter().flat_map(|asked| &asked.factors) {
+                one.levels.entry(factor.clone()).or_default().insert(level.clone());
             }
         }
         Ok((all, unreadable))

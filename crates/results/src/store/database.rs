@@ -198,26 +198,6 @@ impl Database {
             Database::Postgres(_) => row.get(at),
         }
     }
-
-    /// The query for the number of a text in `around`.
-    pub(super) fn find_around(&self) -> &'static str {
-        match self {
-            Database::Sqlite(_) => "SELECT id FROM around WHERE text = ?1",
-            // An index holds no long text.
-            #[cfg(feature = "postgres")]
-            Database::Postgres(_) => "SELECT id FROM around WHERE md5(text) = md5(?1) AND text = ?1",
-        }
-    }
-    /// The query for the numbers of many texts, a list in JSON.
-    pub(super) fn find_arounds(&self) -> &'static str {
-        match self {
-            Database::Sqlite(_) => "SELECT id, text FROM around WHERE text IN (SELECT value FROM json_each(?1))",
-            #[cfg(feature = "postgres")]
-            Database::Postgres(_) => {
-                "SELECT id, text FROM around WHERE md5(text) IN (SELECT md5(value) FROM json_each(?1))"
-            }
-        }
-    }
 }
 
 fn insertion(table: &str, columns: &str, count: usize) -> String {

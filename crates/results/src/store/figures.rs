@@ -2,25 +2,25 @@
 //! records that share it. For comparisons and histories, which read a hundred thousand records at once.
 //! Everything here is derived: it can be thrown away and made again from the records, and a row that does not fit its record is.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use linerate_machine::sync::Mutex;
-use rusqlite::types::Value;
+use rusqlite::types::{FromSqlError, Value};
 
 use super::database::{Database, Row};
 use super::sql_error::SqlError;
-use super::{SCHEMA, Store, StoreError, measured, read, said, text, unpacked};
+use super::{Listed, SCHEMA, Store, StoreError, measured, read, said, text, unpacked};
 use crate::figure::{METRICS, Metric};
 use crate::observation::{Facts, Observation, TrialContext, TrialRequest};
 use crate::record::{NullSide, Record, digest};
 use crate::select::Selection;
 
 /// To be raised when [`Observation::of`] says other things of the same record: the tables are then made anew.
-const DERIVATION: u32 = 6;
+const DERIVATION: u32 = 7;
 
-const COLUMNS: &str = "record, digest, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines";
+const COLUMNS: &str = "record, digest, campaign, started_at, trial_index, repeat, configuration, null_side, doubts, failed, asked, machines, listed";
 
 /// Records whose rows are made in one transaction: other writers wait no longer than that takes.
 const BATCH: usize = 200;
@@ -33,10 +33,10 @@ fn tables() -> [String; 4] {
         format!(
             "CREATE TABLE figures (record TEXT PRIMARY KEY NOT NULL, digest TEXT NOT NULL, campaign TEXT NOT NULL, started_at TEXT NOT NULL, \
              trial_index INTEGER NOT NULL, repeat INTEGER NOT NULL, configuration INTEGER, null_side TEXT, \
-             doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL{metrics}, seal TEXT NOT NULL) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
+             doubts TEXT NOT NULL, failed INTEGER NOT NULL, asked INTEGER NOT NULL, machines INTEGER NOT NULL, listed TEXT NOT NULL{metrics}, seal TEXT NOT NULL) STRICT, WITHOUT ROWID /* derivation {DERIVATION} */"
         ),
         "CREATE INDEX figures_by_campaign ON figures (campaign)".to_owned(),
-        "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT".to_owned(),
+        "CREATE TABLE around (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT".to_owned(),
         "CREATE TABLE unmade (record TEXT PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID".to_owned(),
     ]
 }
@@ -135,38 +135,39 @@ pub(super) type PackedRecord<'a> = (&'a Record, &'a str, String);
 
 /// Adds a record's row; in the transaction that adds the record.
 pub(super) fn insert(database: &Database, record: &Record, json: &str, packed: &str) -> Result<(), SqlError> {
-    let seen = Observation::of(record);
-    let around = texts_around(&seen);
-    let numbers = [kept(database, &around[0])?, kept(database, &around[1])?];
-    database.insert("figures", &columns(), row(seen, json, numbers, &around.map(digest), packed))
+    insert_all(database, &[(record, json, packed.to_owned())])
 }
 
 /// The same for many records, of which some may be there.
 pub(super) fn insert_all(database: &Database, records: &[PackedRecord<'_>]) -> Result<(), SqlError> {
-    let seen: Vec<Observation> = records.iter().map(|(record, ..)| Observation::of(record)).collect();
-    let around: Vec<[String; 2]> = seen.iter().map(texts_around).collect();
-    let texts = list(around.iter().flatten().collect::<BTreeSet<&String>>());
-    let new = "INSERT INTO around (text) SELECT value FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING";
-    database.execute(new, vec![texts.clone()])?;
-    let all = database.rows(database.find_arounds(), vec![texts], |row| Ok((row.get(1)?, row.get(0)?)))?;
-    let numbers: HashMap<String, i64> = all.into_iter().collect();
-    let known: HashMap<&String, (i64, String)> =
-        numbers.iter().map(|(text, number)| (text, (*number, digest(text)))).collect();
-    let of = |text: &String| known.get(text).cloned().unwrap_or_default();
-    let rows = seen.into_iter().zip(records).zip(&around);
-    let rows = rows.map(|((seen, (_, json, packed)), [asked, machines])| {
-        let ((asked, of_asked), (machines, of_machines)) = (of(asked), of(machines));
-        row(seen, json, [asked, machines], &[of_asked, of_machines], packed)
+    let mut arounds = BTreeMap::new();
+    let rows = records.iter().map(|(record, json, packed)| {
+        let seen = Observation::of(record);
+        let numbers = texts_around(&seen).map(|text| {
+            let number = number_of(&text);
+            arounds.insert(number, text);
+            number
+        });
+        row((record, seen), json, numbers, packed)
     });
-    database.insert_new("figures", &columns(), rows.collect())?;
+    let rows = rows.collect();
+    let arounds = arounds.into_iter().map(|(number, text)| vec![Value::Integer(number), Value::Text(text)]);
+    database.insert_new("around", "id, text", arounds.collect())?;
+    database.insert_new("figures", &columns(), rows)?;
     Ok(())
+}
+
+/// The number of what stands around a record: of its digest, so that each text is kept once, and one that has another number was
+/// not written so.
+fn number_of(text: &str) -> i64 {
+    i64::from_str_radix(&digest(text)[..15], 16).expect("fifteen of its digits")
 }
 
 fn texts_around(seen: &Observation) -> [String; 2] {
     [serde_json::to_string(&*seen.around.asked).unwrap_or_default(), seen.around.machines.text()]
 }
 
-fn row(seen: Observation, json: &str, numbers: [i64; 2], around: &[String; 2], packed: &str) -> Vec<Value> {
+fn row((record, seen): (&Record, Observation), json: &str, numbers: [i64; 2], packed: &str) -> Vec<Value> {
     let Observation {
         id, campaign, started_at, index, repeat, configuration, null_side, doubts, failed, values, ..
     } = seen;
@@ -177,21 +178,20 @@ fn row(seen: Observation, json: &str, numbers: [i64; 2], around: &[String; 2], p
     row.push(Value::Text(doubts));
     row.push(Value::Integer(failed.into()));
     row.extend(numbers.map(Value::Integer));
+    row.push(Value::Text(Listed::of(record).digest()));
     // What is no number SQLite keeps as nothing.
     row.extend(values.into_iter().map(|value| value.filter(|value| !value.is_nan()).map_or(Value::Null, Value::Real)));
-    row.push(Value::Text(seal(&row, around, packed)));
+    row.push(Value::Text(seal(&row, packed)));
     row
 }
 
 const TAKES: &str = "a String takes what is written";
 
-/// By what a row is known again: a digest of all that it says, with those of what stands around it and of its record as the store has
-/// it packed.
-fn seal(row: &[Value], around: &[String; 2], packed: &str) -> String {
+/// By what a row is known again: a digest of all that it says, with that of its record as the store has it packed.
+fn seal(row: &[Value], packed: &str) -> String {
     let mut all = String::with_capacity(1024);
     // Each with its length, so that no two rows come to one text.
     let add = |all: &mut String, text: &str| write!(all, "{}:{text}", text.len()).expect(TAKES);
-    around.iter().for_each(|digest| add(&mut all, digest));
     add(&mut all, packed);
     for value in row {
         match value {
@@ -207,20 +207,6 @@ fn seal(row: &[Value], around: &[String; 2], packed: &str) -> String {
         }
     }
     digest(all)
-}
-
-/// The number under which a text is kept; each text once.
-fn kept(database: &Database, kept: &str) -> Result<i64, SqlError> {
-    let find = || database.first(database.find_around(), vec![text(kept)], |row| row.get(0));
-    if let Some(id) = find()? {
-        return Ok(id);
-    }
-    let sql = "INSERT INTO around (text) VALUES (?1) ON CONFLICT DO NOTHING RETURNING id";
-    if let Some(id) = database.first(sql, vec![text(kept)], |row| row.get(0))? {
-        return Ok(id);
-    }
-    // Another process was quicker.
-    Ok(find()?.unwrap_or_default())
 }
 
 /// The columns of [`row`].
@@ -240,7 +226,7 @@ impl Store {
 
     /// What is read of the derived tables. Rows that do not fit their records are made anew, and if the tables
     /// have what cannot be read, all are: they say nothing that the records do not.
-    fn derived<T>(&self, read: impl Fn(&mut Vec<String>) -> Result<T, SqlError>) -> Result<T, StoreError> {
+    pub(super) fn derived<T>(&self, read: impl Fn(&mut Vec<String>) -> Result<T, SqlError>) -> Result<T, StoreError> {
         self.fill()?;
         let mut misfits = Vec::new();
         let found = match read(&mut misfits) {
@@ -339,9 +325,6 @@ impl Store {
                 return Ok(());
             }
         }
-        let sql = format!("SELECT id, text FROM around{}", of_figures(clauses));
-        let around = database.rows(&sql, values.clone(), |row| Ok((row.get(0)?, digest(row.get::<String>(1)?))))?;
-        let around: HashMap<i64, String> = around.into_iter().collect();
         let packed = database.packed();
         let sql = format!(
             "SELECT {}, (SELECT {packed} FROM records WHERE id = figures.record) FROM figures{clauses}",
@@ -349,8 +332,8 @@ impl Store {
         );
         let last = COLUMNS.split(',').count() + METRICS.len();
         let read = |row: &Row<'_>| {
-            let (asked, machines) = (row.get(10)?, row.get(11)?);
-            if checked.is_none() && !wanted.wants(&arounds.get(asked, machines)?) {
+            let around = arounds.get(row.get(10)?, row.get(11)?)?;
+            if checked.is_none() && !wanted.wants(&around) {
                 return Ok(None);
             }
             let (id, sealed): (String, String) = (row.get(0)?, row.get(last)?);
@@ -360,8 +343,7 @@ impl Store {
                 return Ok(None);
             }
             let said = (0..last).map(|at| row.get(at)).collect::<Result<Vec<Value>, SqlError>>()?;
-            let around = [asked, machines].map(|number| around.get(&number).cloned().unwrap_or_default());
-            let fits = packed.is_some_and(|packed| seal(&said, &around, &packed) == sealed);
+            let fits = packed.is_some_and(|packed| seal(&said, &packed) == sealed);
             Ok((!fits).then_some(id))
         };
         let found: Vec<String> = database.rows(&sql, values.clone(), read)?.into_iter().flatten().collect();
@@ -383,7 +365,7 @@ impl Store {
             if !wanted.wants(&around) {
                 return Ok(None);
             }
-            let value = |at: usize| measured(row, 12 + at);
+            let value = |at: usize| measured(row, 13 + at);
             Ok(Some(Observation {
                 id: row.get(0)?,
                 campaign: row.get(2)?,
@@ -418,7 +400,10 @@ impl Store {
 
     /// The identifiers of the records that are wanted, the newest first; of many, the first `most`, and no more is read than those take.
     pub fn wanted(&self, wanted: &Selection, most: usize) -> Result<Vec<String>, StoreError> {
-        self.fill()?;
+        self.derived(|_| self.wanted_read(wanted, most))
+    }
+
+    fn wanted_read(&self, wanted: &Selection, most: usize) -> Result<Vec<String>, SqlError> {
         let mut arounds = ContextCache::of(self);
         let (mut found, mut before) = (Vec::new(), None::<String>);
         while found.len() < most {
@@ -430,7 +415,7 @@ impl Store {
             }
             let sql =
                 format!("SELECT record, asked, machines FROM figures{clauses} ORDER BY record DESC LIMIT {AT_ONCE}");
-            let read = self.rows(&sql, values, |row| {
+            let read = self.database.rows(&sql, values, |row| {
                 let around = arounds.get(row.get(1)?, row.get(2)?)?;
                 Ok((row.get::<String>(0)?, wanted.wants(&around)))
             })?;
@@ -482,33 +467,28 @@ impl Store {
         metrics: &[&Metric],
         mut with: impl FnMut(RecordDigest<'_>),
     ) -> Result<(), StoreError> {
-        self.fill()?;
         let columns: String = metrics.iter().map(|metric| format!(", \"{}\"", metric.name)).collect();
         let (mut from, mut relation) = (id.to_owned(), ">=");
-        let mut arounds = ContextCache::of(self);
         loop {
             let sql = format!(
                 "SELECT record, doubts, failed, null_side, asked{columns} FROM figures WHERE record {relation} ?1 \
                  ORDER BY record LIMIT {AT_ONCE}"
             );
-            let read = self.rows(&sql, vec![text(&from)], |row| {
-                let asked = arounds.asked(row.get(4)?)?;
-                let values =
-                    (0..metrics.len()).map(|at| measured(row, 5 + at)).collect::<Result<Vec<_>, SqlError>>()?;
-                let (id, doubts) = (row.get::<String>(0)?, row.get::<String>(1)?);
-                let is_side_b = row.get::<Option<String>>(3)?.as_deref() == Some(NullSide::B.name());
-                with(RecordDigest {
-                    id: &id,
-                    doubts: &doubts,
-                    failed: row.get(2)?,
-                    is_side_b,
-                    asked: &asked,
-                    values: &values,
-                });
-                Ok(id)
+            let read = self.derived(|_| {
+                let mut arounds = ContextCache::of(self);
+                self.database.rows(&sql, vec![text(&from)], |row| {
+                    let values = (0..metrics.len()).map(|at| measured(row, 5 + at)).collect::<Result<Vec<_>, _>>()?;
+                    let is_side_b = row.get::<Option<String>>(3)?.as_deref() == Some(NullSide::B.name());
+                    let (id, doubts): (String, String) = (row.get(0)?, row.get(1)?);
+                    Ok((id, doubts, row.get(2)?, is_side_b, arounds.asked(row.get(4)?)?, values))
+                })
             })?;
+            for (id, doubts, failed, is_side_b, asked, values) in &read {
+                let (failed, is_side_b) = (*failed, *is_side_b);
+                with(RecordDigest { id, doubts, failed, is_side_b, asked, values });
+            }
             match read.into_iter().next_back() {
-                Some(last) => (from, relation) = (last, ">"),
+                Some((last, ..)) => (from, relation) = (last, ">"),
                 None => return Ok(()),
             }
         }
@@ -642,7 +622,7 @@ fn of_figures(clauses: &str) -> String {
     format!(" WHERE id IN (SELECT asked FROM figures{clauses} UNION SELECT machines FROM figures{clauses})")
 }
 
-/// What stands around records, each part read once.
+/// What stands around records, each part read once. One that is gone, or is not what was written, is an error of a value.
 pub(super) struct ContextCache<'a> {
     database: &'a Database,
     /// Read, and not looked at yet.
@@ -694,7 +674,8 @@ fn part<T>(
         Some(text) => Some(text),
         None => database.first("SELECT text FROM around WHERE id = ?1", vec![Value::Integer(id)], |row| row.get(0))?,
     };
-    let part = Arc::new(of_text(text.unwrap_or_default()));
+    let text = text.filter(|text: &String| number_of(text) == id).ok_or(FromSqlError::OutOfRange(id))?;
+    let part = Arc::new(of_text(text));
     known.insert(id, Arc::clone(&part));
     Ok(part)
 }
@@ -718,9 +699,9 @@ mod tests {
             Value::Text(text) => text.clone(),
             Value::Blob(octets) => digest(octets),
         });
-        let all = ["ab", "", "c"].map(str::to_owned).into_iter().chain(words);
+        let all = std::iter::once("c".to_owned()).chain(words);
         let plain: String = all.map(|word| format!("{}:{word}", word.len())).collect();
-        assert_eq!(seal(&row, &["ab".to_owned(), String::new()], "c"), digest(plain));
+        assert_eq!(seal(&row, "c"), digest(plain));
         assert_eq!(digest("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

@@ -243,15 +243,9 @@ impl Server {
         self.ask(move |client| client.batch_execute(&sql))
     }
 
-    /// The derived tables, from the text of SQLite's; that of `around` is our own, for its texts are too long for an index.
+    /// The derived tables, from the text of SQLite's.
     pub(super) fn make_figures(&self, tables: &[String]) -> Result<(), SqlError> {
-        for table in tables.iter().filter(|table| !table.starts_with("CREATE TABLE around")) {
-            self.batch(&table_in_its_words(table))?;
-        }
-        self.batch(
-            "CREATE TABLE around (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, text text COLLATE \"C\" NOT NULL);
-             CREATE UNIQUE INDEX around_by_text ON around (md5(text));",
-        )?;
+        tables.iter().try_for_each(|table| self.batch(&table_in_its_words(table)))?;
         let mark = tables.first().map_or(String::new(), |table| table.replace('\'', "''"));
         self.batch(&format!("COMMENT ON TABLE figures IS '{mark}'"))
     }
@@ -290,7 +284,8 @@ fn in_its_words(sql: &str) -> String {
 
 /// SQLite's text of a table, with the types that it has here.
 fn table_in_its_words(sql: &str) -> String {
-    sql.replace(" STRICT, WITHOUT ROWID", "")
+    sql.replace(" STRICT", "")
+        .replace(", WITHOUT ROWID", "")
         .replace(" TEXT", " text COLLATE \"C\"")
         .replace(" INTEGER", " bigint")
         .replace(" REAL", " double precision")
