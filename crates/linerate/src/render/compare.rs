@@ -9,7 +9,7 @@ use linerate_results::compare::{Comparison, FailedTrials, Judged, ShiftEstimate,
 use linerate_results::figure::{Difference, Metric, Unit};
 
 use super::cases::of_configuration;
-use super::csv;
+use super::csv::{self, Column, field};
 use super::forms::{self, Piece};
 use super::json;
 use super::number::{counted, figure, second};
@@ -60,8 +60,7 @@ pub(crate) fn json(shown: &ComparisonView<'_>) -> String {
 
 /// A line for each judgement, figures in the record's units.
 pub(crate) fn csv(shown: &ComparisonView<'_>) -> String {
-    let row = |judged| CSV.iter().map(move |(_, value)| value(judged).unwrap_or_default());
-    csv::lines(CSV.iter().map(|(name, _)| *name), shown.comparison.judged.iter().map(row))
+    csv::table(&CSV, &shown.comparison.judged)
 }
 
 /// All that is no judgement, for people beside the lines of [`csv`].
@@ -74,32 +73,26 @@ pub(crate) fn around(shown: &ComparisonView<'_>, width: Option<u16>) -> String {
 /// The column of what the rows of several metrics are about.
 const CONFIGURATION: &str = "configuration";
 
-type Column = (&'static str, fn(&Judged) -> Option<String>);
-
-const CSV: [Column; 18] = [
-    ("configuration", |j| Some(j.configuration.clone())),
-    ("metric", |j| Some(j.metric.name.clone())),
-    ("baseline_count", |j| Some(j.baseline.count.to_string())),
-    ("baseline_median", |j| number(j.baseline.median)),
-    ("candidate_count", |j| Some(j.candidate.count.to_string())),
-    ("candidate_median", |j| number(j.candidate.median)),
-    ("shift", |j| number(Some(j.found?.shift))),
-    ("shift_low", |j| number(Some(j.found?.interval?.0))),
-    ("shift_high", |j| number(Some(j.found?.interval?.1))),
-    ("relative", |j| number(j.found?.relative)),
-    ("relative_low", |j| number(Some(j.found?.relative_interval?.0))),
-    ("relative_high", |j| number(Some(j.found?.relative_interval?.1))),
-    ("p", |j| number(Some(j.found?.p))),
-    ("p_corrected", |j| number(Some(j.found?.p_corrected))),
-    ("paired", |j| Some(j.found?.paired.to_string())),
-    ("detectable", |j| number(j.found?.detectable)),
+const CSV: [Column<Judged>; 18] = [
+    ("configuration", |j| field(&j.configuration)),
+    ("metric", |j| field(&j.metric.name)),
+    ("baseline_count", |j| field(j.baseline.count)),
+    ("baseline_median", |j| field(j.baseline.median?)),
+    ("candidate_count", |j| field(j.candidate.count)),
+    ("candidate_median", |j| field(j.candidate.median?)),
+    ("shift", |j| field(j.found?.shift)),
+    ("shift_low", |j| field(j.found?.interval?.0)),
+    ("shift_high", |j| field(j.found?.interval?.1)),
+    ("relative", |j| field(j.found?.relative?)),
+    ("relative_low", |j| field(j.found?.relative_interval?.0)),
+    ("relative_high", |j| field(j.found?.relative_interval?.1)),
+    ("p", |j| field(j.found?.p)),
+    ("p_corrected", |j| field(j.found?.p_corrected)),
+    ("paired", |j| field(j.found?.paired)),
+    ("detectable", |j| field(j.found?.detectable?)),
     ("verdict", |j| Some(j.verdict.words(j.metric))),
     ("doubts", |j| Some(j.doubts.join("; "))),
 ];
-
-fn number(value: Option<f64>) -> Option<String> {
-    Some(value?.to_string())
-}
 
 pub(super) fn pieces(shown: &ComparisonView<'_>) -> Vec<Piece> {
     let mut pieces = surroundings(shown);

@@ -5,7 +5,7 @@ use linerate_results::cost::{PacketCost, Size};
 use linerate_stats::cost::{Cost, Estimate};
 
 use super::answer::Answer;
-use super::csv;
+use super::csv::{self, Column, field};
 use super::forms::Piece;
 use super::json;
 use super::number::{count, figure};
@@ -24,34 +24,19 @@ pub(crate) fn json(campaign: &str, costs: &[PacketCost]) -> String {
 
 /// A line for each size of each configuration at each end.
 pub(crate) fn csv(costs: &[PacketCost]) -> String {
-    let titles = [
-        "configuration",
-        "end",
-        "role",
-        "bytes",
-        "trials",
-        "us_per_packet",
-        "copy_us_per_packet",
-        "fitted_us_per_packet",
-        "saturates_at_bps",
-        "saturates_without_copy_at_bps",
+    let columns: [Column<(&PacketCost, &Size)>; 10] = [
+        ("configuration", |(cost, _)| field(&cost.configuration)),
+        ("end", |(cost, _)| field(whose(cost))),
+        ("role", |(cost, _)| field(cost.role.words())),
+        ("bytes", |(_, size)| field(size.bytes)),
+        ("trials", |(_, size)| field(size.trials)),
+        ("us_per_packet", |(_, size)| field(size.us_per_packet)),
+        ("copy_us_per_packet", |(_, size)| field(size.copy_us_per_packet?)),
+        ("fitted_us_per_packet", |(_, size)| field(size.fitted_us_per_packet?.value)),
+        ("saturates_at_bps", |(_, size)| field(size.saturates_at_bps?)),
+        ("saturates_without_copy_at_bps", |(_, size)| field(size.saturates_without_copy_at_bps?)),
     ];
-    let known = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let rows = costs.iter().flat_map(|cost| cost.sizes.iter().map(move |size| (cost, size))).map(|(cost, size)| {
-        [
-            cost.configuration.clone(),
-            whose(cost).to_owned(),
-            cost.role.words().to_owned(),
-            size.bytes.to_string(),
-            size.trials.to_string(),
-            size.us_per_packet.to_string(),
-            known(size.copy_us_per_packet),
-            known(size.fitted_us_per_packet.map(|fitted| fitted.value)),
-            known(size.saturates_at_bps),
-            known(size.saturates_without_copy_at_bps),
-        ]
-    });
-    csv::lines(titles, rows)
+    csv::table(&columns, costs.iter().flat_map(|cost| cost.sizes.iter().map(move |size| (cost, size))))
 }
 
 fn whose(cost: &PacketCost) -> &'static str {

@@ -1,6 +1,8 @@
 //! Records as CSV, for spreadsheets and scripts; docs/record-format.md describes the columns.
 //! Every figure in the unit that its column's name ends in; an empty field is unknown.
 
+use std::borrow::Borrow;
+
 use linerate_machine::end::Direction;
 use linerate_machine::printable::printable;
 use linerate_results::figure::{FIGURES, Figure, Source};
@@ -39,23 +41,31 @@ pub(super) fn lines<'a, Row: IntoIterator<Item = String>>(
     header + &rows.into_iter().map(|row| line(row.into_iter())).collect::<String>()
 }
 
+/// A column: its name, and what of a row stands there.
+pub(super) type Column<Row> = (&'static str, fn(&Row) -> Option<String>);
+
+/// The same of rows by their columns.
+pub(super) fn table<Row, R: Borrow<Row>>(columns: &[Column<Row>], rows: impl IntoIterator<Item = R>) -> String {
+    let fields = |row: R| columns.iter().map(|(_, value)| value(row.borrow()).unwrap_or_default()).collect::<Vec<_>>();
+    lines(columns.iter().map(|(name, _)| *name), rows.into_iter().map(fields))
+}
+
 type Value = Box<dyn Fn(&Record) -> Option<String>>;
-type Of = fn(&Record) -> Option<String>;
 
 /// What is no figure, and stands before and behind the figures.
-const BEFORE: [(&str, Of); 28] = [
+const BEFORE: [Column<Record>; 28] = [
     ("id", |r| Some(r.id.clone())),
     ("started_at", |r| Some(r.started_at.clone())),
     ("campaign", |r| Some(r.campaign.clone())),
     ("plan", |r| Some(r.plan.clone())),
-    ("trial_index", |r| text(r.trial.index)),
-    ("repeat", |r| text(r.trial.repeat)),
-    ("configuration", |r| text(r.trial.configuration?)),
-    ("order_seed", |r| text(r.trial.order_seed?)),
-    ("null_side", |r| text(r.trial.null_side?.name())),
+    ("trial_index", |r| field(r.trial.index)),
+    ("repeat", |r| field(r.trial.repeat)),
+    ("configuration", |r| field(r.trial.configuration?)),
+    ("order_seed", |r| field(r.trial.order_seed?)),
+    ("null_side", |r| field(r.trial.null_side?.name())),
     ("factors", |r| Some(joined(r.trial.factors.iter().map(|(name, level)| format!("{name}={level}"))))),
-    ("workload", |r| text(r.workload)),
-    ("direction", |r| text(r.direction)),
+    ("workload", |r| field(r.workload)),
+    ("direction", |r| field(r.direction)),
     ("target_endpoint", |r| Some(r.target.endpoint.clone())),
     ("host_endpoint", |r| Some(r.host.endpoint.clone())),
     ("target_address", |r| r.target.address.clone()),
@@ -64,24 +74,24 @@ const BEFORE: [(&str, Of); 28] = [
     ("host_kernel", |r| r.host.environment.kernel.clone()),
     ("target_driver", |r| r.target.environment.nic.as_ref()?.driver.clone()),
     ("host_driver", |r| r.host.environment.nic.as_ref()?.driver.clone()),
-    ("target_mtu_bytes", |r| text(r.target.environment.nic.as_ref()?.mtu?)),
-    ("host_mtu_bytes", |r| text(r.host.environment.nic.as_ref()?.mtu?)),
-    ("target_link_mbps", |r| text(r.target.environment.nic.as_ref()?.speed_mbps?)),
-    ("host_link_mbps", |r| text(r.host.environment.nic.as_ref()?.speed_mbps?)),
-    ("duration_s", |r| text(r.duration_s?)),
-    ("sender_api", |r| text(&r.result.as_ref()?.flow.sender_api.as_ref()?.name)),
-    ("receiver_api", |r| text(&r.result.as_ref()?.flow.receiver_api.as_ref()?.name)),
-    ("latency_of", |r| text(&r.result.as_ref()?.latency.as_ref()?.of)),
+    ("target_mtu_bytes", |r| field(r.target.environment.nic.as_ref()?.mtu?)),
+    ("host_mtu_bytes", |r| field(r.host.environment.nic.as_ref()?.mtu?)),
+    ("target_link_mbps", |r| field(r.target.environment.nic.as_ref()?.speed_mbps?)),
+    ("host_link_mbps", |r| field(r.host.environment.nic.as_ref()?.speed_mbps?)),
+    ("duration_s", |r| field(r.duration_s?)),
+    ("sender_api", |r| field(&r.result.as_ref()?.flow.sender_api.as_ref()?.name)),
+    ("receiver_api", |r| field(&r.result.as_ref()?.flow.receiver_api.as_ref()?.name)),
+    ("latency_of", |r| field(&r.result.as_ref()?.latency.as_ref()?.of)),
 ];
-const BEHIND: [(&str, Of); 3] = [
-    ("unaccounted_packets", |r| text(r.unaccounted?)),
+const BEHIND: [Column<Record>; 3] = [
+    ("unaccounted_packets", |r| field(r.unaccounted?)),
     ("doubts", |r| Some(joined(r.doubts.iter().map(|doubt| doubt.kind().name().to_owned())))),
     ("error", |r| r.error.clone()),
 ];
 
 /// Every column, in order: its name, and what of a record stands there.
 fn columns() -> Vec<(String, Value)> {
-    let plain = |(name, value): &(&str, Of)| -> (String, Value) { ((*name).to_owned(), Box::new(*value)) };
+    let plain = |(name, value): &Column<Record>| -> (String, Value) { ((*name).to_owned(), Box::new(*value)) };
     let mut columns: Vec<(String, Value)> = BEFORE.iter().map(plain).collect();
     for figure in FIGURES.iter().filter(|figure| figure.in_csv) {
         let whole = |r: &Record| of(figure, Source::whole(r));
@@ -99,10 +109,11 @@ fn columns() -> Vec<(String, Value)> {
 }
 
 fn of(figure: &Figure, source: Source<'_>) -> Option<String> {
-    text(figure.of(source).filter(|value| value.is_finite())?)
+    field(figure.of(source).filter(|value| value.is_finite())?)
 }
 
-fn text(value: impl ToString) -> Option<String> {
+/// What is known, as text.
+pub(super) fn field(value: impl ToString) -> Option<String> {
     Some(value.to_string())
 }
 

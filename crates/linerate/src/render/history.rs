@@ -8,7 +8,7 @@ use linerate_results::history::{ChangePoint, Series};
 use linerate_stats::median;
 
 use super::answer::Answer;
-use super::csv;
+use super::csv::{self, Column, field};
 use super::forms::Piece;
 use super::json;
 use super::number::{figure, second};
@@ -88,22 +88,17 @@ pub(crate) fn json(metric: &Metric, series: &[Series]) -> String {
 
 /// A line for each campaign of each configuration, figures in the record's unit.
 pub(crate) fn csv(metric: &Metric, series: &[Series]) -> String {
-    let titles = ["configuration", "campaign", "started_at", "metric", "count", "median", "change"];
-    let moments =
-        series.iter().flat_map(|series| series.moments.iter().enumerate().map(move |moment| (series, moment)));
-    let rows = moments.map(|(series, (at, moment))| {
-        let change = series.changes.iter().find(|change| change.at == at).map(|change| judged(metric, change));
-        [
-            series.configuration.clone(),
-            moment.campaign.clone(),
-            moment.started_at.clone(),
-            metric.name.clone(),
-            moment.count.to_string(),
-            moment.median.to_string(),
-            change.unwrap_or_default().to_owned(),
-        ]
-    });
-    csv::lines(titles, rows)
+    let columns: [Column<(&Metric, &Series, usize)>; 7] = [
+        ("configuration", |(_, series, _)| field(&series.configuration)),
+        ("campaign", |(_, series, at)| field(&series.moments[*at].campaign)),
+        ("started_at", |(_, series, at)| field(&series.moments[*at].started_at)),
+        ("metric", |(metric, ..)| field(&metric.name)),
+        ("count", |(_, series, at)| field(series.moments[*at].count)),
+        ("median", |(_, series, at)| field(series.moments[*at].median)),
+        ("change", |(metric, series, at)| field(judged(metric, series.changes.iter().find(|one| one.at == *at)?))),
+    ];
+    let rows = series.iter().flat_map(|one| (0..one.moments.len()).map(move |at| (metric, one, at)));
+    csv::table(&columns, rows)
 }
 
 /// For people.

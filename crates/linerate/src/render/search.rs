@@ -12,11 +12,12 @@ use linerate_results::search::{Purpose, SearchAsked, SearchDoubt, SearchExpectat
 use linerate_trial::search::GoalResult;
 use linerate_trial::search::goal::Goal;
 
+use super::csv::{self, Column, field};
 use super::forms::{self, Piece};
 use super::load::{frames_digits, load};
 use super::number::{figure, percent};
 use super::table_model::{Cell, Table};
-use super::{csv, json, stages};
+use super::{json, stages};
 use crate::output::is_ascii_only;
 
 /// Of a picture, where the terminal says none.
@@ -100,32 +101,20 @@ pub(crate) fn json(searched: &[SearchRecords], expect: &[SearchExpectation]) -> 
 
 /// A line for each goal of each configuration.
 pub(crate) fn csv(searched: &[SearchRecords]) -> String {
-    let titles = [
-        "configuration",
-        "direction",
-        "goal",
-        "lower_bps",
-        "upper_bps",
-        "conditional_throughput_bps",
-        "trials",
-        "regular",
-        "doubts",
+    let columns: [Column<(&SearchRecords, &GoalResult)>; 9] = [
+        ("configuration", |(one, _)| field(configuration(one))),
+        ("direction", |(one, _)| field(one.direction)),
+        ("goal", |(_, found)| field(&found.goal.name)),
+        ("lower_bps", |(_, found)| field(found.lower?.round())),
+        ("upper_bps", |(one, found)| field(of_path(one, found, found.upper)?.round())),
+        ("conditional_throughput_bps", |(one, found)| {
+            field(of_path(one, found, found.conditional_throughput)?.round())
+        }),
+        ("trials", |(_, found)| field(found.trials)),
+        ("regular", |(_, found)| field(found.is_regular)),
+        ("doubts", |(one, found)| field(doubts(one, found))),
     ];
-    let known = |value: Option<f64>| value.map(|value| value.round().to_string()).unwrap_or_default();
-    let rows = searched.iter().flat_map(|one| one.found.iter().map(move |found| (one, found))).map(|(one, found)| {
-        [
-            configuration(one),
-            one.direction.to_string(),
-            found.goal.name.clone(),
-            known(found.lower),
-            known(of_path(one, found, found.upper)),
-            known(of_path(one, found, found.conditional_throughput)),
-            found.trials.to_string(),
-            found.is_regular.to_string(),
-            doubts(one, found),
-        ]
-    });
-    csv::lines(titles, rows)
+    csv::table(&columns, searched.iter().flat_map(|one| one.found.iter().map(move |found| (one, found))))
 }
 
 /// What would be searched, and between which loads: one object.
@@ -141,15 +130,13 @@ pub(crate) fn dry_run_json(asked: &[(PlannedTrial, SearchAsked)]) -> String {
 
 /// The same, a line for each goal of each configuration.
 pub(crate) fn dry_run_csv(asked: &[(PlannedTrial, SearchAsked)]) -> String {
-    let rows = asked.iter().flat_map(|(base, asked)| {
-        let loads = [asked.least_bps, asked.most_bps].map(|bps| bps.to_string());
-        let row = move |goal: &Goal| {
-            let [least, most] = loads.clone();
-            [configured(base), goal.name.clone(), least, most]
-        };
-        asked.goals.iter().map(row).collect::<Vec<_>>()
-    });
-    csv::lines(["configuration", "goal", "least_bps", "most_bps"], rows)
+    let columns: [Column<(&PlannedTrial, &SearchAsked, &Goal)>; 4] = [
+        ("configuration", |(base, ..)| field(configured(base))),
+        ("goal", |(.., goal)| field(&goal.name)),
+        ("least_bps", |(_, asked, _)| field(asked.least_bps)),
+        ("most_bps", |(_, asked, _)| field(asked.most_bps)),
+    ];
+    csv::table(&columns, asked.iter().flat_map(|(base, asked)| asked.goals.iter().map(move |goal| (base, asked, goal))))
 }
 
 /// How a configuration that is searched is called.
