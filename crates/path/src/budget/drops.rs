@@ -23,7 +23,21 @@ pub(crate) struct Drop {
     pub(super) includes: &'static [DropCause],
 }
 
+const fn row(
+    id: DropCause,
+    machine: Machine,
+    stage: Stage,
+    unit: Unit,
+    sources: &'static [&'static [&'static str]],
+) -> Drop {
+    Drop { id, machine, stage, unit, sources, includes: &[] }
+}
+
 impl Drop {
+    const fn including(self, includes: &'static [DropCause]) -> Drop {
+        Drop { includes, ..self }
+    }
+
     /// Whether packets that a machine forwards meet it: from the link up to where they are forwarded, and down from there.
     pub(super) fn is_of_forwarding(&self) -> bool {
         match self.id {
@@ -124,176 +138,69 @@ pub(super) enum Unit {
 /// where IP_RECVERR is set: one drop, up to four counters. A full backlog is counted by softnet and by the
 /// interface's rx_dropped (net/core/dev.c, enqueue_to_backlog), and by the tx_dropped of a veth that fed it.
 pub(crate) const DROPS: [Drop; 31] = [
-    Drop {
-        id: DropCause::Qdisc,
-        machine: Sender,
-        stage: Stage::Qdisc,
-        unit: Frames,
-        sources: &[&["* * drops"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::TxRing,
-        machine: Sender,
-        stage: Stage::DriverTxRing,
-        unit: Frames,
-        sources: &[&["link tx_dropped"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::MacTx,
-        machine: Sender,
-        stage: Stage::MacTx,
-        unit: Frames,
-        sources: &[
+    row(DropCause::Qdisc, Sender, Stage::Qdisc, Frames, &[&["* * drops"]]),
+    row(DropCause::TxRing, Sender, Stage::DriverTxRing, Frames, &[&["link tx_dropped"]]),
+    row(
+        DropCause::MacTx,
+        Sender,
+        Stage::MacTx,
+        Frames,
+        &[
             &["link tx_errors"],
             &["link tx_aborted_errors", "link tx_carrier_errors", "link tx_fifo_errors", "link tx_window_errors"],
         ],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::SenderIp,
-        machine: Sender,
-        stage: Stage::SenderStack,
-        unit: Whole,
-        sources: &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
-        includes: &[DropCause::Qdisc, DropCause::TxRing],
-    },
-    Drop {
-        id: DropCause::PolicyOut,
-        machine: Sender,
-        stage: Stage::SenderStack,
-        unit: Frames,
-        sources: &[&["xfrm XfrmOut*"]],
-        includes: &[],
-    },
+    ),
+    row(
+        DropCause::SenderIp,
+        Sender,
+        Stage::SenderStack,
+        Whole,
+        &[&["Ip OutDiscards", "Ip6 OutDiscards", "Ip OutNoRoutes", "Ip6 OutNoRoutes"]],
+    )
+    .including(&[DropCause::Qdisc, DropCause::TxRing]),
+    row(DropCause::PolicyOut, Sender, Stage::SenderStack, Frames, &[&["xfrm XfrmOut*"]]),
     // Of TCP alone: what is refused of a datagram is one of the discards above. [`super::Findings::untransmitted`] reckons it.
-    Drop {
-        id: DropCause::Untransmitted,
-        machine: Sender,
-        stage: Stage::SenderStack,
-        unit: Segments,
-        sources: &[],
-        includes: &[],
-    },
+    row(DropCause::Untransmitted, Sender, Stage::SenderStack, Segments, &[]),
     // What waited for a neighbour's address and had to make room (net/core/neighbour.c, __neigh_event_send). What
     // waits when the neighbour is given up is dropped too, and counted nowhere (neigh_invalidate).
-    Drop {
-        id: DropCause::Neighbours,
-        machine: Sender,
-        stage: Stage::SenderStack,
-        unit: Frames,
-        sources: &[&["arp_cache unresolved_discards", "ndisc_cache unresolved_discards"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::SendBuffer,
-        machine: Sender,
-        stage: Stage::SenderSocket,
-        unit: Whole,
-        sources: &[&["Udp SndbufErrors", "Udp6 SndbufErrors"]],
-        includes: &[DropCause::Qdisc, DropCause::TxRing, DropCause::SenderIp],
-    },
-    Drop {
-        id: DropCause::Damaged,
-        machine: Receiver,
-        stage: Stage::Link,
-        unit: Frames,
-        sources: &[&["link rx_crc_errors", "link rx_frame_errors"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::Length,
-        machine: Receiver,
-        stage: Stage::MacRxFifo,
-        unit: Frames,
-        sources: &[&["link rx_length_errors"]],
-        includes: &[],
-    },
+    row(
+        DropCause::Neighbours,
+        Sender,
+        Stage::SenderStack,
+        Frames,
+        &[&["arp_cache unresolved_discards", "ndisc_cache unresolved_discards"]],
+    ),
+    row(DropCause::SendBuffer, Sender, Stage::SenderSocket, Whole, &[&["Udp SndbufErrors", "Udp6 SndbufErrors"]])
+        .including(&[DropCause::Qdisc, DropCause::TxRing, DropCause::SenderIp]),
+    row(DropCause::Damaged, Receiver, Stage::Link, Frames, &[&["link rx_crc_errors", "link rx_frame_errors"]]),
+    row(DropCause::Length, Receiver, Stage::MacRxFifo, Frames, &[&["link rx_length_errors"]]),
     // "historically used interchangeably" (Documentation/networking/statistics.rst, of rx_over_errors and
     // rx_fifo_errors), so they are alternatives.
-    Drop {
-        id: DropCause::Fifo,
-        machine: Receiver,
-        stage: Stage::MacRxFifo,
-        unit: Frames,
-        sources: &[&["link rx_fifo_errors"], &["link rx_over_errors"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::NoBuffer,
-        machine: Receiver,
-        stage: Stage::DriverRxRing,
-        unit: Frames,
-        sources: &[&["link rx_missed_errors"]],
-        includes: &[],
-    },
+    row(DropCause::Fifo, Receiver, Stage::MacRxFifo, Frames, &[&["link rx_fifo_errors"], &["link rx_over_errors"]]),
+    row(DropCause::NoBuffer, Receiver, Stage::DriverRxRing, Frames, &[&["link rx_missed_errors"]]),
     // "must include events counted by rx_length_errors, rx_crc_errors, rx_frame_errors and other errors not
     // otherwise counted"; some drivers add the other two.
-    Drop {
-        id: DropCause::OtherErrors,
-        machine: Receiver,
-        stage: Stage::MacRxFifo,
-        unit: Frames,
-        sources: &[&["link rx_errors"]],
-        includes: &[DropCause::Damaged, DropCause::Length, DropCause::Fifo, DropCause::NoBuffer],
-    },
+    row(DropCause::OtherErrors, Receiver, Stage::MacRxFifo, Frames, &[&["link rx_errors"]]).including(&[
+        DropCause::Damaged,
+        DropCause::Length,
+        DropCause::Fifo,
+        DropCause::NoBuffer,
+    ]),
     // Wrong checksums that the MAC drops by itself; the stack never sees them.
-    Drop {
-        id: DropCause::MacChecksum,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Frames,
-        sources: &[],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::Xdp,
-        machine: Receiver,
-        stage: Stage::DriverRxRing,
-        unit: Frames,
-        sources: &[],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::RedirectQueue,
-        machine: Receiver,
-        stage: Stage::DriverRxRing,
-        unit: Frames,
-        sources: &[&["* * drops"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::Backlog,
-        machine: Receiver,
-        stage: Stage::SoftirqBacklog,
-        unit: Frames,
-        sources: &[&["softnet dropped"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::Ingress,
-        machine: Receiver,
-        stage: Stage::SoftirqBacklog,
-        unit: Frames,
-        sources: &[&["* * drops"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::DriverDrops,
-        machine: Receiver,
-        stage: Stage::DriverRxRing,
-        unit: Frames,
-        sources: &[&["link rx_dropped"]],
-        includes: &[DropCause::Backlog],
-    },
-    Drop {
-        id: DropCause::ReceiverIp,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Frames,
-        // IpExt InCsumErrors are InHdrErrors too.
-        sources: &[&[
+    row(DropCause::MacChecksum, Receiver, Stage::ReceiverStack, Frames, &[]),
+    row(DropCause::Xdp, Receiver, Stage::DriverRxRing, Frames, &[]),
+    row(DropCause::RedirectQueue, Receiver, Stage::DriverRxRing, Frames, &[&["* * drops"]]),
+    row(DropCause::Backlog, Receiver, Stage::SoftirqBacklog, Frames, &[&["softnet dropped"]]),
+    row(DropCause::Ingress, Receiver, Stage::SoftirqBacklog, Frames, &[&["* * drops"]]),
+    row(DropCause::DriverDrops, Receiver, Stage::DriverRxRing, Frames, &[&["link rx_dropped"]])
+        .including(&[DropCause::Backlog]),
+    // IpExt InCsumErrors are InHdrErrors too.
+    row(
+        DropCause::ReceiverIp,
+        Receiver,
+        Stage::ReceiverStack,
+        Frames,
+        &[&[
             "Ip InHdrErrors",
             "Ip InAddrErrors",
             "Ip InDiscards",
@@ -306,102 +213,37 @@ pub(crate) const DROPS: [Drop; 31] = [
             "Ip6 InNoRoutes",
             "Ip6 InTruncatedPkts",
         ]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::PolicyIn,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Frames,
-        sources: &[&["xfrm XfrmIn*"]],
-        includes: &[],
-    },
+    ),
+    row(DropCause::PolicyIn, Receiver, Stage::ReceiverStack, Frames, &[&["xfrm XfrmIn*"]]),
     // In fragments and attempts; [`super::Findings::settle_fragments`] turns them into datagrams where it can.
-    Drop {
-        id: DropCause::Reassembly,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Frames,
-        sources: &[&["Ip ReasmFails", "Ip6 ReasmFails"]],
-        includes: &[],
-    },
+    row(DropCause::Reassembly, Receiver, Stage::ReceiverStack, Frames, &[&["Ip ReasmFails", "Ip6 ReasmFails"]]),
     // What IP received, gave to nobody and counted as no error; [`super::Findings::undelivered`] reckons it.
-    Drop {
-        id: DropCause::Undelivered,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Whole,
-        sources: &[],
-        includes: &[],
-    },
+    row(DropCause::Undelivered, Receiver, Stage::ReceiverStack, Whole, &[]),
     // The same of a machine that forwards; [`super::middle`] reckons it.
-    Drop {
-        id: DropCause::NotForwarded,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Whole,
-        sources: &[],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::NoPort,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Whole,
-        sources: &[&["Udp NoPorts", "Udp6 NoPorts"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::Checksum,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Whole,
-        sources: &[&["Udp InCsumErrors", "Udp6 InCsumErrors"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::ReceiveBuffer,
-        machine: Receiver,
-        stage: Stage::ReceiverSocket,
-        unit: Whole,
-        sources: &[&["Udp RcvbufErrors", "Udp6 RcvbufErrors", "Udp MemErrors", "Udp6 MemErrors"]],
-        includes: &[],
-    },
+    row(DropCause::NotForwarded, Receiver, Stage::ReceiverStack, Whole, &[]),
+    row(DropCause::NoPort, Receiver, Stage::ReceiverStack, Whole, &[&["Udp NoPorts", "Udp6 NoPorts"]]),
+    row(DropCause::Checksum, Receiver, Stage::ReceiverStack, Whole, &[&["Udp InCsumErrors", "Udp6 InCsumErrors"]]),
+    row(
+        DropCause::ReceiveBuffer,
+        Receiver,
+        Stage::ReceiverSocket,
+        Whole,
+        &[&["Udp RcvbufErrors", "Udp6 RcvbufErrors", "Udp MemErrors", "Udp6 MemErrors"]],
+    ),
     // Every one of UDP's receive errors counts here too; what is left are socket filters
     // (net/ipv4/udp.c, udp_queue_rcv_one_skb).
-    Drop {
-        id: DropCause::UdpErrors,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Whole,
-        sources: &[&["Udp InErrors", "Udp6 InErrors"]],
-        includes: &[DropCause::PolicyIn, DropCause::Checksum, DropCause::ReceiveBuffer],
-    },
+    row(DropCause::UdpErrors, Receiver, Stage::ReceiverStack, Whole, &[&["Udp InErrors", "Udp6 InErrors"]])
+        .including(&[DropCause::PolicyIn, DropCause::Checksum, DropCause::ReceiveBuffer]),
     // No counter's: the receiver of frames tells.
-    Drop {
-        id: DropCause::Altered,
-        machine: Receiver,
-        stage: Stage::ReceiverApplication,
-        unit: Whole,
-        sources: &[],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::TcpErrors,
-        machine: Receiver,
-        stage: Stage::ReceiverStack,
-        unit: Segments,
-        sources: &[&["Tcp InErrs"]],
-        includes: &[],
-    },
-    Drop {
-        id: DropCause::TcpBuffer,
-        machine: Receiver,
-        stage: Stage::ReceiverSocket,
-        unit: Segments,
-        sources: &[&["TcpExt TCPBacklogDrop", "TcpExt TCPRcvQDrop", "TcpExt TCPOFODrop", "TcpExt RcvPruned"]],
-        includes: &[],
-    },
+    row(DropCause::Altered, Receiver, Stage::ReceiverApplication, Whole, &[]),
+    row(DropCause::TcpErrors, Receiver, Stage::ReceiverStack, Segments, &[&["Tcp InErrs"]]),
+    row(
+        DropCause::TcpBuffer,
+        Receiver,
+        Stage::ReceiverSocket,
+        Segments,
+        &[&["TcpExt TCPBacklogDrop", "TcpExt TCPRcvQDrop", "TcpExt TCPOFODrop", "TcpExt RcvPruned"]],
+    ),
 ];
 
 /// Whether a counter's name fits. With a star, a name with `@` does not: it is a queue below a root, whose drops the
