@@ -15,8 +15,9 @@ use linerate_trial::doubt::{Doubt, Doubted};
 
 use crate::profile::kallsyms::each_function;
 use crate::sys::bpf::{Attached, Counts, Instruction, Program, ProgramKind};
-use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R6, R10};
-use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Width};
+use crate::xdp::assembler::Reg::{R1, R2, R3, R6, R10};
+use crate::xdp::assembler::{Assembler, Width};
+use crate::xdp::program::count_in;
 
 /// Where tracefs is mounted; before Linux 4.1 it was in debugfs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -179,19 +180,8 @@ fn instructions(format: &Format, map: i32) -> Vec<Instruction> {
     const KEY: i16 = -16;
     const REASON: i16 = -8;
     const ZERO: i16 = -24;
-    const BPF_NOEXIST: i32 = 1;
     let a = &mut Assembler::new();
-    let (missing, known, end) = (a.label(), a.label(), a.label());
-    let on_stack = |a: &mut Assembler, register, offset: i16| {
-        a.copy(register, R10);
-        a.alu_number(Alu::Add, register, i32::from(offset));
-    };
-    let look_up = |a: &mut Assembler, otherwise| {
-        a.map(R1, map);
-        on_stack(a, R2, KEY);
-        a.call(Helper::MapLookup);
-        a.jump_if_number(JumpCondition::Equal, R0, 0, otherwise);
-    };
+    let end = a.label();
     a.copy(R6, R1);
     let place = if format.location_octets == 8 { Width::W64 } else { Width::W32 };
     a.load(place, R2, R6, format.location_offset);
@@ -201,21 +191,7 @@ fn instructions(format: &Format, map: i32) -> Vec<Instruction> {
         None => a.set(R3, 0),
     }
     a.store(Width::W64, R10, REASON, R3);
-    look_up(a, missing);
-    a.jump(known);
-    a.place(missing);
-    // Two CPUs may both find it missing; the second leaves the first one's zero alone.
-    a.store_number(Width::W64, R10, ZERO, 0);
-    a.map(R1, map);
-    on_stack(a, R2, KEY);
-    on_stack(a, R3, ZERO);
-    a.set(R4, BPF_NOEXIST);
-    a.call(Helper::MapUpdate);
-    // Where it is missing still, the table is full.
-    look_up(a, end);
-    a.place(known);
-    a.set(R1, 1);
-    a.add_in_memory(Width::W64, R0, 0, R1);
+    count_in(a, map, KEY, ZERO, end);
     a.place(end);
     a.exit_with(0);
     std::mem::take(a).finish()

@@ -2,7 +2,7 @@
 //! Knows the framing of messages and attributes, and callers what they mean.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -237,6 +237,19 @@ fn words(flags: u16, payload: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// An address as attributes have it.
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(four) => four.octets().to_vec(),
+        IpAddr::V6(six) => six.octets().to_vec(),
+    }
+}
+
+/// An address's family, as headers have it.
+pub(crate) fn family(address: IpAddr) -> u8 {
+    (if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
 }
 
 /// Appends an attribute: length, type, content, and what makes its length a multiple of four.

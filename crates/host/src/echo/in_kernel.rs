@@ -12,7 +12,7 @@ use crate::xdp::assembler::Width::{W8, W16, W32, W64};
 use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Label};
 use crate::xdp::attach::{AttachPoint, attach};
 use crate::xdp::error::XdpError;
-use crate::xdp::program::{Kinds, XDP_DROP, XDP_PASS, XDP_TX, count_one, fold, network, network_32};
+use crate::xdp::program::{Kinds, XDP_DROP, XDP_PASS, XDP_TX, at, count_one, fold, network, network_32};
 
 /// Words of the counts' one value, on each CPU.
 struct Word;
@@ -65,10 +65,6 @@ fn load(secret: u32) -> Result<(PerCpuArray, Program), XdpError> {
     let counts = PerCpuArray::new(1, Word::WORDS).map_err(XdpError::map)?;
     let program = Program::load(ProgramKind::Xdp, &program(secret, counts.number())).map_err(XdpError::load)?;
     Ok((counts, program))
-}
-
-const fn at(word: usize) -> i16 {
-    8 * word as i16
 }
 
 const KEY: i16 = -4;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use linerate_machine::probe::{Detection, InterfaceState, Neighbour, Protocol, Route, RouteInfo, RouteKind, Usage};
 
 use crate::interfaces::{self, Link};
-use crate::netlink::{Netlink, attributes, push_attribute};
+use crate::netlink::{Netlink, attributes, family, octets, push_attribute};
 
 // linux/rtnetlink.h.
 const RTA_DST: u16 = 1;
@@ -143,17 +143,6 @@ fn state(link: &Link) -> InterfaceState {
         mac: link.mac.clone(),
         no_arp: Some(link.flags & libc::IFF_NOARP as u32 != 0),
     }
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(four) => four.octets().to_vec(),
-        IpAddr::V6(six) => six.octets().to_vec(),
-    }
-}
-
-fn family(address: IpAddr) -> u8 {
-    (if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
 }
 
 /// The request for a route: struct rtmsg, and what it is asked of.

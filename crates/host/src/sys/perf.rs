@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::bpf::ioctl_none;
 use super::memory::page_octets;
 
 /// What makes an event take samples (`enum perf_type_id` and what belongs to it in linux/perf_event.h).
@@ -137,24 +138,9 @@ const fn flag(number: u32) -> u64 {
     if cfg!(target_endian = "big") { 1 << (63 - number) } else { 1 << number }
 }
 
-/// PERF_EVENT_IOC_ENABLE and _DISABLE: `_IO('$', 0)` and `_IO('$', 1)`. The ioctl numbers of alpha, mips, powerpc and
-/// sparc have their direction bits elsewhere, and one for "none" (their asm/ioctl.h).
-const NO_DIRECTION: u32 = if cfg!(any(
-    target_arch = "mips",
-    target_arch = "mips64",
-    target_arch = "mips32r6",
-    target_arch = "mips64r6",
-    target_arch = "powerpc",
-    target_arch = "powerpc64",
-    target_arch = "sparc",
-    target_arch = "sparc64"
-)) {
-    1 << 29
-} else {
-    0
-};
-const ENABLE: u32 = NO_DIRECTION | (b'$' as u32) << 8;
-const DISABLE: u32 = NO_DIRECTION | (b'$' as u32) << 8 | 1;
+/// PERF_EVENT_IOC_ENABLE and _DISABLE.
+const ENABLE: u32 = ioctl_none(0);
+const DISABLE: u32 = ioctl_none(1);
 
 /// The memory that the kernel writes and we read: a page of its positions, then the records, round and round
 /// (`struct perf_event_mmap_page`).

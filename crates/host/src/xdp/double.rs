@@ -16,7 +16,7 @@ use super::assembler::{Alu, Assembler, Helper, JumpCondition};
 use super::attach::{AttachPoint, attach, number};
 use super::error::XdpError;
 use super::generator::Pace;
-use super::program::{XDP_DROP, count_one};
+use super::program::{XDP_DROP, at, count_one};
 use crate::sys::bpf::{Array, Attached, Instruction, Program, ProgramKind};
 
 /// How much it carries.
@@ -115,10 +115,6 @@ impl Double {
             last_ns: time(State::LAST),
         })
     }
-}
-
-const fn at(word: usize) -> i16 {
-    8 * word as i16
 }
 
 /// Looks at the clock until so long has passed since the time in r8, and notes how long it was; r9 is the state. Uses all others.

@@ -1,5 +1,4 @@
-//! What several XDP programs have in common: the way from a frame's first octet to its test header, and checksums.
-//! Knows no counts.
+//! What several BPF programs have in common: the way from a frame's first octet to its test header, checksums, and counting.
 //!
 //! ```text
 //!  r6 context ──► r2 first octet, r3 behind the last ──► r7 behind the EtherType ──► raw / UDP over IPv4 / over IPv6
@@ -7,9 +6,9 @@
 
 use linerate_wire::frame::{ETHERNET_LEN, FrameKind, RAW_ETHERTYPE, TAG_LEN, TEST_HEADER_LEN};
 
-use super::assembler::Reg::{R2, R3, R4, R5, R6, R7};
-use super::assembler::Width::{W8, W16, W32};
-use super::assembler::{Alu, Assembler, JumpCondition, Label, Reg};
+use super::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R10};
+use super::assembler::Width::{W8, W16, W32, W64};
+use super::assembler::{Alu, Assembler, Helper, JumpCondition, Label, Reg};
 
 // linux/bpf.h, enum xdp_action.
 pub(crate) const XDP_DROP: i32 = 1;
@@ -121,7 +120,47 @@ pub(crate) fn fold(a: &mut Assembler, sum: Reg, spare: Reg) {
 
 /// Adds one to a word of memory that no other CPU writes to. Uses `spare`.
 pub(crate) fn count_one(a: &mut Assembler, at: Reg, offset: i16, spare: Reg) {
-    a.load(super::assembler::Width::W64, spare, at, offset);
+    a.load(W64, spare, at, offset);
     a.alu_number(Alu::Add, spare, 1);
-    a.store(super::assembler::Width::W64, at, offset, spare);
+    a.store(W64, at, offset, spare);
+}
+
+/// Where a word of a map's value is.
+pub(crate) const fn at(word: usize) -> i16 {
+    8 * word as i16
+}
+
+/// r0 becomes the value of the key on the stack; on to `missing` where there is none.
+pub(crate) fn look_up(a: &mut Assembler, map: i32, key: i16, missing: Label) {
+    a.map(R1, map);
+    on_stack(a, R2, key);
+    a.call(Helper::MapLookup);
+    a.jump_if_number(JumpCondition::Equal, R0, 0, missing);
+}
+
+/// One more of the key on the stack, while there is room for another key; `zero` is a place there for a count to begin with. On to
+/// `full` where there is none.
+pub(crate) fn count_in(a: &mut Assembler, map: i32, key: i16, zero: i16, full: Label) {
+    const BPF_NOEXIST: i32 = 1;
+    let known = a.label();
+    let missing = a.label();
+    look_up(a, map, key, missing);
+    a.jump(known);
+    a.place(missing);
+    // Two CPUs may both find it missing; the second leaves the first one's zero alone.
+    a.store_number(W64, R10, zero, 0);
+    a.map(R1, map);
+    on_stack(a, R2, key);
+    on_stack(a, R3, zero);
+    a.set(R4, BPF_NOEXIST);
+    a.call(Helper::MapUpdate);
+    look_up(a, map, key, full);
+    a.place(known);
+    a.set(R1, 1);
+    a.add_in_memory(W64, R0, 0, R1);
+}
+
+fn on_stack(a: &mut Assembler, register: Reg, offset: i16) {
+    a.copy(register, R10);
+    a.alu_number(Alu::Add, register, i32::from(offset));
 }

@@ -232,8 +232,8 @@ fn ioctl_write(number: u32) -> u32 {
 }
 
 /// `_IO('$', number)`.
-fn ioctl_none(number: u32) -> u32 {
-    (if THREE_BITS { 1 << 29 } else { 0 }) | u32::from(b'$') << 8 | number
+pub(super) const fn ioctl_none(number: u32) -> u32 {
+    (if THREE_BITS { 1 << 29 } else { 0 }) | (b'$' as u32) << 8 | number
 }
 
 const THREE_BITS: bool = cfg!(any(

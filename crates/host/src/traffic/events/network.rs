@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use linerate_trial::event::EventKind;
 
 use crate::interfaces::{Link, ip_of, link, mac_text};
-use crate::netlink::{Netlink, Received, Subscription, attributes, push_attribute};
+use crate::netlink::{Netlink, Received, Subscription, attributes, family, octets, push_attribute};
 use crate::sys;
 
 /// What is watched.
@@ -156,7 +156,7 @@ impl Network {
             // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type; flags.
             let mut request = vec![family(peer), bits_of(peer), 0, 0, 0, 0, 0, 0];
             request.extend(flags.to_ne_bytes());
-            push_attribute(&mut request, RTA_DST, &octets_of(peer));
+            push_attribute(&mut request, RTA_DST, &octets(peer));
             if let Some(index) = self.index.filter(|_| is_link_local(peer)) {
                 push_attribute(&mut request, RTA_OIF, &index.to_ne_bytes());
             }
@@ -177,7 +177,7 @@ impl Network {
             let mut request = vec![family(neighbour.address), 0, 0, 0];
             request.extend(index.to_ne_bytes());
             request.extend([0; 4]);
-            push_attribute(&mut request, NDA_DST, &octets_of(neighbour.address));
+            push_attribute(&mut request, NDA_DST, &octets(neighbour.address));
             let mut handle = |reply: &[u8]| {
                 if let Some(entry) = Entry::parse(reply).filter(|entry| entry.index == index) {
                     neighbour.handle_entry(&entry, tell);
@@ -311,7 +311,7 @@ impl Route {
     /// Whether an address is among its destinations. One without a destination leads everywhere.
     fn leads_to(&self, address: IpAddr) -> bool {
         let Some(destination) = self.destination else { return self.bits == 0 && self.family == family(address) };
-        let (one, other) = (octets_of(destination), octets_of(address));
+        let (one, other) = (octets(destination), octets(address));
         let bits = usize::from(self.bits);
         one.len() == other.len()
             && bits <= 8 * one.len()
@@ -321,17 +321,6 @@ impl Route {
     fn text(&self) -> String {
         self.destination.map_or_else(|| "default".to_owned(), |address| format!("{address}/{}", self.bits))
     }
-}
-
-fn octets_of(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(four) => four.octets().to_vec(),
-        IpAddr::V6(six) => six.octets().to_vec(),
-    }
-}
-
-const fn family(address: IpAddr) -> u8 {
-    if address.is_ipv4() { libc::AF_INET as u8 } else { libc::AF_INET6 as u8 }
 }
 
 const fn bits_of(address: IpAddr) -> u8 {

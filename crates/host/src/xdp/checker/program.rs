@@ -8,7 +8,7 @@ use crate::sys::bpf::Instruction;
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{W16, W32, W64};
 use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Label, Reg};
-use crate::xdp::program::{Kinds, XDP_DROP, XDP_PASS, count_one, network, network_32};
+use crate::xdp::program::{Kinds, XDP_DROP, XDP_PASS, at, count_in, count_one, look_up, network, network_32};
 
 /// Words of a stream's value, on each CPU.
 pub(super) struct Stream;
@@ -61,10 +61,6 @@ impl Totals {
     pub(super) const STRAYS: usize = 1;
     pub(super) const HANDSHAKES: usize = 2;
     pub(super) const WORDS: usize = 4;
-}
-
-const fn at(word: usize) -> i16 {
-    8 * word as i16
 }
 
 /// Beside a stream's next number: when the last frame of the measured part came.
@@ -170,7 +166,7 @@ pub(super) fn program(
     a.store(W32, R10, LEAP, R2);
     a.store(W32, R10, LEAP + 4, R1);
     let noted = a.label();
-    count_in(a, maps.leaps.number(), LEAP, noted);
+    count_in(a, maps.leaps.number(), LEAP, ZERO, noted);
     a.place(noted);
     a.place(in_order);
     part(a, R3);
@@ -215,7 +211,7 @@ pub(super) fn program(
         look_up(a, maps.totals.number(), KEY, pass);
         count_one(a, R0, at(word), R1);
         if word == Totals::STRANGERS {
-            count_in(a, maps.ethertypes.number(), ETHERTYPE, pass);
+            count_in(a, maps.ethertypes.number(), ETHERTYPE, ZERO, pass);
         }
         a.exit_with(answer);
     }
@@ -225,15 +221,6 @@ pub(super) fn program(
 }
 
 const PART_OCTETS: i32 = 8 * Stream::WARMUP as i32;
-
-/// r0 becomes the value of the key on the stack; on to `missing` where there is none.
-fn look_up(a: &mut Assembler, map: i32, key: i16, missing: Label) {
-    a.map(R1, map);
-    a.copy(R2, R10);
-    a.alu_number(Alu::Add, R2, i32::from(key));
-    a.call(Helper::MapLookup);
-    a.jump_if_number(JumpCondition::Equal, R0, 0, missing);
-}
 
 /// Whether the frame, of octets in r8 and the number in r9, is as long as it was sent; on to `malformed` where not. Its place
 /// in the mix goes to the stack. r7 is the next number's address. Uses r1 to r3.
@@ -458,29 +445,6 @@ fn bucket(a: &mut Assembler) {
     a.alu_number(Alu::ShiftLeft, R1, Stream::BUCKET_BITS as i32);
     a.alu(Alu::Add, R1, R9);
     a.place(done);
-}
-
-/// One more of the key on the stack, while there is room for another key. On to `full` where there is none.
-fn count_in(a: &mut Assembler, map: i32, key: i16, full: Label) {
-    const BPF_NOEXIST: i32 = 1;
-    let known = a.label();
-    let missing = a.label();
-    look_up(a, map, key, missing);
-    a.jump(known);
-    a.place(missing);
-    // Two CPUs may both find it missing; the second leaves the first one's zero alone.
-    a.store_number(W64, R10, ZERO, 0);
-    a.map(R1, map);
-    for (argument, offset) in [(R2, key), (R3, ZERO)] {
-        a.copy(argument, R10);
-        a.alu_number(Alu::Add, argument, i32::from(offset));
-    }
-    a.set(R4, BPF_NOEXIST);
-    a.call(Helper::MapUpdate);
-    look_up(a, map, key, full);
-    a.place(known);
-    a.set(R1, 1);
-    a.add_in_memory(W64, R0, 0, R1);
 }
 
 const _: () =

@@ -8,7 +8,7 @@ use crate::sys::bpf::Instruction;
 use crate::xdp::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 use crate::xdp::assembler::Width::{W16, W32, W64};
 use crate::xdp::assembler::{Alu, Assembler, Helper, JumpCondition, Label};
-use crate::xdp::program::{DATA, DATA_END, XDP_DROP, count_one, fold};
+use crate::xdp::program::{DATA, DATA_END, XDP_DROP, at, count_one, fold};
 
 /// What the program keeps between frames: words of the map's one value.
 pub(super) struct State;
@@ -45,10 +45,6 @@ const LOOKS: u32 = 16;
 /// So many frames that are not paced are made one after another with one look at the clock, which is a sixth of their cost: about a
 /// microsecond's worth of the 64 that leave together.
 const GROUP: i32 = 8;
-
-const fn at(word: usize) -> i16 {
-    8 * word as i16
-}
 
 /// Makes frames as the options have them, and sends them from the interface of this number. r6 is the context, later the
 /// stream; r7 the frames before this one, r8 the time, r9 the state.
