@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use linerate_machine::sync::{Condvar, Mutex};
 use linerate_machine::text::is_plain_name;
-use linerate_work::{Access, Cancelled, DeskError, JobRecord, Nats, Overview, QueueError, cancel};
+use linerate_work::{Access, Cancelled, JobRecord, Nats, Overview, QueueError, RequestError, cancel};
 
 use crate::measure::events::CampaignEvent;
 use crate::measure::watched::Watched;
@@ -159,7 +159,7 @@ pub(crate) enum CancelError {
     #[error(transparent)]
     Queue(#[from] QueueError),
     #[error(transparent)]
-    Desk(#[from] DeskError),
+    Request(#[from] RequestError),
 }
 
 impl Shared {

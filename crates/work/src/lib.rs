@@ -14,25 +14,25 @@
 
 mod bench;
 mod broker;
-mod desk;
 mod fair;
 mod hours;
 mod job;
 mod memory;
 #[cfg(feature = "nats")]
 mod nats;
+mod requests;
 mod worker;
 
 pub use bench::{BadBench, Bench, Limits};
 pub use broker::{Broker, Bucket, Claim, ClaimResult, Entry, Unavailable};
-pub use desk::{
-    BenchRecord, Cancelled, DeskError, JobRecord, JobState, LeaseCard, Maintenance, Overview, Submitted, WorkerCard,
-    benches, cancel, jobs, leases, maintain, selected, submit, waiting, workers,
-};
 pub use fair::Shares;
 pub use hours::Hours;
 pub use job::{BadJob, Job, Priority, Ticket};
 pub use memory::Memory;
 #[cfg(feature = "nats")]
 pub use nats::{Access, EventPublisher, EventSubscription, Nats, QueueError};
+pub use requests::{
+    BenchRecord, Cancelled, JobRecord, JobState, LeaseCard, Maintenance, Overview, RequestError, Submitted, WorkerCard,
+    benches, cancel, jobs, leases, maintain, selected, submit, waiting, workers,
+};
 pub use worker::{Action, CampaignEnd, Start, Times, Timing, Worker};

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bench::Bench;
 use crate::broker::{Broker, Bucket, Claim, ClaimResult, Unavailable};
-use crate::desk::{BenchRecord, JobRecord, JobState, LeaseCard, WorkerCard, change, names};
 use crate::job::{Job, Ticket};
+use crate::requests::{BenchRecord, JobRecord, JobState, LeaseCard, WorkerCard, change, names};
 
 /// The present: by a clock that nobody sets, and by the wall's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use linerate_lab::services;
 use linerate_work::{
-    Access, Action, Bench, Broker, Bucket, CampaignEnd, Cancelled, Claim, ClaimResult, DeskError, Job, JobState,
-    Maintenance, Memory, Nats, Overview, Priority, Times, Timing, Worker, benches, cancel, jobs, leases, maintain,
+    Access, Action, Bench, Broker, Bucket, CampaignEnd, Cancelled, Claim, ClaimResult, Job, JobState, Maintenance,
+    Memory, Nats, Overview, Priority, RequestError, Times, Timing, Worker, benches, cancel, jobs, leases, maintain,
     submit, workers,
 };
 
@@ -312,7 +312,7 @@ fn what_happens_is_heard() {
     overview.refresh(&mut queue).unwrap();
     assert_eq!((overview.jobs.len(), overview.waiting["b"]), (1, 1));
     for odd in ["*", ">", "a b", "x\r\nPUB y 0", ""] {
-        assert!(matches!(cancel(&mut queue, odd, "ann"), Err(DeskError::Unknown { .. })), "{odd:?}");
+        assert!(matches!(cancel(&mut queue, odd, "ann"), Err(RequestError::Unknown { .. })), "{odd:?}");
     }
     cancel(&mut queue, &overview.jobs[0].job.id.clone(), "ann").unwrap();
     overview.refresh(&mut queue).unwrap();
@@ -365,14 +365,14 @@ fn retry<T>(mut what: impl FnMut() -> Option<T>) -> T {
 #[test]
 fn a_worker_over_a_server() {
     let Some(server) = Server::new("worker") else { return };
-    let (mut queue, mut desk) = (server.open(), server.open());
+    let (mut queue, mut client) = (server.open(), server.open());
     let bench = Bench::parse("name = 'b'\ntarget = 'local'\n[limits]\nusers = ['ann', 'ben']").unwrap();
     let timing = Timing { lease_ms: queue.lease().as_millis() as u64 };
     let mut worker = Worker::new("w1", "0", vec![bench], 4, timing);
     for (user, numbers) in [("ann", 0..4), ("ben", 4..6), ("eve", 6..7)] {
-        numbers.for_each(|number| submit(&mut desk, &job("b", user, number, 3)).unwrap());
+        numbers.for_each(|number| submit(&mut client, &job("b", user, number, 3)).unwrap());
     }
-    cancel(&mut desk, &format!("{:026}", 3), "ann").unwrap();
+    cancel(&mut client, &format!("{:026}", 3), "ann").unwrap();
     let began = Instant::now();
     let mut order = Vec::new();
     while order.len() < 5 {
@@ -380,7 +380,7 @@ fn a_worker_over_a_server() {
         let mono_ms = began.elapsed().as_millis() as u64;
         for action in worker.step(&mut queue, Times { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 }) {
             if let Action::Start(start) = action {
-                assert_eq!(leases(&mut desk).unwrap()["b"].worker, "w1");
+                assert_eq!(leases(&mut client).unwrap()["b"].worker, "w1");
                 order.push(start.job.user.clone());
                 thread::sleep(Duration::from_millis(20));
                 worker.ended(&start.job.id, CampaignEnd::Done { failed_trials: 0 });
@@ -390,21 +390,21 @@ fn a_worker_over_a_server() {
     assert_eq!(order[..4].iter().filter(|user| *user == "ben").count(), 2, "by turns: {order:?}");
     let mono_ms = began.elapsed().as_millis() as u64;
     worker.step(&mut queue, Times { mono_ms, unix_ms: 1_795_500_000_000 + mono_ms as i64 });
-    let ended: Vec<JobState> = jobs(&mut desk).unwrap().iter().map(|one| one.state).collect();
+    let ended: Vec<JobState> = jobs(&mut client).unwrap().iter().map(|one| one.state).collect();
     let count = |state| ended.iter().filter(|one| **one == state).count();
     assert_eq!((count(JobState::Done), count(JobState::Cancelled), count(JobState::Refused)), (5, 1, 1), "{ended:?}");
-    assert_eq!(desk.tickets(None).unwrap(), []);
-    assert!(leases(&mut desk).unwrap().is_empty() && workers(&mut desk).unwrap().len() == 1);
-    let known = benches(&mut desk).unwrap();
+    assert_eq!(client.tickets(None).unwrap(), []);
+    assert!(leases(&mut client).unwrap().is_empty() && workers(&mut client).unwrap().len() == 1);
+    let known = benches(&mut client).unwrap();
     assert!(known[0].fence > 1_795_500_000_000, "{known:?}");
     // No name is a pattern.
     let why = || Some(Maintenance { by: "ann".to_owned(), reason: "new board".to_owned() });
     for pattern in ["*", ">", "b.*", ""] {
-        assert!(matches!(maintain(&mut desk, pattern, why()), Err(DeskError::Unknown { .. })), "{pattern}");
+        assert!(matches!(maintain(&mut client, pattern, why()), Err(RequestError::Unknown { .. })), "{pattern}");
     }
-    assert_eq!(benches(&mut desk).unwrap(), known);
-    maintain(&mut desk, "b", why()).unwrap();
-    assert_eq!(benches(&mut desk).unwrap()[0].maintenance, why());
+    assert_eq!(benches(&mut client).unwrap(), known);
+    maintain(&mut client, "b", why()).unwrap();
+    assert_eq!(benches(&mut client).unwrap()[0].maintenance, why());
     worker.leave(&mut queue).unwrap();
-    assert_eq!(workers(&mut desk).unwrap(), []);
+    assert_eq!(workers(&mut client).unwrap(), []);
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use linerate_work::{
-    Cancelled, DeskError, JobRecord, JobState, Maintenance, Nats, Overview, cancel, jobs as all_jobs, maintain, workers,
+    Cancelled, JobRecord, JobState, Maintenance, Nats, Overview, RequestError, cancel, jobs as all_jobs, maintain,
+    workers,
 };
 use serde::Serialize;
 
@@ -94,13 +95,13 @@ fn shown<T: Serialize>(all: &[T], json: bool, text: impl FnOnce() -> String) {
 }
 
 /// The job that begins so.
-fn called(queue: &mut Nats, beginning: &str) -> Result<JobRecord, DeskError> {
+fn called(queue: &mut Nats, beginning: &str) -> Result<JobRecord, RequestError> {
     let first = beginning.to_ascii_uppercase();
     let mut found: Vec<JobRecord> = all_jobs(queue)?.into_iter().filter(|one| one.job.id.starts_with(&first)).collect();
     match (found.pop(), found.is_empty() && !first.is_empty()) {
         (Some(one), true) => Ok(one),
-        (Some(_), false) => Err(DeskError::Ambiguous(beginning.to_owned())),
-        (None, _) => Err(DeskError::Unknown { what: "job", name: beginning.to_owned() }),
+        (Some(_), false) => Err(RequestError::Ambiguous(beginning.to_owned())),
+        (None, _) => Err(RequestError::Unknown { what: "job", name: beginning.to_owned() }),
     }
 }
 

@@ -141,7 +141,7 @@ pub struct LeaseCard {
 
 /// Why something cannot be had of the queue.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DeskError {
+pub enum RequestError {
     /// No answer.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -173,7 +173,7 @@ pub enum Cancelled {
 }
 
 /// What became of a submission.
-pub type Submitted = Result<(), DeskError>;
+pub type Submitted = Result<(), RequestError>;
 
 /// A change of a value that somebody else may change at the same time is tried so often.
 const TRIES: usize = 50;
@@ -292,8 +292,8 @@ impl Overview {
 }
 
 /// Takes a job back.
-pub fn cancel(broker: &mut dyn Broker, id: &str, by: &str) -> Result<Cancelled, DeskError> {
-    let unknown = || DeskError::Unknown { what: "job", name: id.to_owned() };
+pub fn cancel(broker: &mut dyn Broker, id: &str, by: &str) -> Result<Cancelled, RequestError> {
+    let unknown = || RequestError::Unknown { what: "job", name: id.to_owned() };
     // It becomes a part of a subject.
     if !is_plain_name(id) {
         return Err(unknown());
@@ -332,8 +332,8 @@ pub fn cancel(broker: &mut dyn Broker, id: &str, by: &str) -> Result<Cancelled, 
 }
 
 /// Keeps a bench from new jobs, or gives it free.
-pub fn maintain(broker: &mut dyn Broker, bench: &str, why: Option<Maintenance>) -> Result<(), DeskError> {
-    let unknown = || DeskError::Unknown { what: "bench", name: bench.to_owned() };
+pub fn maintain(broker: &mut dyn Broker, bench: &str, why: Option<Maintenance>) -> Result<(), RequestError> {
+    let unknown = || RequestError::Unknown { what: "bench", name: bench.to_owned() };
     // It becomes a part of a subject.
     if !is_plain_name(bench) {
         return Err(unknown());
