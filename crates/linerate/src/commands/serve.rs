@@ -101,7 +101,7 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         let at = arguments.bind.map_or("on every address".to_owned(), |address| format!("at {address}"));
         say(format_args!("linerate: serving {serving}, {at}, for {}; Ctrl-C ends it", limits.allow));
     }
-    let desk = Mutex::new(Desk {
+    let keeper = Mutex::new(RecordKeeper {
         store: store_to_keep(shared)?,
         ids: Ids::default(),
         campaign: None,
@@ -111,24 +111,24 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         failed_at: None,
     });
     let failure = Mutex::new(None);
-    let over = || interrupt::requested() || (arguments.one_off && desk.lock().is_done()) || failure.lock().is_some();
+    let over = || interrupt::requested() || (arguments.one_off && keeper.lock().is_done()) || failure.lock().is_some();
     let heard = |served: ServedTest| {
-        desk.lock().count(served.half);
+        keeper.lock().count(served.half);
         if let Some(what) = served.is_no_test() {
             let refused = refusals.iter().find(|refused| refused.tool == served.tool);
             return refused.into_iter().for_each(|refused| refused.tell(served.peer, &what));
         }
-        let mut desk = desk.lock();
-        if desk.failed_at.is_some_and(|at| at.elapsed() < KEEP_AGAIN) {
+        let mut keeper = keeper.lock();
+        if keeper.failed_at.is_some_and(|at| at.elapsed() < KEEP_AGAIN) {
             return;
         }
-        match desk.allowance.take(Instant::now()) {
+        match keeper.allowance.take(Instant::now()) {
             Allowed::Yes => {}
             Allowed::No { said } if said || shared.quiet => return,
-            Allowed::No { .. } => return say(format_args!("linerate: {}", desk.allowance.sentence())),
+            Allowed::No { .. } => return say(format_args!("linerate: {}", keeper.allowance.sentence())),
         }
         let sentence = sentence(&served);
-        match desk.keep(served) {
+        match keeper.keep(served) {
             Ok(record) if arguments.json => out!("{}", render::json::json(std::slice::from_ref(&record))),
             Ok(record) => {
                 let summary = match &record.error {
@@ -139,7 +139,7 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
             }
             Err(error) if arguments.one_off => *failure.lock() = Some(error),
             // Once, until a record is kept again.
-            Err(error) if desk.failed_at.replace(Instant::now()).is_none() => say(format_args!(
+            Err(error) if keeper.failed_at.replace(Instant::now()).is_none() => say(format_args!(
                 "linerate: a test has no record: {}. Tests are served without one until the store can be written, which is \
                  tried again every {} s",
                 not_kept(&error),
@@ -153,13 +153,13 @@ pub(crate) fn serve(arguments: &ServeArgs, shared: &SharedArgs) -> Result<ExitCo
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))))
     });
     // What was served is closed whatever happened.
-    let closed = desk.lock().close();
+    let closed = keeper.lock().close();
     if let Some(error) = failure.lock().take() {
         bail!(not_kept(&error));
     }
     served?;
     closed.map_err(|error| anyhow!(not_kept(&error)))?;
-    if arguments.one_off && desk.lock().tests == 0 {
+    if arguments.one_off && keeper.lock().tests == 0 {
         bail!("interrupted before a client came");
     }
     Ok(ExitCode::SUCCESS)
@@ -322,7 +322,7 @@ fn endpoint(served: &ServedTest) -> String {
 }
 
 /// Where tests become records.
-struct Desk {
+struct RecordKeeper {
     store: Store,
     ids: Ids,
     /// Begun with the first test: a server that nobody used leaves nothing.
@@ -335,7 +335,7 @@ struct Desk {
     failed_at: Option<Instant>,
 }
 
-impl Desk {
+impl RecordKeeper {
     /// Whether a test has come, and is over.
     fn is_done(&self) -> bool {
         self.tests > 0 && self.halves == 0
