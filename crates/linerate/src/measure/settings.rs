@@ -30,7 +30,7 @@ const CHANGE_TIME: Duration = Duration::from_secs(45);
 /// What is changed at the moment.
 #[derive(Default)]
 pub(crate) struct Settings {
-    applied: [Vec<Applied>; Seat::ALL.len()],
+    applied: [Vec<Applied>; Scope::ALL.len()],
     /// A trial of frames was prepared: ends keep their ports silent for the next of them.
     has_silenced: bool,
 }
@@ -38,42 +38,42 @@ pub(crate) struct Settings {
 /// Where settings are: on an end or, of the machine between the two, at one of its interfaces. What is of no interface is
 /// at the one towards the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seat {
+enum Scope {
     Target,
     Host,
     MiddleTowardsTarget,
     MiddleTowardsHost,
 }
 
-impl Seat {
-    const ALL: [Seat; 4] = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget, Seat::MiddleTowardsHost];
+impl Scope {
+    const ALL: [Scope; 4] = [Scope::Target, Scope::Host, Scope::MiddleTowardsTarget, Scope::MiddleTowardsHost];
 
-    const fn of(end: End) -> Seat {
+    const fn of(end: End) -> Scope {
         match end {
-            End::Target => Seat::Target,
-            End::Host => Seat::Host,
+            End::Target => Scope::Target,
+            End::Host => Scope::Host,
         }
     }
 
     const fn party(self) -> Party {
         match self {
-            Seat::Target => Party::Target,
-            Seat::Host => Party::Host,
-            Seat::MiddleTowardsTarget | Seat::MiddleTowardsHost => Party::Middle,
+            Scope::Target => Party::Target,
+            Scope::Host => Party::Host,
+            Scope::MiddleTowardsTarget | Scope::MiddleTowardsHost => Party::Middle,
         }
     }
 
     fn takes(self, one: &WantedSetting) -> bool {
         let name = &one.change.name;
-        one.end == self.party() && *name != BOOT && (self != Seat::MiddleTowardsHost || is_of_interface(name))
+        one.end == self.party() && *name != BOOT && (self != Scope::MiddleTowardsHost || is_of_interface(name))
     }
 
     /// The agent there; `None`: there is no machine between the two.
     fn client(self, pair: &Pair) -> Option<&Client> {
         match self {
-            Seat::Target => Some(&pair.target),
-            Seat::Host => Some(&pair.host),
-            Seat::MiddleTowardsTarget | Seat::MiddleTowardsHost => pair.middle.as_ref().map(|middle| &middle.client),
+            Scope::Target => Some(&pair.target),
+            Scope::Host => Some(&pair.host),
+            Scope::MiddleTowardsTarget | Scope::MiddleTowardsHost => pair.middle.as_ref().map(|middle| &middle.client),
         }
     }
 }
@@ -111,20 +111,20 @@ impl Settings {
         if let Some(sentence) = set_by_both(pair, route, wanted) {
             return Err(TrialError::Refused(sentence));
         }
-        for (seat, interface) in self.seats(pair, route, wanted)? {
-            let wanted = wanted.iter().filter(|one| seat.takes(one));
+        for (scope, interface) in self.seats(pair, route, wanted)? {
+            let wanted = wanted.iter().filter(|one| scope.takes(one));
             let wanted: Vec<&Change> = wanted.map(|one| &one.change).collect();
-            let Some(client) = seat.client(pair) else { continue };
-            if self.reach_one(client, seat, interface, &wanted)? {
+            let Some(client) = scope.client(pair) else { continue };
+            if self.reach_one(client, scope, interface, &wanted)? {
                 wait_for_link(pair, route)?;
             }
         }
         // A later change may have undone an earlier one, as channels that are made anew forget their CPUs: that is set
         // once more, and what is read then is the truth.
         let mut undone = false;
-        for seat in Seat::ALL {
-            let Some(client) = seat.client(pair) else { continue };
-            for (interface, change) in self.read_back(client, seat)? {
+        for scope in Scope::ALL {
+            let Some(client) = scope.client(pair) else { continue };
+            for (interface, change) in self.read_back(client, scope)? {
                 let cut = may_cut(&change.name);
                 set(client, interface, vec![change], cut)?;
                 if cut {
@@ -134,8 +134,8 @@ impl Settings {
             }
         }
         if undone {
-            for seat in Seat::ALL {
-                seat.client(pair).map(|client| self.read_back(client, seat)).transpose()?;
+            for scope in Scope::ALL {
+                scope.client(pair).map(|client| self.read_back(client, scope)).transpose()?;
             }
         }
         Ok(self.told())
@@ -148,33 +148,33 @@ impl Settings {
         pair: &Pair,
         route: Route,
         wanted: &[WantedSetting],
-    ) -> Result<Vec<(Seat, Option<String>)>, TrialError> {
-        let interface = |end| (Seat::of(end), pair.interface(end, route));
+    ) -> Result<Vec<(Scope, Option<String>)>, TrialError> {
+        let interface = |end| (Scope::of(end), pair.interface(end, route));
         let mut seats = End::BOTH.map(interface).to_vec();
-        let of_middle = [Seat::MiddleTowardsTarget, Seat::MiddleTowardsHost];
+        let of_middle = [Scope::MiddleTowardsTarget, Scope::MiddleTowardsHost];
         let is_touched = wanted.iter().any(|one| one.end == Party::Middle)
-            || of_middle.iter().any(|seat| !self.applied[*seat as usize].is_empty());
+            || of_middle.iter().any(|scope| !self.applied[*scope as usize].is_empty());
         if let Some(middle) = pair.middle.as_ref().filter(|_| is_touched) {
             let ports = middle.ports(pair, route)?;
             let is_one = ports.target == ports.host;
-            seats.push((Seat::MiddleTowardsTarget, Some(ports.target)));
+            seats.push((Scope::MiddleTowardsTarget, Some(ports.target)));
             if !is_one {
-                seats.push((Seat::MiddleTowardsHost, Some(ports.host)));
+                seats.push((Scope::MiddleTowardsHost, Some(ports.host)));
             }
         }
         Ok(seats)
     }
 
     fn told(&self) -> AppliedSettings {
-        let told = |seat: Seat| -> Vec<Changed> {
-            self.applied[seat as usize].iter().map(|one| one.changed.clone()).collect()
+        let told = |scope: Scope| -> Vec<Changed> {
+            self.applied[scope as usize].iter().map(|one| one.changed.clone()).collect()
         };
         let of_port = |one: &Changed| is_of_interface(&one.name);
-        let (target, middle) = told(Seat::MiddleTowardsTarget).into_iter().partition(of_port);
+        let (target, middle) = told(Scope::MiddleTowardsTarget).into_iter().partition(of_port);
         AppliedSettings {
-            ends: End::BOTH.map(|end| told(Seat::of(end))),
+            ends: End::BOTH.map(|end| told(Scope::of(end))),
             middle,
-            ports: PerEnd { target, host: told(Seat::MiddleTowardsHost) },
+            ports: PerEnd { target, host: told(Scope::MiddleTowardsHost) },
         }
     }
 
@@ -182,11 +182,11 @@ impl Settings {
     fn reach_one(
         &mut self,
         client: &Client,
-        seat: Seat,
+        scope: Scope,
         interface: Option<String>,
         wanted: &[&Change],
     ) -> Result<bool, TrialError> {
-        let applied = &mut self.applied[seat as usize];
+        let applied = &mut self.applied[scope as usize];
         let is_wanted =
             |one: &Applied| one.interface == interface && wanted.iter().any(|change| change.name == one.change.name);
         let mut cut = false;
@@ -229,16 +229,16 @@ impl Settings {
     /// same, and nobody would know.
     pub(crate) fn overridden(&self, pair: &Pair) -> Vec<Doubt> {
         let mut doubts = Vec::new();
-        for seat in Seat::ALL {
-            let applied = &self.applied[seat as usize];
+        for scope in Scope::ALL {
+            let applied = &self.applied[scope as usize];
             // An agent that is gone is reported elsewhere.
-            let Some(Ok(readings)) = seat.client(pair).and_then(|client| readings(client, applied)) else { continue };
+            let Some(Ok(readings)) = scope.client(pair).and_then(|client| readings(client, applied)) else { continue };
             for reading in readings {
                 let Some(one) = applied.iter().find(|one| one.change.name == reading.name) else { continue };
                 // What could not be read when it was set may be what it was then.
                 let (Some(found), Some(read_back)) = (&reading.value, &one.changed.read_back) else { continue };
                 if found != read_back && !setting::agrees(&reading.name, &one.change.value, found) {
-                    let (setting, asked) = (format!("{}.{}", seat.party(), reading.name), one.change.value.clone());
+                    let (setting, asked) = (format!("{}.{}", scope.party(), reading.name), one.change.value.clone());
                     doubts.push(Doubted::SettingOverridden { setting, asked, read_back: reading.value }.into());
                 }
             }
@@ -247,8 +247,8 @@ impl Settings {
     }
 
     /// Reads what is changed on a machine, and returns what is no longer as it was when it was set.
-    fn read_back(&mut self, client: &Client, seat: Seat) -> Result<Vec<(Option<String>, Change)>, TrialError> {
-        let applied = &mut self.applied[seat as usize];
+    fn read_back(&mut self, client: &Client, scope: Scope) -> Result<Vec<(Option<String>, Change)>, TrialError> {
+        let applied = &mut self.applied[scope as usize];
         let Some(readings) = readings(client, applied) else { return Ok(Vec::new()) };
         let mut undone = Vec::new();
         for reading in readings.map_err(of_control)? {
@@ -266,7 +266,7 @@ impl Settings {
     /// Puts back what is changed on a machine that is about to be booted: what is the user's own may outlive that. A
     /// sentence for each that could not be.
     pub(crate) fn leave(&mut self, pair: &Pair, end: End) -> Vec<String> {
-        if std::mem::take(&mut self.applied[Seat::of(end) as usize]).is_empty() {
+        if std::mem::take(&mut self.applied[Scope::of(end) as usize]).is_empty() {
             return Vec::new();
         }
         not_put_back(pair.client(end), restore(pair.client(end), &[], false))
@@ -281,12 +281,13 @@ impl Settings {
     /// that could not be.
     pub(crate) fn end(self, pair: &Pair) -> Vec<String> {
         let is_changed = |party: Party| {
-            let mut seats = Seat::ALL.into_iter().filter(|seat| seat.party() == party);
-            seats.any(|seat| !self.applied[seat as usize].is_empty()) || (self.has_silenced && party != Party::Middle)
+            let mut seats = Scope::ALL.into_iter().filter(|scope| scope.party() == party);
+            seats.any(|scope| !self.applied[scope as usize].is_empty()) || (self.has_silenced && party != Party::Middle)
         };
-        let seats = [Seat::Target, Seat::Host, Seat::MiddleTowardsTarget];
-        let changed = seats.into_iter().filter(|seat| is_changed(seat.party()));
-        let clients: Vec<&Client> = changed.filter_map(|seat| seat.client(pair)).filter(|client| can(client)).collect();
+        let seats = [Scope::Target, Scope::Host, Scope::MiddleTowardsTarget];
+        let changed = seats.into_iter().filter(|scope| is_changed(scope.party()));
+        let clients: Vec<&Client> =
+            changed.filter_map(|scope| scope.client(pair)).filter(|client| can(client)).collect();
         let asked: Vec<Pending> = clients.iter().map(|client| ask_restore(client, &[], false)).collect();
         clients.into_iter().zip(asked).flat_map(|(client, pending)| not_put_back(client, told(pending))).collect()
     }
