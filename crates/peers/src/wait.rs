@@ -35,9 +35,9 @@ pub fn await_end(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> R
 
 /// The same of a client that has no control connection to close: it has left when nothing moves any more.
 pub fn await_client(trial: &Trial, most: Duration, stopped: &dyn Fn() -> bool) -> Result<(), Error> {
-    let (mut odometer, mut octets, mut moved) = (trial.odometer(), 0, Instant::now());
+    let (mut totals, mut octets, mut moved) = (trial.totals(), 0, Instant::now());
     await_while(trial, most, stopped, || {
-        let (now, so_far) = (Instant::now(), odometer.read().octets);
+        let (now, so_far) = (Instant::now(), totals.read().octets);
         if so_far != octets {
             (octets, moved) = (so_far, now);
         }

@@ -602,7 +602,7 @@ impl Trial {
     }
 
     /// The running totals of all flows, for reports during the trial.
-    pub fn odometer(&self) -> FlowTotals {
+    pub fn totals(&self) -> FlowTotals {
         FlowTotals(self.ledgers.iter().map(|ledger| (ledger.clone(), Reader::default())).collect())
     }
 

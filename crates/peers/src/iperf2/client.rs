@@ -110,8 +110,8 @@ impl Test<'_> {
 
     /// Until the server's first data has come, or the test is over.
     fn await_data(&self, trial: &Trial) -> Result<(), Error> {
-        let (until, mut odometer) = (Instant::now() + FIRST_TIME, trial.odometer());
-        while odometer.read().octets <= MOST_ACK && !trial.ends_within(LOOK_AGAIN) && !self.client.is_stopped() {
+        let (until, mut totals) = (Instant::now() + FIRST_TIME, trial.totals());
+        while totals.read().octets <= MOST_ACK && !trial.ends_within(LOOK_AGAIN) && !self.client.is_stopped() {
             if Instant::now() > until {
                 return Err(self.sends_nothing());
             }

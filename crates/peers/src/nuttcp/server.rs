@@ -322,7 +322,7 @@ enum Heard {
 struct Intervals {
     length: Duration,
     numbered: bool,
-    odometer: Option<FlowTotals>,
+    totals: Option<FlowTotals>,
     began: Option<Instant>,
     last: (Instant, FlowProgress),
 }
@@ -334,7 +334,7 @@ impl Intervals {
         Intervals {
             length: asked.interval.max(LOOK_AGAIN),
             numbered: is_numbered(asked),
-            odometer: wanted.then(|| trial.odometer()),
+            totals: wanted.then(|| trial.totals()),
             began: None,
             last: (Instant::now(), FlowProgress::default()),
         }
@@ -342,7 +342,7 @@ impl Intervals {
 
     /// How long nothing need be looked at. The first data rings no bell, and the intervals begin with it.
     fn wait(&self, now: Instant) -> Duration {
-        match (&self.odometer, self.began) {
+        match (&self.totals, self.began) {
             (None, _) => wait::LOOK_AGAIN,
             (Some(_), None) => LOOK_AGAIN,
             (Some(_), Some(_)) => self.length.saturating_sub(now - self.last.0).min(wait::LOOK_AGAIN),
@@ -351,9 +351,9 @@ impl Intervals {
 
     /// The line of the interval that ends now, if one does.
     fn poll(&mut self, trial: &Trial, writer: &Writer<'_>, now: Instant) -> Option<String> {
-        let odometer = self.odometer.as_mut()?;
+        let totals = self.totals.as_mut()?;
         // Looked at often enough that it does not wrap unseen.
-        let moved = odometer.read();
+        let moved = totals.read();
         let Some(began) = self.began else {
             if trial.has_received() {
                 (self.began, self.last.0) = (Some(now), now);
