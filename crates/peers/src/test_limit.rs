@@ -162,9 +162,9 @@ impl MemoryBudget {
             // Those that give way already are for those that wait already.
             if others.iter().filter(|test| test.evicted).count() <= waiting {
                 others.retain(|test| !test.evicted);
-                let crowding = if is_full { Some(Crowding::Tests) } else { is_short.then_some(Crowding::Memory) };
+                let overload = if is_full { Some(Overload::Tests) } else { is_short.then_some(Overload::Memory) };
                 let gives_way = idle_of(&others, &wanted, is_full)
-                    .or_else(|| crowding.and_then(|crowding| crowding.slowest_of(&others, &wanted)));
+                    .or_else(|| overload.and_then(|overload| overload.slowest_of(&others, &wanted)));
                 match gives_way.map(|test| test.number) {
                     Some(number) => inside.evict(number),
                     // Those that transfer go on, for nobody knows how long.
@@ -205,18 +205,18 @@ fn idle_of<'a>(tests: &[&'a Running], wanted: &TestDemand<'_>, is_full: bool) ->
 
 /// Of what tests that transfer have too much.
 #[derive(Clone, Copy)]
-enum Crowding {
+enum Overload {
     Tests,
     Memory,
 }
 
-impl Crowding {
+impl Overload {
     /// The slowest test of the party that has the most, if that is more than the newcomer's has with the one it wants: a place
     /// goes from who has many to who has few, and never back. Who may be forged has nobody's.
     fn slowest_of<'a>(self, tests: &[&'a Running], wanted: &TestDemand<'_>) -> Option<&'a Running> {
         let weight = |memory| match self {
-            Crowding::Tests => 1,
-            Crowding::Memory => memory,
+            Overload::Tests => 1,
+            Overload::Memory => memory,
         };
         let moving = || tests.iter().copied().filter(|test| test.transfers());
         let mut parties: HashMap<IpAddr, u64> = HashMap::new();

@@ -37,14 +37,14 @@ const GATHERING_TIME: Duration = Duration::from_millis(300);
 /// The tests whose streams come together.
 #[derive(Default)]
 pub struct Server {
-    gathering: Mutex<Vec<Gathering>>,
+    pending: Mutex<Vec<PendingTest>>,
     /// Held by the one test that sends to an address that has proved nothing.
     unproven: Mutex<()>,
     count: AtomicUsize,
 }
 
 /// A test that waits for its other streams.
-struct Gathering {
+struct PendingTest {
     number: usize,
     client: IpAddr,
     is_udp: bool,
@@ -119,11 +119,11 @@ impl Server {
             Ok(spec) => spec,
             Err(what) => return service.refuse(member.peer, what),
         };
-        let mut gathering = self.gathering.lock();
-        let fits = |one: &&mut Gathering| {
+        let mut pending = self.pending.lock();
+        let fits = |one: &&mut PendingTest| {
             one.wanted > 0 && one.client == client && one.is_udp == is_udp && one.request == request
         };
-        if let Some(one) = gathering.iter_mut().find(fits) {
+        if let Some(one) = pending.iter_mut().find(fits) {
             one.wanted -= 1;
             let _ = one.members.send(member);
             return;
@@ -132,9 +132,9 @@ impl Server {
         let (members, others) = mpsc::channel();
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         if wanted > 0 {
-            gathering.push(Gathering { number, client, is_udp, request: request.clone(), wanted, members });
+            pending.push(PendingTest { number, client, is_udp, request: request.clone(), wanted, members });
         }
-        drop(gathering);
+        drop(pending);
         permit.set_busy();
         if wanted > 0 && member.before.is_none() {
             // Data may come while the others are awaited.
@@ -148,7 +148,7 @@ impl Server {
         {
             members.push(member);
         }
-        self.gathering.lock().retain(|one| one.number != number);
+        self.pending.lock().retain(|one| one.number != number);
         members.extend(others.try_iter());
         if request.is_address_check() {
             return members.into_iter().for_each(|member| answer_address_check(member, &|| service.is_over()));
