@@ -25,7 +25,7 @@ use rusqlite::OpenFlags;
 use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
 
-pub use self::campaigns::{Named, Summary, TRIES};
+pub use self::campaigns::{StoreEntry, Summary, TRIES};
 pub use self::copy::Copied;
 use self::database::{Database, Row};
 use self::figures::ContextCache;

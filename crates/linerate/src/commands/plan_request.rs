@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use linerate_control::Endpoint;
 use linerate_machine::end::{Party, PerEnd};
 use linerate_plan::{Changes, Plan, PlannedTrial, expected};
-use linerate_results::store::{Campaign, Named, Store};
+use linerate_results::store::{Campaign, Store, StoreEntry};
 use linerate_trial::options;
 use serde::{Deserialize, Serialize};
 
@@ -200,8 +200,8 @@ fn named_campaign(store: &Store, name: &str) -> Result<Campaign> {
         return Ok(campaign);
     }
     let found = match store.called(name, 0)? {
-        Named::Campaign(id) => store.campaign(&id)?,
-        Named::Record(_) => None,
+        StoreEntry::Campaign(id) => store.campaign(&id)?,
+        StoreEntry::Record(_) => None,
     };
     let Some(campaign) = found else {
         bail!("--resume: {name} is no campaign; 'linerate records campaigns' lists them");

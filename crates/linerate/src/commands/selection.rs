@@ -11,7 +11,7 @@ use linerate_machine::units::parse_duration;
 use linerate_results::observation::Observation;
 use linerate_results::record::Record;
 use linerate_results::select::{Filter, Selection};
-use linerate_results::store::{LONGEST_ID, Named, Store, StoreError};
+use linerate_results::store::{LONGEST_ID, Store, StoreEntry, StoreError};
 use linerate_trial::options;
 
 use super::without;
@@ -58,8 +58,8 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Selection> {
         None => (name, 0),
     };
     Ok(match store.called(name, back)? {
-        Named::Campaign(id) => Selection { campaign: Some(id), ..Selection::default() },
-        Named::Record(id) => Selection { record: Some(id), ..Selection::default() },
+        StoreEntry::Campaign(id) => Selection { campaign: Some(id), ..Selection::default() },
+        StoreEntry::Record(id) => Selection { record: Some(id), ..Selection::default() },
     })
 }
 

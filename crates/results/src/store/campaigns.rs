@@ -16,7 +16,7 @@ pub const TRIES: &str = "explain --try";
 
 /// What is called by a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum StoreEntry {
     /// The campaign of this identifier.
     Campaign(String),
     /// The record of this identifier.
@@ -40,11 +40,11 @@ impl Store {
     /// What a person calls so: `last`, or a plan's name for its last campaign, or so many campaigns before it; else an
     /// identifier or the beginning of it, in capitals or not. Campaigns without records, and those that only try a suggestion,
     /// are not counted. An identifier's beginning that one campaign has means it, whatever records begin so too.
-    pub fn called(&self, name: &str, back: u32) -> Result<Named, StoreError> {
+    pub fn called(&self, name: &str, back: u32) -> Result<StoreEntry, StoreError> {
         let of_plan =
             if name == LAST { self.with_records("plan != ?1", TRIES)? } else { self.with_records("plan = ?1", name)? };
         if let Some(id) = of_plan.get(back as usize) {
-            return Ok(Named::Campaign(id.clone()));
+            return Ok(StoreEntry::Campaign(id.clone()));
         }
         if !of_plan.is_empty() {
             return Err(StoreError::TooFarBack { name: name.to_owned(), back, campaigns: of_plan.len() as u32 });
@@ -58,9 +58,9 @@ impl Store {
             return Err(nothing());
         }
         if let Some(id) = self.campaign_beginning(name)? {
-            return Ok(Named::Campaign(id));
+            return Ok(StoreEntry::Campaign(id));
         }
-        self.record_beginning(name)?.map(Named::Record).ok_or_else(nothing)
+        self.record_beginning(name)?.map(StoreEntry::Record).ok_or_else(nothing)
     }
 
     /// The campaign whose identifier begins so, in capitals or not, if it is one.
@@ -243,7 +243,9 @@ mod tests {
         let check = |name: &str, back: u32, want: Result<&str, &str>| {
             let found = store.called(name, back);
             match (&found, want) {
-                (Ok(Named::Campaign(id) | Named::Record(id)), Ok(want)) => assert_eq!(id, want, "{name}~{back}"),
+                (Ok(StoreEntry::Campaign(id) | StoreEntry::Record(id)), Ok(want)) => {
+                    assert_eq!(id, want, "{name}~{back}")
+                }
                 (Err(error), Err(want)) => assert!(error.to_string().contains(want), "{name}~{back}: {error}"),
                 _ => panic!("{name}~{back}: {found:?}"),
             }

@@ -463,7 +463,7 @@ fn a_row_that_cannot_be_read_keeps_none_of_the_others() {
     let (read, unreadable) = store.records_of(&records[0].campaign).unwrap();
     assert_eq!(read.len(), 3);
     told(&unreadable, &[nameless]);
-    assert!(matches!(store.called("last", 0), Ok(Named::Campaign(id)) if id == records[0].campaign));
+    assert!(matches!(store.called("last", 0), Ok(StoreEntry::Campaign(id)) if id == records[0].campaign));
     assert_eq!(store.last_campaign().unwrap().unwrap()[0], records[0].campaign);
     assert_eq!(store.finished_trials(&records[0].campaign).unwrap(), BTreeSet::from([0, 1, 3]));
     store.digits_of_records(&listed.iter().map(|one| one.id.as_str()).collect::<Vec<_>>()).unwrap();
