@@ -1,4 +1,4 @@
-//! Places for connections: so many of strangers, and so many of those who have shown the token or a cookie of this server.
+//! ConnectionSlots for connections: so many of strangers, and so many of those who have shown the token or a cookie of this server.
 //! Knows neither token nor cookie; the reader of a request reports what it showed.
 //!
 //! Nobody who comes is refused: where all places of strangers are taken, one of them is closed ([`linerate_trial::admission`]).
@@ -16,16 +16,16 @@ pub(super) const PLACES: usize = 64;
 
 /// What all connections share; clones are the same.
 #[derive(Clone)]
-pub(super) struct Places(Arc<Mutex<Taken>>);
+pub(super) struct ConnectionSlots(Arc<Mutex<SlotsTaken>>);
 
-struct Taken {
+struct SlotsTaken {
     strangers: Admission<Arc<Notify>>,
     known: usize,
 }
 
 /// One connection's, free again when the value goes.
 pub(super) struct ConnectionSlot {
-    places: Places,
+    places: ConnectionSlots,
     holds: Mutex<Holds>,
     closed: Arc<Notify>,
 }
@@ -37,10 +37,10 @@ enum Holds {
     Known,
 }
 
-impl Places {
-    pub(super) fn new() -> Places {
+impl ConnectionSlots {
+    pub(super) fn new() -> ConnectionSlots {
         // Behind a proxy all come from one address: its share is the whole.
-        Places(Arc::new(Mutex::new(Taken { strangers: Admission::new(PLACES, PLACES), known: 0 })))
+        ConnectionSlots(Arc::new(Mutex::new(SlotsTaken { strangers: Admission::new(PLACES, PLACES), known: 0 })))
     }
 
     /// A stranger's place, for which another's connection may be closed. `None`: it comes by a socket, which has no address.
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn who_showed_something_is_closed_for_nobody() {
-        let places = Places::new();
+        let places = ConnectionSlots::new();
         let known: Vec<ConnectionSlot> = (0..=PLACES).map(|_| places.admit(None)).collect();
         known.iter().for_each(ConnectionSlot::set_known);
         let count = || {

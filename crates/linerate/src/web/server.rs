@@ -28,7 +28,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::access::Passed;
-use super::connection_slots::{ConnectionSlot, Places};
+use super::connection_slots::{ConnectionSlot, ConnectionSlots};
 #[cfg(feature = "nats")]
 use super::counters::Counters;
 use super::head::{head_of, one};
@@ -138,7 +138,7 @@ impl Drop for WebListener {
 
 /// Serves until Ctrl-C, in a thread of its own. Campaigns that were started here are asked to end, and waited for; `say` hears
 /// of that.
-pub(crate) fn serve(lab: Lab, mut door: WebListener, say: &(dyn Fn(&str) + Sync)) -> Result<()> {
+pub(crate) fn serve(lab: Lab, mut listener: WebListener, say: &(dyn Fn(&str) + Sync)) -> Result<()> {
     let lab = Arc::new(lab);
     let served = thread::scope(|scope| {
         let lab = Arc::clone(&lab);
@@ -149,7 +149,7 @@ pub(crate) fn serve(lab: Lab, mut door: WebListener, say: &(dyn Fn(&str) + Sync)
                 .thread_keep_alive(Duration::from_secs(5))
                 .build()
                 .context("this machine has no room for a server's thread")?;
-            let ended = runtime.block_on(accept_all(&lab, &mut door));
+            let ended = runtime.block_on(accept_all(&lab, &mut listener));
             runtime.shutdown_timeout(END);
             ended
         });
@@ -169,20 +169,20 @@ pub(crate) struct Served {
 
 #[cfg(feature = "nats")]
 impl Served {
-    pub(crate) fn begin(counters: Counters, door: WebListener) -> Result<Served> {
+    pub(crate) fn begin(counters: Counters, listener: WebListener) -> Result<Served> {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("this machine has no room for a server's thread")?;
         let site = Site::Counters(Box::new(counters));
         let serving = move || {
-            let entrance = Arc::new(Entrance {
+            let state = Arc::new(ServerState {
                 site,
                 cookie: String::new(),
                 tls: None,
                 turns: WorkSlots::new(),
-                places: Places::new(),
+                places: ConnectionSlots::new(),
             });
-            runtime.block_on(first(accept(&entrance, &door), async { drop(ended.await) }));
+            runtime.block_on(first(accept(&state, &listener), async { drop(ended.await) }));
             runtime.shutdown_timeout(END);
         };
         let server = thread::Builder::new().name("linerate-metrics".to_owned()).spawn(serving)?;
@@ -206,21 +206,21 @@ enum Site {
 }
 
 /// What all connections have in common.
-struct Entrance {
+struct ServerState {
     site: Site,
     cookie: String,
     tls: Option<Tls>,
     turns: WorkSlots,
-    places: Places,
+    places: ConnectionSlots,
 }
 
-async fn accept_all(lab: &Arc<Lab>, door: &mut WebListener) -> Result<()> {
+async fn accept_all(lab: &Arc<Lab>, listener: &mut WebListener) -> Result<()> {
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
         .map(signal)
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
-    let cookie = door.cookie();
-    let tls = match door {
+    let cookie = listener.cookie();
+    let tls = match listener {
         WebListener::Tcp(_, tls) => tls.take(),
         WebListener::Unix(..) => None,
     };
@@ -228,25 +228,25 @@ async fn accept_all(lab: &Arc<Lab>, door: &mut WebListener) -> Result<()> {
     // Of a large store this takes a second. What is wrong with it, each page that reads it says.
     tokio::task::spawn_blocking(move || lab_to_check.store().is_ok_and(|store| store.check().is_ok()));
     let (site, turns) = (Site::Lab(Arc::clone(lab)), WorkSlots::new());
-    let entrance = Arc::new(Entrance { site, cookie, tls, turns, places: Places::new() });
+    let state = Arc::new(ServerState { site, cookie, tls, turns, places: ConnectionSlots::new() });
     let ended = std::future::poll_fn(|context| {
         // One that came before somebody listened here is told by nobody again.
         let came = interrupt::requested() || ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
         if came { Poll::Ready(()) } else { Poll::Pending }
     });
-    first(accept(&entrance, door), ended).await.unwrap_or(Ok(()))
+    first(accept(&state, listener), ended).await.unwrap_or(Ok(()))
 }
 
 /// Lets browsers in, for ever.
-async fn accept(entrance: &Arc<Entrance>, door: &WebListener) -> Result<()> {
-    match door {
+async fn accept(state: &Arc<ServerState>, listener: &WebListener) -> Result<()> {
+    match listener {
         WebListener::Tcp(listener, _) => {
             let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
             loop {
                 match listener.accept().await {
                     Ok((stream, peer)) => {
                         let _ = stream.set_nodelay(true);
-                        begin(entrance, stream, Some(peer.ip()));
+                        begin(state, stream, Some(peer.ip()));
                     }
                     // There are no descriptors left; some connection will end.
                     Err(_) => sleep(Duration::from_millis(100)).await,
@@ -257,7 +257,7 @@ async fn accept(entrance: &Arc<Entrance>, door: &WebListener) -> Result<()> {
             let listener = tokio::net::UnixListener::from_std(listener.try_clone()?)?;
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => begin(entrance, stream, None),
+                    Ok((stream, _)) => begin(state, stream, None),
                     Err(_) => sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -277,40 +277,40 @@ async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>)
 }
 
 /// Converses with who came from an address, or by the socket, until it goes or has to give way.
-fn begin<S>(entrance: &Arc<Entrance>, stream: S, from: Option<IpAddr>)
+fn begin<S>(state: &Arc<ServerState>, stream: S, from: Option<IpAddr>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (entrance, place) = (Arc::clone(entrance), Arc::new(entrance.places.admit(from)));
+    let (state, place) = (Arc::clone(state), Arc::new(state.places.admit(from)));
     let peer = from.map_or("the socket".to_owned(), |from| from.to_string());
     tokio::spawn(async move {
-        first(greet(&entrance, stream, peer, &place), place.closed()).await;
+        first(greet(&state, stream, peer, &place), place.closed()).await;
     });
 }
 
 /// What stands before a conversation: a handshake, where there is a certificate.
-async fn greet<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<ConnectionSlot>)
+async fn greet<S>(state: &Arc<ServerState>, stream: S, peer: String, place: &Arc<ConnectionSlot>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    match &entrance.tls {
-        None => converse(entrance, stream, peer, place).await,
+    match &state.tls {
+        None => converse(state, stream, peer, place).await,
         Some(tls) => {
             if let Ok(Ok(stream)) = timeout(HEAD_TIME, tls.accept(stream)).await {
-                converse(entrance, stream, peer, place).await;
+                converse(state, stream, peer, place).await;
             }
         }
     }
 }
 
 /// Answers one browser until it goes, or for as long as a connection lives.
-async fn converse<S>(entrance: &Arc<Entrance>, stream: S, peer: String, place: &Arc<ConnectionSlot>)
+async fn converse<S>(state: &Arc<ServerState>, stream: S, peer: String, place: &Arc<ConnectionSlot>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let answer = service_fn(move |request| {
-        let (entrance, peer, place) = (Arc::clone(entrance), peer.clone(), Arc::clone(place));
-        async move { Ok::<_, Infallible>(response(answered(&entrance, &place, peer, request).await)) }
+        let (state, peer, place) = (Arc::clone(state), peer.clone(), Arc::clone(place));
+        async move { Ok::<_, Infallible>(response(answered(&state, &place, peer, request).await)) }
     });
     let io = Patient { io: TokioIo::new(stream), stall: Box::pin(sleep(STALL)), is_stalled: false };
     let mut connection = std::pin::pin!(
@@ -383,8 +383,8 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
     }
 }
 
-async fn answered(entrance: &Entrance, place: &ConnectionSlot, peer: String, request: Request<Incoming>) -> Reply {
-    let Entrance { site, cookie, tls, turns, .. } = entrance;
+async fn answered(state: &ServerState, place: &ConnectionSlot, peer: String, request: Request<Incoming>) -> Reply {
+    let ServerState { site, cookie, tls, turns, .. } = state;
     #[cfg_attr(not(feature = "nats"), expect(clippy::infallible_destructuring_match))]
     let lab = match site {
         Site::Lab(lab) => lab,
