@@ -325,6 +325,7 @@ impl Store {
                 return Ok(());
             }
         }
+        self.check_index(clauses, values)?;
         let packed = database.packed();
         let sql = format!(
             "SELECT {}, (SELECT {packed} FROM records WHERE id = figures.record) FROM figures{clauses}",
@@ -352,6 +353,24 @@ impl Store {
         }
         misfits.extend(found);
         Ok(())
+    }
+
+    /// A row of a file that is there, and that the index of campaigns does not lead to, is missed by nobody: then all are made anew. A
+    /// server sees to its indexes itself.
+    fn check_index(&self, clauses: &str, values: &[Value]) -> Result<(), SqlError> {
+        if !matches!(self.database, Database::Sqlite(_)) {
+            return Ok(());
+        }
+        // An expression keeps from that index.
+        let sql = format!(
+            "SELECT (SELECT count(*) FROM (SELECT id AS record, campaign FROM records WHERE EXISTS
+                 (SELECT 1 FROM figures WHERE record = records.id AND campaign || '' = records.campaign)) AS known{clauses})
+                 - (SELECT count(*) FROM figures{clauses})"
+        );
+        match self.database.first(&sql, values.to_vec(), |row| row.get::<i64>(0))? {
+            Some(missed @ 1..) => Err(FromSqlError::OutOfRange(missed).into()),
+            _ => Ok(()),
+        }
     }
 
     fn observations_read(&self, wanted: &Selection, misfits: &mut Vec<String>) -> Result<Vec<Observation>, SqlError> {

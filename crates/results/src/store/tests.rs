@@ -209,7 +209,7 @@ fn a_list_shows_what_records_say_whatever_became_of_their_columns() {
         let mut store = Store::in_memory().unwrap();
         store.campaign_begin(&campaign(&records[0].campaign)).unwrap();
         records.iter().for_each(|record| store.insert(record).unwrap());
-        sqlite(&store).execute_batch(&format!("DROP TRIGGER records_are_never_changed; UPDATE {change}")).unwrap();
+        sqlite(&store).execute_batch(&format!("DROP TRIGGER records_are_never_changed; {change}")).unwrap();
         let (listed, unreadable) = store.list(&Filter::default()).unwrap();
         assert!(unreadable.is_empty() && listed == want, "{change}: {unreadable:?} {listed:#?}");
         let finished = store.finished_trials(&records[0].campaign).unwrap();
@@ -235,16 +235,25 @@ fn a_list_shows_what_records_say_whatever_became_of_their_columns() {
         "sender_api = 'plane'",
         "receiver_api = CAST(x'ff' AS TEXT)",
     ];
-    columns.iter().for_each(|column| drop(damaged(&format!("records SET {column} WHERE trial_index = 1"))));
+    columns.iter().for_each(|column| drop(damaged(&format!("UPDATE records SET {column} WHERE trial_index = 1"))));
+    // As where an index has lost its rows.
+    damaged(
+        "CREATE INDEX empty ON figures (campaign) WHERE false; PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET rootpage = (SELECT sum(rootpage) FROM sqlite_schema
+             WHERE name IN ('empty', 'figures_by_campaign')) - rootpage WHERE name IN ('empty', 'figures_by_campaign');
+         PRAGMA writable_schema = RESET",
+    );
     // What is picked by a level is looked for in what stands around each record.
-    for derived in
-        ["figures SET listed = ''", "around SET text = replace(text, '600', '700')", "figures SET asked = 99"]
-    {
+    for derived in [
+        "UPDATE figures SET listed = ''",
+        "UPDATE around SET text = replace(text, '600', '700')",
+        "UPDATE figures SET asked = 99",
+    ] {
         assert_eq!(damaged(derived).wanted(&of_level, 10).unwrap().len(), 3, "{derived}");
         assert_eq!(damaged(derived).observations(&of_level).unwrap().len(), 3, "{derived}");
     }
     // A trial whose number another record's column has is measured.
-    let mut store = damaged("records SET trial_index = 7 WHERE trial_index = 1");
+    let mut store = damaged("UPDATE records SET trial_index = 7 WHERE trial_index = 1");
     store.insert(&sample::udp(7, Direction::Rx, 600, 400.0)).unwrap();
     // A record that stands under another's name is neither's.
     let named = format!("UPDATE records SET id = '{:026}' WHERE trial_index = 2", 9);
