@@ -127,6 +127,7 @@ fn check_usage(arguments: &[&str], parts: &[&str]) {
 #[test]
 fn command_lines_that_make_no_sense() {
     check_usage(&["predict", "--machine", "any", "--set", "rat=1M"], &["no axis 'rat'", "rate and message_size"]);
+    #[cfg(feature = "web")]
     check_usage(&["web", "--listen", "localhost:4780"], &["--listen", "an IP address and a port, like 127.0.0.1:4780"]);
     check_usage(&["run", "tcp"], &["--target"]);
     check_usage(&["run", "tcp", "--target", "board:../imx6"], &["no name of a board"]);
