@@ -436,6 +436,8 @@ impl Metric {
 mod tests {
     use std::collections::BTreeSet;
 
+    use linerate_path::stage::{Counters, Stage};
+
     use super::*;
     use crate::record::{FrameFigures, FrameSize};
     use crate::sample;
@@ -452,6 +454,20 @@ mod tests {
         let loss = Metric::find("rx_loss").unwrap();
         assert!(loss.of(&both).is_some() && loss.of(&both) == directions.rx.loss_ratio);
         assert!(Metric::find("rx_throughput").unwrap().compared.usual);
+    }
+
+    #[test]
+    fn interrupts_are_of_the_interface_and_of_the_warm_up_too() {
+        let mut record = sample::udp(0, Direction::Tx, 100, 90.0);
+        let of = |record: &Record| Metric::find("target_interrupts").unwrap().of(record);
+        record.target.counters = Counters::default();
+        assert_eq!(of(&record), None, "none was counted");
+        record.duration_s = Some(2.0);
+        record.asked.insert("warmup".to_owned(), "1s".to_owned());
+        record.target.counters.add(Stage::DriverRxRing, "irq 38 eth0-rx-0", 6000);
+        record.target.counters.add(Stage::DriverRxRing, "irq 39 eth0-tx-0", 3000);
+        record.target.counters.add(Stage::DriverRxRing, "link rx_packets", 9000);
+        assert_eq!(of(&record), Some(3000.0));
     }
 
     #[test]
@@ -482,8 +498,8 @@ mod tests {
             METRICS.iter().filter(|metric| metric.of(&record).is_none()).map(|metric| metric.name.as_str()).collect();
         assert_eq!(
             missing,
-            ["jitter_s", "latency_p99.9_s", "latency_p99.99_s"],
-            "of both directions, and of 200 samples"
+            ["jitter_s", "latency_p99.9_s", "latency_p99.99_s", "target_interrupts_per_s", "host_interrupts_per_s"],
+            "of both directions, of 200 samples, and without interrupts among its counters"
         );
         assert!(METRICS.iter().all(|metric| metric.of(&sample::failed(0)).is_none()));
     }

@@ -139,6 +139,8 @@ figures! {
         { column: left_out(2) };
     demand("host_us_per_packet", UsPerPacket, CpuByPackets(Host), Host, |d| d.host_us_per_packet)
         { column: left_out(1) };
+    interrupts("target_interrupts_per_s", Target, |s| interrupts_per_s(s, Target));
+    interrupts("host_interrupts_per_s", Host, |s| interrupts_per_s(s, Host));
     pause("target_pause_received", "pause received", Target, |s| number(pauses(s, Target)?.received));
     pause("host_pause_received", "pause received", Host, |s| number(pauses(s, Host)?.received));
     pause("target_pause_sent", "pause sent", Target, |s| number(pauses(s, Target)?.sent));
@@ -218,6 +220,20 @@ const fn demand(name: &'static str, unit: Unit, about: About, end: End, of: Of<S
 }
 
 type OfSource = fn(Source<'_>) -> Option<f64>;
+
+const fn interrupts(name: &'static str, end: End, of: OfSource) -> Figure {
+    let place = if matches!(end, Target) { "target.counters" } else { "host.counters" };
+    let figure = figure(name, "interrupts", PerSecond, CpuByPackets(end), Getter::Source(place, of));
+    Figure { layer: Machine(end), compared: on_demand(SEGMENTS), ..figure }
+}
+
+/// Those of the interface, which are of both directions.
+fn interrupts_per_s(source: Source<'_>, end: End) -> Option<f64> {
+    let counters =
+        source.record.machine(end).counters.0.get(&Stage::DriverRxRing).filter(|_| source.direction.is_none())?;
+    let all = counters.iter().filter(|(name, _)| name.starts_with("irq ")).map(|(_, count)| *count as f64);
+    Some(all.reduce(|sum, more| sum + more)? / source.record.whole_s()?)
+}
 
 const fn pause(name: &'static str, title: &'static str, end: End, of: OfSource) -> Figure {
     let place = if matches!(end, Target) { "target.pause_frames" } else { "host.pause_frames" };
