@@ -115,6 +115,10 @@ struct Group {
     doubts: Vec<&'static str>,
 }
 
+/// Without repeats a line is refused by what it misses, so that one which is kept misses less than its trials scatter.
+const NO_REPEATS: &str =
+    "No size was measured twice, so that the intervals are narrower than trials scatter; measure with --repeat 3.";
+
 /// The cost at each end of each configuration that has CPU time by packet.
 pub fn costs(records: &[Record]) -> Vec<PacketCost> {
     let mut groups = Groups::new();
@@ -180,7 +184,9 @@ impl Group {
             Ok(fit) => (Some(fit), None),
             Err(why) => (None, Some(why)),
         };
-        PacketCost { configuration, end, role, fit, refused, sizes, left_out: self.left_out, doubts: self.doubts }
+        let mut doubts = self.doubts;
+        doubts.extend(fit.as_ref().filter(|fit| !fit.has_repeats).map(|_| NO_REPEATS));
+        PacketCost { configuration, end, role, fit, refused, sizes, left_out: self.left_out, doubts }
     }
 }
 
@@ -420,6 +426,14 @@ mod tests {
         let [target, host] = &costs[..] else { panic!("{costs:?}") };
         assert!(target.doubts.len() == 1 && target.doubts[0].contains("busy-machine"), "{target:?}");
         assert_eq!(host.doubts, [""; 0]);
+    }
+
+    #[test]
+    fn a_line_without_repeats_is_doubted() {
+        let records = campaign(&SIZES, "5kpps");
+        let once: Vec<Record> = records.iter().step_by(3).cloned().collect();
+        let doubts = |records: &[Record]| costs(records)[0].doubts.clone();
+        assert_eq!((doubts(&once), doubts(&records)), (vec![NO_REPEATS], Vec::new()));
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct Cost {
     pub per_byte: Estimate,
     /// How many trials it rests on.
     pub trials: usize,
+    /// Whether some of them were of one size.
+    #[serde(skip)]
+    pub has_repeats: bool,
     /// The sizes between which it was measured, bytes.
     pub sizes: (f64, f64),
     /// Of the two costs' errors.
@@ -124,6 +127,7 @@ impl Cost {
             per_packet: estimate(a, of_a),
             per_byte: estimate(b, of_b),
             trials: weighed.len(),
+            has_repeats: weighed.len() > groups.len(),
             sizes: (least, most),
             covariance: -scatter * wx / determinant,
             t,
