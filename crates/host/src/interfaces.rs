@@ -144,9 +144,10 @@ pub(crate) struct Link {
     /// And the most, where it says one.
     pub(crate) max_mtu: Option<u32>,
     pub(crate) queue_length: Option<u32>,
-    /// The largest buffer that the stack hands over, of IPv6 and, in newer kernels apart, of IPv4.
+    /// The largest buffer that the stack hands over, of IPv6 and, in newer kernels apart, of IPv4; and its most segments.
     pub(crate) gso_max_size: Option<u32>,
     pub(crate) gso_ipv4_max_size: Option<u32>,
+    pub(crate) gso_max_segments: Option<u32>,
     pub(crate) qdisc: Option<String>,
     pub(crate) carrier: Option<bool>,
     pub(crate) carrier_changes: Option<u32>,
@@ -194,6 +195,7 @@ impl Link {
                 libc::IFLA_MAX_MTU => link.max_mtu = number.filter(|most| *most > 0),
                 libc::IFLA_TXQLEN => link.queue_length = number,
                 libc::IFLA_GSO_MAX_SIZE => link.gso_max_size = number,
+                libc::IFLA_GSO_MAX_SEGS => link.gso_max_segments = number,
                 IFLA_GSO_IPV4_MAX_SIZE => link.gso_ipv4_max_size = number,
                 libc::IFLA_QDISC => link.qdisc = Some(text(content)),
                 libc::IFLA_CARRIER => link.carrier = content.first().map(|carrier| *carrier != 0),

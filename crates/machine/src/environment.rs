@@ -193,6 +193,15 @@ pub struct Nic {
     /// Packets that its queue may hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_length: Option<u32>,
+    /// The largest train of segments that the stack hands over at once, octets; where it has its own for IPv4, that of IPv6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gso_max_size: Option<u32>,
+    /// The same of IPv4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gso_ipv4_max_size: Option<u32>,
+    /// And the most segments that it may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gso_max_segments: Option<u32>,
     /// Its root queueing discipline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qdisc: Option<String>,

@@ -567,6 +567,19 @@ fn out_of_cpu() -> Vec<FaultCase> {
             busy(r);
             nic(&mut r.target).offloads.insert("tx-tcp-segmentation".to_owned(), false);
         }),
+        case("trains of three segments", "segmentation", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            nic(&mut r.target).gso_max_segments = Some(3);
+        }),
+        case("trains of 4 KiB over IPv4", "segmentation", &["sender-cpu"], tx(), |r| {
+            busy(r);
+            (nic(&mut r.target).gso_max_size, nic(&mut r.target).gso_ipv4_max_size) = (Some(65_536), Some(4_096));
+        }),
+        case("trains of 64 KiB", "sender-cpu", &[], tx(), |r| {
+            busy(r);
+            let nic = nic(&mut r.target);
+            (nic.gso_max_size, nic.gso_max_segments) = (Some(65_536), Some(65_535));
+        }),
         // A window of one segment leaves nothing to cut or merge.
         case(
             "TSO off, and every segment marked",
