@@ -7,7 +7,7 @@ use linerate_trial::spec::Workload;
 
 use super::case::{Case, Side, percent, tidy};
 use super::lossy_path::permitted_bps;
-use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
+use super::streams::{DeadFlows, UnevenFlows, UnevenSizes, is_above_a_rate, own_bursts};
 use super::unaccounted::{Missing, Pattern};
 use super::{Finding, Rule, Sureness};
 use crate::time_budget::Limit;
@@ -52,7 +52,7 @@ pub(super) const RULE: Rule = Rule {
 /// Datagrams that vanish between the ends as a limit of rate has it: more is offered than passes.
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
-    let pattern = missing.pattern(case).filter(|_| own_bursts(case).is_none())?;
+    let pattern = missing.pattern(case).filter(|_| own_bursts(case).is_none() && UnevenSizes::of(case).is_none())?;
     // Of several streams each alone has no pattern: what passes of all together does not change.
     let together = is_above_a_rate(case, missing.loss.ratio);
     if !pattern.is_of_a_rate() && !together {

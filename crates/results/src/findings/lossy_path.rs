@@ -6,8 +6,8 @@ use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
 
 use super::acknowledgements::ReturnLoss;
-use super::case::{Case, percent, tidy};
-use super::streams::{DeadFlows, UnevenFlows, is_above_a_rate, own_bursts};
+use super::case::{Case, FEW, percent, tidy};
+use super::streams::{DeadFlows, UnevenFlows, UnevenSizes, is_above_a_rate, own_bursts};
 use super::symptom::capital;
 use super::unaccounted::{Missing, Pattern, behind_the_link};
 use super::{Finding, Rule, Sureness};
@@ -60,10 +60,10 @@ pub(super) const RULE: Rule = Rule {
 fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let missing = Missing::of(case).filter(Missing::is_between).filter(|_| DeadFlows::of(case).is_none())?;
     let pattern = missing.pattern(case);
-    let (uneven, burst) = (UnevenFlows::of(case), own_bursts(case));
+    let (uneven, burst, sizes) = (UnevenFlows::of(case), own_bursts(case), UnevenSizes::of(case));
     let together = missing.is_nearly_all() && is_above_a_rate(case, missing.loss.ratio);
     let is_of_a_rate = together || pattern.as_ref().is_some_and(Pattern::is_of_a_rate);
-    if burst.is_none() && is_of_a_rate {
+    if burst.is_none() && sizes.is_none() && is_of_a_rate {
         return None;
     }
     let (noun, links) = (case.noun(), &missing.links);
@@ -85,6 +85,11 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
             }
         }
         (None, None, _, Some(_)) => format!(
+        (None, ..) if let Some(sizes) = &sizes => format!(
+            "{} {} are lost {links}, and the others are not: something there goes by size, such as an MTU or a buffer.",
+            capital(noun),
+            sizes.hit()
+        ),
             "{} of some streams are lost {links}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",
             capital(noun)
         ),
@@ -111,6 +116,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// Which part of what was lost of requests and of answers was lost this way; half at least, and all of a stream.
+        .because_of(sizes.map(|sizes| sizes.clause()))
 fn share_of_both(case: &Case<'_>, lost: u64) -> f64 {
     let all = case.record.losses.iter().map(Losses::lost).total();
     if case.record.workload.is_stream() || all == 0 { 1.0 } else { (lost as f64 / all as f64).clamp(0.5, 1.0) }

@@ -5,7 +5,7 @@ use linerate_trial::outcome::FlowCounts;
 use linerate_trial::spec::Workload;
 
 use super::case::{Case, FEW, percent};
-use crate::record::StreamFigures;
+use crate::record::{FrameSize, StreamFigures};
 
 /// From this share on a stream is dead, and up to this one it lives.
 const DEAD: f64 = 0.98;
@@ -86,25 +86,73 @@ impl UnevenFlows {
             }),
             _ => return None,
         };
-        let all_of = |those: &[(u64, u64)]| {
-            those.iter().fold((0_u64, 0_u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
-        };
-        let most = counts.iter().map(|one| share(*one)).fold(0.0, f64::max);
-        // Those that lose as the most lossy one does, about, and those that lose next to nothing beside it; none may be in between.
-        let (hit, others): (Vec<_>, Vec<_>) = counts.iter().copied().partition(|one| share(*one) >= most / 3.0);
-        let (hit_sums, other_sums) = (all_of(&hit), all_of(&others));
-        let (ratio, of_others) = (share(hit_sums), share(other_sums));
-        let is_uneven = hit_sums.1 >= FEW
-            && (HIT..MOSTLY).contains(&ratio)
-            && of_others <= UNHIT * ratio
-            && others.len() >= 2
-            && other_sums.0 as f64 * ratio >= EXPECTED;
+        let (hit, others) = hit_and_others(&counts, |one| *one)?;
+        let (ratio, of_others) = (share(all_of(&hit)), share(all_of(&others)));
+        let is_uneven = ratio < MOSTLY && others.len() >= 2;
         is_uneven.then_some(UnevenFlows { hit: hit.len(), all: counts.len(), ratio, others: of_others })
     }
 
     pub(super) fn clause(&self) -> String {
         let others = if self.others > 0.0 { percent(self.others) } else { "nothing".to_owned() };
         format!("{} of {} streams lost {} of theirs, and the others {others}", self.hit, self.all, percent(self.ratio))
+    }
+}
+
+/// Of several that sent and lost so much those that lose as the most lossy one does, about, and those that lose next to nothing beside it,
+/// though they sent enough to tell; none may be in between.
+fn hit_and_others<T: Copy>(all: &[T], counts: impl Fn(&T) -> (u64, u64)) -> Option<(Vec<T>, Vec<T>)> {
+    let most = all.iter().map(|one| share(counts(one))).fold(0.0, f64::max);
+    let (hit, others): (Vec<T>, Vec<T>) = all.iter().copied().partition(|one| share(counts(one)) >= most / 3.0);
+    let sums = |those: &[T]| all_of(&those.iter().map(&counts).collect::<Vec<_>>());
+    let (of_hit, of_others) = (sums(&hit), sums(&others));
+    let ratio = share(of_hit);
+    let is_told =
+        of_hit.1 >= FEW && ratio >= HIT && share(of_others) <= UNHIT * ratio && of_others.0 as f64 * ratio >= EXPECTED;
+    is_told.then_some((hit, others))
+}
+
+fn all_of(those: &[(u64, u64)]) -> (u64, u64) {
+    those.iter().fold((0, 0), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
+}
+
+/// Of a mix of frames of several sizes the longer ones, or the shorter ones, are lost, and the others are not.
+pub(super) struct UnevenSizes {
+    hit: Vec<FrameSize>,
+    others: Vec<FrameSize>,
+}
+
+impl UnevenSizes {
+    pub(super) fn of(case: &Case<'_>) -> Option<UnevenSizes> {
+        let sizes = &case.flow()?.frames.as_ref()?.sizes;
+        let (hit, others) = hit_and_others(sizes, counts_of)?;
+        let is_apart = |short: &[FrameSize], long: &[FrameSize]| {
+            short.iter().map(|one| one.octets).max() < long.iter().map(|one| one.octets).min()
+        };
+        (is_apart(&hit, &others) || is_apart(&others, &hit)).then_some(UnevenSizes { hit, others })
+    }
+
+    /// Those that are lost: `of 594 and 1518 bytes`.
+    pub(super) fn hit(&self) -> String {
+        let names: Vec<String> = self.hit.iter().map(|one| one.octets.to_string()).collect();
+        format!("of {} bytes", and(&names))
+    }
+
+    pub(super) fn clause(&self) -> String {
+        let [hit, others] =
+            [&self.hit, &self.others].map(|those| share(all_of(&those.iter().map(counts_of).collect::<Vec<_>>())));
+        let names: Vec<String> = self.others.iter().map(|one| one.octets.to_string()).collect();
+        format!("of those {} were lost, and {} of those of {} bytes", percent(hit), percent(others), and(&names))
+    }
+}
+
+fn counts_of(size: &FrameSize) -> (u64, u64) {
+    (size.sent, size.sent.saturating_sub(size.received))
+}
+
+fn and(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => names.concat(),
     }
 }
 
@@ -144,3 +192,29 @@ pub(super) fn is_above_a_rate(case: &Case<'_>, ratio: f64) -> bool {
 
 /// So much of all streams is lost to a limit of rate more often than to chance.
 const MUCH_LOST: f64 = 0.3;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{cases, findings};
+    use crate::record::Record;
+
+    #[test]
+    fn frames_that_are_lost_by_their_size_are_told_with_it() {
+        let all = cases::cases();
+        let record = &all.iter().find(|case| case.name == "the longest frames of a mix").unwrap().record;
+        let first = |record: &Record| {
+            let one = findings(record).remove(0);
+            (one.name, one.sentence)
+        };
+        let (name, sentence) = first(record);
+        assert_eq!(name, "lossy-path");
+        assert!(
+            sentence.starts_with("Frames of 1518 bytes are lost between the two ends, and the others are not"),
+            "{sentence}"
+        );
+        // Half as many of the middle ones, as damage has it.
+        let mut damaged = record.clone();
+        damaged.result.as_mut().unwrap().flow.frames.as_mut().unwrap().sizes[1].received -= 200;
+        assert!(!first(&damaged).1.contains("of 1518 bytes"), "{:?}", first(&damaged));
+    }
+}
