@@ -172,6 +172,23 @@ fn is_other_ways_queue(case: &Case<'_>) -> bool {
     case.silent_share() >= SILENT || (case.carries_little() && small())
 }
 
+fn trips(tcp: &TcpSummary) -> Option<String> {
+    let (last, least) = tcp.rtt_s.zip(tcp.min_rtt_s)?;
+    Some(format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3)))
+}
+
+/// Round trips that are long while little comes through: no queue of data, which would be busy.
+fn find_varying(case: &Case<'_>, tcp: &TcpSummary, queued: f64) -> Finding {
+    let sentence = "Round trips are long, and nothing shows a queue that the data keeps busy: acknowledgements wait on their way back, or the \
+                    delay of the way varies."
+        .to_owned();
+    RULE.finds(case, None, Sureness::Possible, queued, sentence)
+        .of_kind("varying")
+        .because(format!("round trips were far longer than the shortest {} of the time", percent(queued)))
+        .because_of(trips(tcp))
+        .wrong_if("It is wrong if udp-stream at this rate arrives late too, the other way as well as this one.")
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
     if !case.is(Workload::TcpStream) {
         return find_datagrams(case).or_else(|| find_waiting(case));
@@ -196,17 +213,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     // A way whose packets take now this long and now that has no queue that stands.
-    if slowed.is_none() && case.passes_less_when_queued() {
-        return None;
-    }
     let short = case.short()?;
     let tcp = case.tcp()?;
+    if slowed.is_none() && case.passes_less_when_queued() {
+        return (!case.is_unlimited()).then(|| find_varying(case, tcp, queued).because(short));
+    }
     let mbit = slowed.as_ref().map(|(_, bps)| *bps).or(case.busy_bps())? / 1e6;
     let holder = Holder::of(case);
     let sentence = format!("{} limits: about {} Mbit/s pass it.", place(case, holder), tidy(mbit));
-    let trips = tcp.rtt_s.zip(tcp.min_rtt_s).map(|(last, least)| {
-        format!("a round trip took {} ms at last, and {} ms at least", tidy(last * 1e3), tidy(least * 1e3))
-    });
     // What drops nothing may hold back what acknowledges: a round trip is both ways'.
     let is_full = case.retransmitted().is_some() || holder.is_some() || case.record.direction == Direction::Both;
     let may_be_back = (!is_full).then(|| {
@@ -217,7 +231,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         held_by(case, finding, holder)
             .because(format!("a queue stood on the way {} of the time", percent(queued)))
             .because_of(slowed.map(|(clause, _)| clause))
-            .because_of(trips)
+            .because_of(trips(tcp))
             .because_of(may_be_back)
             .because(short)
             .wrong_if("It is wrong if round trips are as long without any traffic, or as much comes through several ways at once.")
@@ -233,6 +247,17 @@ mod tests {
 
     use super::super::{cases, findings};
     use super::*;
+
+    #[test]
+    fn long_round_trips_without_a_busy_queue_are_told_where_a_rate_was_asked() {
+        let all = cases::cases();
+        let name = "a way whose packets take now this long and now that";
+        let mut record = all.iter().find(|case| case.name == name).unwrap().record.clone();
+        assert_eq!(findings(&record), []);
+        record.asked.insert("rate".to_owned(), "10G".to_owned());
+        let told: Vec<_> = findings(&record).into_iter().map(|one| (one.name, one.kind, one.sure)).collect();
+        assert_eq!(told, [(RULE.name, Some("varying"), Sureness::Possible)]);
+    }
 
     #[test]
     fn a_discipline_by_which_the_receiver_takes_packets_in_is_named() {
