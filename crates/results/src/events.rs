@@ -2,6 +2,7 @@
 //! Knows nothing of what the machines noticed by themselves; those events are merged in here.
 
 use linerate_machine::end::{Direction, End};
+use linerate_stats::least_variance;
 use linerate_trial::event::{Event, EventKind};
 use linerate_trial::outcome::Outcome;
 use linerate_trial::spec::Workload;
@@ -367,8 +368,7 @@ fn losses_began(way: &Arrivals<'_>) -> Vec<Event> {
 }
 
 /// Whether what arrived of datagrams, slice by slice, with what was lost and the slice's seconds, varies by far less than it does where each
-/// is lost by chance: then its variance over that of a binomial distribution is distributed as chi-squared over its degrees of freedom
-/// (Wilson and Hilferty 1931).
+/// is lost by chance, which makes its variance that of a binomial distribution.
 fn is_steady(slices: &[((f64, f64), f64)]) -> bool {
     let (lost, arrived, span_s) = slices
         .iter()
@@ -380,10 +380,9 @@ fn is_steady(slices: &[((f64, f64), f64)]) -> bool {
     }
     let excess =
         |(counts, own_s): &((f64, f64), f64)| (counts.1 - arrived * own_s / span_s).powi(2) / of_chance(*counts);
-    let freedom = slices.len().saturating_sub(1) as f64;
-    let ratio = slices.iter().map(excess).sum::<f64>() / freedom.max(1.0);
-    let part = 2.0 / (9.0 * freedom.max(1.0));
-    freedom >= 1.0 && ratio < (1.0 - part - IMPROBABLE_DEVIATIONS * part.sqrt()).max(0.0).powi(3)
+    let freedom = slices.len().saturating_sub(1);
+    let ratio = slices.iter().map(excess).sum::<f64>() / freedom.max(1) as f64;
+    freedom > 0 && ratio < least_variance(freedom, IMPROBABLE_DEVIATIONS)
 }
 
 /// The short time into which nearly all falls that TCP retransmitted, where none of its silences says so: what lost it did so once.

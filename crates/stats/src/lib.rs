@@ -62,6 +62,13 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
+/// What a variance that was reckoned from so many degrees of freedom falls below, as a part of the true one, no more often than a normal
+/// variable falls so many deviations below its mean (Wilson and Hilferty, The distribution of chi-square, 1931).
+pub fn least_variance(freedom: usize, deviations: f64) -> f64 {
+    let part = 2.0 / (9.0 * freedom.max(1) as f64);
+    (1.0 - part - deviations * part.sqrt()).max(0.0).powi(3)
+}
+
 /// The probability that a standard normal variable is at most `z`.
 pub(crate) fn normal_cdf(z: f64) -> f64 {
     Normal::standard().cdf(z)

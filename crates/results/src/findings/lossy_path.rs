@@ -1,6 +1,8 @@
 //! Segments are lost between the two ends, and TCP goes as fast as such a loss lets it.
 //! Knows both ends' segment counts, and how fast TCP can go at a loss and a round trip.
 
+use linerate_machine::end::Direction;
+use linerate_stats::least_variance;
 use linerate_trial::event::EventKind;
 use linerate_trial::outcome::TcpSummary;
 use linerate_trial::spec::Workload;
@@ -11,7 +13,7 @@ use super::streams::{DeadFlows, UnevenFlows, UnevenSizes, is_above_a_rate, own_b
 use super::symptom::capital;
 use super::unaccounted::{Missing, Pattern, behind_the_link};
 use super::{Finding, Rule, Sureness};
-use crate::record::Losses;
+use crate::record::{Interval, Losses};
 use crate::time_budget::Limit;
 use crate::total::Total;
 
@@ -36,6 +38,14 @@ const LATE_S: f64 = 0.3;
 const MUCH: f64 = 0.02;
 /// What a sender that waits for its window looks like besides.
 const LIMITS_BESIDE: [&str; 3] = ["sender-cpu", "host-limits", "application-limited"];
+/// From this share on the formulas say nothing.
+const MANY: f64 = 0.1;
+/// Between losses by chance TCP sends now more and now less: in the time of so many, what it sends deviates by this over their root at
+/// least. So many deviations of that variance are no accident, of so many slices beside the first and the mean.
+const OF_CHANCE: f64 = 0.4;
+const DEVIATIONS: f64 = 2.0;
+const LEAST_FREEDOM: usize = 2;
+
 /// More than so many times what it permits is none that it lets through.
 const EXCEEDS: f64 = 1.8;
 
@@ -47,7 +57,8 @@ pub(super) const RULE: Rule = Rule {
                more than half of them dropped by counters of either machine (a packet of its stack is as many segments as one of its link is on average, where the ends could not count them), and no reordering that explains it. What loss \
                permits: Mathis for Reno, the response function for CUBIC; BBR does not slow down for loss below some 15 %. \
                What permits more than three times what came through, steadily, is a limit of rate with a short queue; so is what \
-               permits less than a 1.8th of it, where TCP's delivery rate is never much above what came through. Where 80 % of what was \
+               permits less than a 1.8th of it, where TCP's delivery rate is never much above what came through, and so is where what came through \
+               varies from one time slice to the next, of three at least behind the first, by far less than so many losses by chance would have it. Where 80 % of what was \
                retransmitted was so at once (loss-at-once), that is told, and no such loss permits anything. A loss of fewer \
                than 10 segments counts where TCP's congestion window limited at least half of the time.",
     source: "Mathis et al. 1997, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm; RFC 9438, section 5.1.2 \
@@ -74,6 +85,11 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
                 "1 of {sent} {noun} was lost {links}: a single loss or a short outage, for nothing else was sent meanwhile."
             )
         }
+        (None, ..) if let Some(sizes) = &sizes => format!(
+            "{} {} are lost {links}, and the others are not: something there goes by size, such as an MTU or a buffer.",
+            capital(noun),
+            sizes.hit()
+        ),
         (None, Some(burst), ..) => {
             format!("{are_lost}: a queue there has no room for the {burst} that the trial sends at a time.")
         }
@@ -85,11 +101,6 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
             }
         }
         (None, None, _, Some(_)) => format!(
-        (None, ..) if let Some(sizes) = &sizes => format!(
-            "{} {} are lost {links}, and the others are not: something there goes by size, such as an MTU or a buffer.",
-            capital(noun),
-            sizes.hit()
-        ),
             "{} of some streams are lost {links}: one of several links that flows are spread over (LAG, ECMP), or a filter that goes by ports.",
             capital(noun)
         ),
@@ -105,6 +116,7 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
     let finding = RULE
         .finds(case, None, Sureness::Likely, missing.part * share_of_both(case, missing.loss.packets), sentence)
         .because_of(missing.evidence(case))
+        .because_of(sizes.map(|sizes| sizes.clause()))
         .because_of(
             uneven
                 .map(|uneven| uneven.clause())
@@ -116,7 +128,6 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// Which part of what was lost of requests and of answers was lost this way; half at least, and all of a stream.
-        .because_of(sizes.map(|sizes| sizes.clause()))
 fn share_of_both(case: &Case<'_>, lost: u64) -> f64 {
     let all = case.record.losses.iter().map(Losses::lost).total();
     if case.record.workload.is_stream() || all == 0 { 1.0 } else { (lost as f64 / all as f64).clamp(0.5, 1.0) }
@@ -171,9 +182,13 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         let few = case.varies_little() && case.delivers_evenly() != Some(false);
         tcp.goes_by_rate() || few && (exceeds || case.is_held_by_loss())
     });
+    // Where most of the time is that of TCP's timer, neither formula holds, nor is what came through what passes.
+    let permits_more = permits_more && (tcp.goes_by_rate() || ratio < MANY);
+    let kept = kept_rate(case);
     // A window that grows for the first time fills a queue once, and never again.
     let at_s = once.as_ref().map(|(at_s, _)| *at_s).filter(|at_s| *at_s >= LATE_S);
-    let of_rate = (permits_more || exceeds) && case.is_unlimited() && is_even && at_s.is_none();
+    let of_rate = (permits_more || exceeds) && is_even || kept.is_some();
+    let of_rate = of_rate && case.is_unlimited() && at_s.is_none();
     let sentence = match (&back, limits) {
         (None, _) if let Some(at_s) = at_s => format!(
             "Segments are lost between the two ends once, at about {} s, and hardly any before and after: a queue there that ran over, or a short outage.",
@@ -181,14 +196,14 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         ),
         (None, _) if of_rate => format!(
             "Segments are lost between the two ends, as a limit of rate with a short queue drops them: about {} Mbit/s pass it.",
-            tidy(got / 1e6)
+            tidy(kept.unwrap_or(got) / 1e6)
         ),
         (Some(_), _) => "Segments and acknowledgements are lost between the two ends.".to_owned(),
         (None, true) => "Segments are lost between the two ends, and TCP goes as fast as that lets it.".to_owned(),
         (None, false) => "Segments are lost between the two ends.".to_owned(),
     };
     let weight = match () {
-        () if limits || back.is_some() || (is_once && case.is_held_by_loss()) => 0.8,
+        () if limits || kept.is_some() || back.is_some() || (is_once && case.is_held_by_loss()) => 0.8,
         // It permits far more, and is not what a rate comes to: something else is the limit.
         () if permits_more && !of_rate && ratio < MUCH => 0.2,
         () => 0.5,
@@ -205,6 +220,9 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because_of(UnevenFlows::of(case).map(|uneven| uneven.clause()))
             .because_of(back.map(|back| back.clause()))
             .because_of(once.map(|(_, clause)| clause))
+            .because_of(kept.filter(|_| of_rate).map(|_| {
+                "from one time slice to the next what came through varied far less than it does where losses are chance".to_owned()
+            }))
             .because_of(permitted.zip(tcp.rtt_s).filter(|_| !is_once).map(|(bps, rtt_s)| {
                 format!(
                     "{kind} reaches about {} Mbit/s at this loss and a round trip of {} ms, and {} came through",
@@ -221,6 +239,20 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .explains(if ratio >= MUCH { &["checksum-offload", "segmentation"] } else { &[] })
             .explains(timer),
     )
+}
+
+/// Payload bits per second of a way that keeps to a rate, behind a bucket that the first slice may have emptied: what came through TCP's
+/// window, which each loss makes smaller, varies far less from slice to slice than so many losses by chance would have it.
+fn kept_rate(case: &Case<'_>) -> Option<f64> {
+    let of = |slice: &Interval| Some((slice.throughput_bps?, slice.tcp.as_ref()?.retransmissions));
+    let slices: Vec<(f64, u32)> = case.record.intervals.iter().filter_map(of).collect();
+    let again = f64::from(slices.last()?.1.checked_sub(slices.first()?.1)?);
+    let (rates, freedom) = (slices.get(1..)?, slices.len().checked_sub(2).filter(|freedom| *freedom >= LEAST_FREEDOM)?);
+    let mean = rates.iter().map(|(bps, _)| bps).sum::<f64>() / rates.len() as f64;
+    let variance = rates.iter().map(|(bps, _)| (bps / mean - 1.0).powi(2)).sum::<f64>() / freedom as f64;
+    let each = again / rates.len() as f64;
+    let is_held = case.is_held_by_loss() && case.record.direction != Direction::Both && each >= FEW as f64;
+    (is_held && variance * each < OF_CHANCE * OF_CHANCE * least_variance(freedom, DEVIATIONS)).then_some(mean)
 }
 
 /// When TCP retransmitted nearly all that it did, and a clause that says so.
@@ -284,9 +316,12 @@ pub(super) fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
 mod tests {
     use linerate_path::stage::Stage;
 
+    use linerate_trial::outcome::TcpSample;
+
     use super::super::{cases, findings};
     use super::*;
     use crate::record::Record;
+    use crate::time_budget::TimeLine;
 
     #[test]
     fn few_beside_many_are_told_and_have_no_pattern_of_the_many() {
@@ -335,6 +370,38 @@ mod tests {
         assert_eq!(told(1.2, again), (true, true, false));
         assert_eq!(told(1.2, again / 2), (false, false, true), "as many in the warm-up");
         assert_eq!(told(0.1, again), (false, false, false), "a window that grows for the first time");
+    }
+
+    #[test]
+    fn a_rate_that_varies_less_than_chance_makes_is_one_that_the_way_keeps_to() {
+        let all = cases::cases();
+        let record = &all.iter().find(|case| case.name == "one segment of fifty lost on the way").unwrap().record;
+        let got = record.result.as_ref().unwrap().flow.throughput_bps.unwrap();
+        let rate = |parts: &[f64], again: u32| {
+            let slice = |(at, part): (usize, &f64)| Interval {
+                start_s: at as f64,
+                end_s: at as f64 + 1.0,
+                throughput_bps: Some(part * got),
+                tcp: Some(TcpSample { retransmissions: again * (at as u32 + 1), ..TcpSample::default() }),
+                ..Interval::default()
+            };
+            let intervals = parts.iter().enumerate().map(slice).collect();
+            let line = TimeLine {
+                direction: record.direction,
+                limit: Limit::CongestionWindow,
+                end: None,
+                seconds: 2.0,
+                share: 0.99,
+            };
+            let record = Record { intervals, time_budget: vec![line], ..record.clone() };
+            kept_rate(&Case::of(&record)[0]).map(|bps| (bps / got * 100.0).round())
+        };
+        // The first slice has what the bucket held besides.
+        let steady = [1.3, 1.0, 1.002, 0.998, 1.001];
+        assert_eq!(rate(&steady, 100), Some(100.0));
+        assert_eq!(rate(&[1.3, 1.0, 1.06, 0.94, 1.03], 100), None, "as chance makes");
+        assert_eq!(rate(&steady, 3), None, "hardly any lost");
+        assert_eq!(rate(&steady[..3], 100), None, "too few slices");
     }
 
     #[test]
