@@ -16,8 +16,9 @@ pub(super) fn read(whole: &[&str], moved: &[&str]) -> View {
         .filter(|(_, name, value)| is_of(whole, name) || *value > 0 && is_of(moved, name))
         .map(|(_, name, value)| (name, value))
         .collect();
-    // They come by stage; by name people find them.
-    shown.sort_unstable();
+    // They come by stage; people find them by name, in the groups that they asked for first.
+    let group = |name: &str| whole.iter().chain(moved).position(|group| is_of(&[group], name));
+    shown.sort_unstable_by_key(|(name, _)| (group(name), *name));
     view.rows = shown.into_iter().map(|(name, value)| vec![name.into(), value.into()]).collect();
     if view.rows.is_empty() {
         view.missing.push("The kernel's statistics could not be read: see whether /proc is there.".to_owned());
@@ -30,6 +31,15 @@ mod tests {
     use linerate_machine::screen::Value;
 
     use super::*;
+
+    #[test]
+    fn groups_stand_in_the_order_in_which_they_are_named() {
+        let view = read(&["Ip", "Icmp"], &[]);
+        let names: Vec<String> = view.rows.iter().map(|row| row[0].text()).collect();
+        let ip = names.iter().take_while(|name| name.starts_with("Ip ")).count();
+        assert!(ip > 0 && ip < names.len() && names[ip..].iter().all(|name| name.starts_with("Icmp ")), "{names:?}");
+        assert!(names[..ip].is_sorted(), "{names:?}");
+    }
 
     #[test]
     fn datagrams_are_counted() {
