@@ -80,13 +80,13 @@ fn help(program: &str) -> String {
 fn bits_per_second(text: &str) -> Result<u64, String> {
     match text.parse::<OfferedLoad>() {
         Ok(OfferedLoad::BitsPerSecond(bits)) => Ok(bits),
-        _ => Err(format!("'{}' is no rate in bits per second; write 10M or 1G", text.escape_debug())),
+        _ => Err(format!("'{}' is not a rate in bits per second; write 10M or 1G", text.escape_debug())),
     }
 }
 
 /// An address and a port as they are written; the error is one sentence.
 pub(crate) fn address_and_port(text: &str) -> Result<SocketAddr, String> {
-    let bad = |_| format!("'{}' is no address with a port; write 10.0.0.1:7777 or [::]:7777", text.escape_debug());
+    let bad = |_| format!("'{}' is not an address with a port; write 10.0.0.1:7777 or [::]:7777", text.escape_debug());
     text.parse().map_err(bad)
 }
 
@@ -180,7 +180,7 @@ mod tests {
         check("--listen 127.0.0.1:0 --psk-file key --allow-dev-mem", "");
         check("--listen 127.0.0.1:0 --psk-file key --allow-unanswered 10M", "");
         check("--listen 127.0.0.1:0 --psk-file key --allow-unanswered", "see linerate-agent --help");
-        check("--listen 127.0.0.1:0 --psk-file key --allow-unanswered unlimited", "is no rate");
+        check("--listen 127.0.0.1:0 --psk-file key --allow-unanswered unlimited", "is not a rate");
         check("--watch journal", "");
         check("--watch journal --stdio", "give one of");
         check("--line /dev/ttyS1", "");
@@ -195,7 +195,7 @@ mod tests {
         check("--listen 127.0.0.1:0", "demands a key");
         check(
             "--listen localhost:7777 --psk-file key",
-            "'localhost:7777' is no address with a port; write 10.0.0.1:7777",
+            "'localhost:7777' is not an address with a port; write 10.0.0.1:7777",
         );
         check("--listen", "see linerate-agent --help");
         check("--nonsense", "see linerate-agent --help");

@@ -38,7 +38,7 @@ pub(crate) fn host_and_port(text: &str) -> Result<(String, Option<u16>), String>
         None => None,
         Some(port) => match port.parse::<u16>() {
             Ok(number @ 1..) if !port.starts_with('+') => Some(number),
-            _ => return Err(format!("'{}' is no port (1 to 65535)", port.escape_debug())),
+            _ => return Err(format!("'{}' is not a port (1 to 65535)", port.escape_debug())),
         },
     };
     Ok((host.to_owned(), port))

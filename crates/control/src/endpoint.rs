@@ -133,7 +133,7 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
         let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
-        let refused = |why: &str| EndpointError(format!("'{}' is no endpoint: {why}", text.escape_debug()));
+        let refused = |why: &str| EndpointError(format!("'{}' is not an endpoint: {why}", text.escape_debug()));
         let nonsense = |why: &str| refused(&format!("{why}; {}", form(scheme)));
         if text == "local" {
             return Ok(Endpoint::Local);
@@ -501,10 +501,10 @@ mod tests {
         refuse("iperf:10.0.0.1", "there is no kind 'iperf'; did you mean iperf3: or iperf2:?");
         refuse("shh:root@board1", "there is no kind 'shh'; did you mean ssh:?");
         refuse("serial:/dev/ttyUSB0", "there is no kind 'serial'; an endpoint is");
-        refuse("board1:", "no port");
-        refuse("board1:0", "no port");
-        refuse("board1:65536", "no port");
-        refuse("board1:+1", "no port");
+        refuse("board1:", "not a port");
+        refuse("board1:0", "not a port");
+        refuse("board1:65536", "not a port");
+        refuse("board1:+1", "not a port");
         refuse("fe80::1", "in brackets");
         refuse("[fe80::1", "not closed");
         refuse("[-oX]", "no IPv6 address");

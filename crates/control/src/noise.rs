@@ -50,7 +50,7 @@ pub enum PskError {
     #[error("the key file {} can be read by others; run: chmod 600 {}", .0.display(), .0.display())]
     Open(PathBuf),
     /// It is no key.
-    #[error("{} is no key file: it holds 64 hexadecimal digits and nothing else; make one with linerate-agent --new-psk FILE", .0.display())]
+    #[error("{} is not a key file: it holds 64 hexadecimal digits and nothing else; make one with linerate-agent --new-psk FILE", .0.display())]
     NoKey(PathBuf),
     /// It is a folder, a device or a pipe.
     #[error("the key file {} is no regular file; name the one with the key", .0.display())]

@@ -148,7 +148,7 @@ fn what_is_not_said_has_defaults() {
     check(&["tcp"], &[], &["the target (netns:here)"]);
     check(&[&plan], &variable, &["the target (netns:variable)"]);
     check(&[&plan, "--target", "netns:line"], &variable, &["the target (netns:line)"]);
-    check(&["tcp"], &[("LINERATE_TARGET", "a b")], &["LINERATE_TARGET: 'a b' is no endpoint"]);
+    check(&["tcp"], &[("LINERATE_TARGET", "a b")], &["LINERATE_TARGET: 'a b' is not an endpoint"]);
     check(&["tcp"], &[("LINERATE_TARGET", "")], &["the target (netns:here)"]);
     let store = bench.folder.path("elsewhere/its.sqlite");
     check(&["tcp"], &[("LINERATE_STORE", &store)], &["there is no folder", "elsewhere"]);
@@ -162,7 +162,7 @@ fn what_is_not_said_has_defaults() {
     };
     file("\ntraget = \"local\"\n", &["linerate.toml:2: there is no 'traget' here; did you mean 'target'?", "psk_file"]);
     file("target = 5\n", &["linerate.toml:1: target is a text in quotes"]);
-    file("target = \"a b\"\n", &["linerate.toml:1: 'a b' is no endpoint"]);
+    file("target = \"a b\"\n", &["linerate.toml:1: 'a b' is not an endpoint"]);
     file("host = \"local\"\ntarget = local\n", &["linerate.toml:2: this is not TOML"]);
     // Whose file it is, nobody knows.
     let ran_it = bench.folder.path("ran");

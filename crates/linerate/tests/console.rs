@@ -143,7 +143,7 @@ fn what_is_missing_or_wrong_is_said_and_asked_again() {
     let lines = ["7", "x", "forever", "2s", ".", "3", "1", "netns:", "netns:nowhere", "13", "2", "0", "", "?", "0"];
     let ran = with_lines(bench.linerate(&["console", "--plain"]), &lines);
     ran.check_done();
-    for part in ["'x'", "Which machine is the target?", "is no endpoint", "nowhere", "Choose 0 to 17"] {
+    for part in ["'x'", "Which machine is the target?", "is not an endpoint", "nowhere", "Choose 0 to 17"] {
         assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
     }
     // Lines that no person types.

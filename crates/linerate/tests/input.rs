@@ -131,7 +131,7 @@ fn command_lines_that_make_no_sense() {
     check_usage(&["web", "--listen", "localhost:4780"], &["--listen", "an IP address and a port, like 127.0.0.1:4780"]);
     check_usage(&["run", "tcp"], &["--target"]);
     check_usage(&["run", "tcp", "--target", "board:../imx6"], &["no name of a board"]);
-    check_usage(&["run", "tcp", "--target", "a b"], &["no endpoint", "netns:NAME"]);
+    check_usage(&["run", "tcp", "--target", "a b"], &["not an endpoint", "netns:NAME"]);
     check_usage(&["run", "tcp", "--target", "local", "--set", "rate"], &["is not NAME=VALUE", "write it like"]);
     check_usage(&["run", "tcp", "--target", "local", "--json", "--csv"], &["--json", "--csv"]);
     check_usage(&["run", "tcp", "--target", "local", "--repeat", "often"], &["often"]);
@@ -231,7 +231,7 @@ fn records_that_are_not_there() {
     check(&bench, &["records", "show", "01ARZ3"], &["no campaign, record or plan '01ARZ3'", "linerate records list"]);
     check(&bench, &["records", "show"], &["there are no records", "linerate run"]);
     check(&bench, &["records", "export"], &["--json, --csv, --markdown or --kcidb"]);
-    check(&bench, &["records", "list", "--since", "soon"], &["'soon' is no time"]);
+    check(&bench, &["records", "list", "--since", "soon"], &["'soon' is not a time"]);
     check(&bench, &["records", "list", "--workload", "ping"], &["there is no workload 'ping'", "tcp-rr"]);
     check(&bench, &["run", "tcp", "--target", "local", "--resume"], &["no unfinished campaign", "leave --resume out"]);
     let ran = Running::start(bench.linerate(&["records", "list"])).wait(SOON);
@@ -306,7 +306,7 @@ fn comparisons_of_what_is_not_there() {
     refused(&["last:direction", "last"], &["'direction'", "NAME=VALUE"]);
     refused(&["last:ip=4,ip=6", "last"], &["ip twice"]);
     refused(&["", "last"], &["picks nothing"]);
-    refused(&[":since=soon", "last"], &["'soon' is no time"]);
+    refused(&[":since=soon", "last"], &["'soon' is not a time"]);
     refused(&["tcp", "mine", "--metric", "thruput"], &["there is no metric 'thruput'", "did you mean 'throughput'"]);
     refused(&["tcp", "mine", "--metric", "loss"], &["none of the metrics in common"]);
     refused(&["tcp", "mine", "--metric", "THROUGHPUT"], &["did you mean 'throughput'"]);
@@ -447,7 +447,7 @@ fn keys_that_are_none() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     key(&path, &["can be read by others", "chmod 600"]);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    key(&path, &["is no key file", "64 hexadecimal digits", "--new-psk"]);
+    key(&path, &["is not a key file", "64 hexadecimal digits", "--new-psk"]);
     fs::write(&path, "0123456789abcdef".repeat(4)).unwrap();
     key(&path, &["the target (tcp:127.0.0.1:1) cannot be reached", "Connection refused", "--listen"]);
 }

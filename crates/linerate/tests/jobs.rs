@@ -175,7 +175,7 @@ fn jobs_are_carried_out_where_and_as_their_bench_allows() {
     for (words, part) in [
         (vec!["--user", "eve"], "b does not take jobs of eve"),
         (vec!["--user", "ann", "--set", "host.mtu=1400"], "it changes host.mtu; settings = [\"host.mtu\"]"),
-        (vec!["--user", "a b"], "is no user"),
+        (vec!["--user", "a b"], "is not a user"),
     ] {
         let ran = team.submit(&words);
         assert!(ran.status.code() == Some(2) && ran.stderr.contains(part), "{ran:#?}");

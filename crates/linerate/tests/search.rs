@@ -213,11 +213,11 @@ fn what_cannot_be_searched_is_a_sentence() {
     for (words, sentence) in [
         (&["--set", "rate=5M"][..], "rate is the search's own to choose"),
         (&["tcp-stream"], "only UDP streams and frames are searched"),
-        (&["--goal", "best"], "'best' is no goal"),
+        (&["--goal", "best"], "'best' is not a goal"),
         (&["--goal", "loss=2"], "loss cannot be '2'"),
-        (&["--max-rate", "fast"], "'fast' is no load"),
+        (&["--max-rate", "fast"], "'fast' is not a load"),
         (&["--max-rate", "900"], "the highest load, 900 bit/s, is less than a packet a second"),
-        (&["--expect", "ndr > 5M"], "'ndr > 5M' is no expectation of a search"),
+        (&["--expect", "ndr > 5M"], "'ndr > 5M' is not an expectation of a search"),
         (&["--goal", "ndr", "--expect", "pdr >= 5M"], "'pdr >= 5M' is of no goal of this search; its goals are ndr"),
         (
             &["--max-rate", "1M", "--min-rate", "1M"],

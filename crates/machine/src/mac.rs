@@ -27,7 +27,8 @@ impl FromStr for MacAddress {
         };
         let octets: Option<Vec<u8>> = text.split(':').map(octet).collect();
         let six = octets.and_then(|octets| octets.try_into().ok());
-        six.map(MacAddress).ok_or_else(|| format!("'{text}' is no Ethernet address; write it like 02:00:00:00:00:01"))
+        six.map(MacAddress)
+            .ok_or_else(|| format!("'{text}' is not an Ethernet address; write it like 02:00:00:00:00:01"))
     }
 }
 

@@ -45,7 +45,8 @@ impl FromStr for Prefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Prefix, String> {
-        let wrong = || format!("'{text}' is no address and no prefix; write 10.0.0.5, 10.0.0.0/24 or 2001:db8::/64");
+        let wrong =
+            || format!("'{text}' is neither an address nor a prefix; write 10.0.0.5, 10.0.0.0/24 or 2001:db8::/64");
         let (address, len) = match text.split_once('/') {
             Some((address, len)) => (address, Some(len)),
             None => (text, None),

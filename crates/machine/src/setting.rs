@@ -161,7 +161,7 @@ impl BadSetting {
             BadSettingKind::NoNumber => {
                 format!("'{name}' needs a number at its end, as in 'cpuidle.state.1', or 'all', as in 'rps.all'")
             }
-            BadSettingKind::NoName => format!("'{name}' is no name of a setting; docs/settings.md says how they look"),
+            BadSettingKind::NoName => format!("'{name}' is not a name of a setting; docs/settings.md says how they look"),
             BadSettingKind::Value(text, allowed) => {
                 format!("'{}' is not allowed; write {allowed}{}", brief(text), bound(name))
             }
@@ -339,14 +339,14 @@ mod tests {
         check_name("coalesce.rx_usec", "did you mean 'coalesce.rx_usecs'?");
         check_name("colour_of_the_cable", "docs/settings.md");
         check_name("sysctl.kernel.panic", "net.core, net.ipv4 and net.ipv6");
-        check_name("sysctl.net.ipv4.../x", "is no name");
-        check_name("sysctl.net.core.a/../../b", "is no name");
+        check_name("sysctl.net.ipv4.../x", "is not a name");
+        check_name("sysctl.net.core.a/../../b", "is not a name");
         check_name("sysctl.net.core", "net.core, net.ipv4");
         check_name("irq_affinity.*", "number");
         check_name("irq_affinity.-1", "number");
         check_name("rps.eth0", "number");
         check_name("cpuidle.state.all", "number");
-        check_name("feature.a/b", "is no name");
+        check_name("feature.a/b", "is not a name");
         check_name("custom.", "custom");
         check_name("", "there is no setting");
     }

@@ -57,7 +57,7 @@ impl FromStr for OfferedLoad {
     fn from_str(text: &str) -> Result<Self, BadQuantity> {
         let bad = || {
             BadQuantity(format!(
-                "'{text}' is no rate; write bits per second like 100M, 1.5G or 64K, whole packets per second like 10kpps, a \
+                "'{text}' is not a rate; write bits per second like 100M, 1.5G or 64K, whole packets per second like 10kpps, a \
                  part of the line rate like 95%, or 'unlimited'"
             ))
         };
@@ -114,7 +114,7 @@ pub fn parse_size(text: &str) -> Result<u64, BadQuantity> {
     let number = lower.strip_suffix("ib").or(lower.strip_suffix('b')).unwrap_or(&lower);
     match scaled(number, 1024.0) {
         Some(value) if (0.0..=1e18).contains(&value) => Ok(value.round() as u64),
-        _ => Err(BadQuantity(format!("'{text}' is no size; write bytes like 1470, 64K or 16M (K = 1024)"))),
+        _ => Err(BadQuantity(format!("'{text}' is not a size; write bytes like 1470, 64K or 16M (K = 1024)"))),
     }
 }
 
@@ -132,7 +132,7 @@ pub fn format_size(octets: u64) -> String {
 
 /// Reads a time: `5s`, `100ms`, `20us`, `2m`, `1h`; a bare number counts seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, BadQuantity> {
-    let bad = || BadQuantity(format!("'{text}' is no time; write 10s, 250ms, 20us, 5m or 2h"));
+    let bad = || BadQuantity(format!("'{text}' is not a time; write 10s, 250ms, 20us, 5m or 2h"));
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {

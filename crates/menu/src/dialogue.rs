@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn an_answer_is_checked() {
         let question = Question { prompt: "Size", last: "8K", allowed: "bytes, like 64K" };
-        let check = |text: &str| if text == "no" { Err("'no' is no size".to_owned()) } else { Ok(()) };
+        let check = |text: &str| if text == "no" { Err("'no' is not a size".to_owned()) } else { Ok(()) };
         let said = held("no\n?\n64K\n\n.\n", |dialogue| {
             assert_eq!(dialogue.ask(question, &check), Ok(Some("64K".into())));
             assert_eq!(dialogue.ask(question, &check), Ok(Some("8K".into())));
             assert_eq!(dialogue.ask(question, &check), Ok(None));
             assert_eq!(dialogue.ask(question, &check), Err(Disconnected));
         });
-        assert!(said.contains("'no' is no size\n") && said.contains("bytes, like 64K;"), "{said}");
+        assert!(said.contains("'no' is not a size\n") && said.contains("bytes, like 64K;"), "{said}");
     }
 
     #[test]

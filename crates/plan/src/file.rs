@@ -330,7 +330,7 @@ impl<'t> Reader<'t> {
         // The usual slip in TOML: a line that is meant for the whole file, written below a [table].
         if TOP.contains(&name) && name != "workload" {
             let sentence =
-                format!("'{name}' is no option; what follows [options] or [factors] belongs to it, so move it up");
+                format!("'{name}' is not an option; what follows [options] or [factors] belongs to it, so move it up");
             return Err(self.complaint(at, sentence));
         }
         self.check(at, options::allowed(name)).map(|_| ())
@@ -548,7 +548,7 @@ mod tests {
         check("report = 'graph'\n", "2:10", "write table | sweep | ttcp");
         check("order = 'chance'\n", "2:9", "write plan | random");
         check("workload = 'tcp-rr'\nnull = 'all'\n", "3:8", "null: write true or false");
-        check("workload = 'tcp-rr'\nexpect = 'loss'\n", "3:10", "expect: 'loss' is no expectation");
+        check("workload = 'tcp-rr'\nexpect = 'loss'\n", "3:10", "expect: 'loss' is not an expectation");
         check("workload = 'tcp-rr'\nexpect = ['loss < 1%',\n'lost < 1%']\n", "4:1", "did you mean 'loss'?");
         check("workload = 'tcp-rr'\nexpect = 5\n", "3:10", "expect: write texts like");
         check("workload = 'tcp-rr'\nexpect = 'loss < 1% with ip=5'\n", "3:10", "ip");

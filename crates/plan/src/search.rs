@@ -36,7 +36,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// A stage by its name.
 pub fn stage(name: &str) -> Result<Stage, String> {
     let names = || Stage::ALL.map(Stage::name).join(", ");
-    Stage::parse(name).ok_or_else(|| format!("'{name}' is no stage; there are {}", names()))
+    Stage::parse(name).ok_or_else(|| format!("'{name}' is not a stage; there are {}", names()))
 }
 
 /// What is searched for in each configuration. Rates are of payload, or of frames with their FCS, in each direction.
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_cannot_be_searched_is_told_at_its_place() {
         for (search, rest, place, said) in [
-            ("goals = \"best\"", "", "5:9", "goals: 'best' is no goal"),
+            ("goals = \"best\"", "", "5:9", "goals: 'best' is not a goal"),
             ("goals = [5]", "", "5:10", "write texts like"),
             ("max_rate = \"fast\"", "", "5:12", "bits of payload per second"),
             ("max_rate = \"unlimited\"", "", "5:12", "bits of payload per second"),
@@ -193,10 +193,10 @@ mod tests {
                 "stages = \"best\"",
                 "",
                 "5:10",
-                "'best' is no stage; there are latency, loss-rate, back-to-back, recovery, reset, windows",
+                "'best' is not a stage; there are latency, loss-rate, back-to-back, recovery, reset, windows",
             ),
             ("stage_time = \"1ms\"", "", "5:14", "100ms or more"),
-            ("expect = \"ndr > 5M\"", "", "5:10", "is no expectation of a search"),
+            ("expect = \"ndr > 5M\"", "", "5:10", "is not an expectation of a search"),
             ("goals = \"ndr\"\nexpect = \"pdr >= 5M\"", "", "4:2", "is of no goal of the search"),
             ("speed = 5", "", "5:1", "keys are goals"),
             ("", "repeat = 3", "4:2", "a search repeats trials by itself"),

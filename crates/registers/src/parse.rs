@@ -251,7 +251,7 @@ fn value(field: &mut Field, number_text: &str, meaning: &str) -> Result<(), Stri
 fn place(text: &str) -> Result<RegisterPlace, String> {
     let bad = || {
         format!(
-            "'{text}' is no place; write +0x084 (behind the base), 0x02188084 (an address), mii.0 or mmd.3.1 (a PHY's)"
+            "'{text}' is not a place; write +0x084 (behind the base), 0x02188084 (an address), mii.0 or mmd.3.1 (a PHY's)"
         )
     };
     let aligned = |address: u64| if address.is_multiple_of(4) { Ok(address) } else { Err(bad()) };
@@ -300,7 +300,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if is_name && has_letter {
         Ok(())
     } else {
-        Err(format!("'{name}' is no name; letters, digits and _ make one, 64 at most, and one letter at least"))
+        Err(format!("'{name}' is not a name; letters, digits and _ make one, 64 at most, and one letter at least"))
     }
 }
 
@@ -317,7 +317,7 @@ fn number(text: &str) -> Result<u64, String> {
         None if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
         _ => None,
     };
-    read.ok_or_else(|| format!("'{text}' is no number; write 12 or 0x0c"))
+    read.ok_or_else(|| format!("'{text}' is not a number; write 12 or 0x0c"))
 }
 
 /// The first word, and what follows it.
@@ -344,9 +344,9 @@ mod tests {
     #[test]
     fn bad_files_get_a_sentence_with_the_line() {
         check("", 3, "has no registers");
-        check("R\n", 4, "'' is no place");
-        check("R 5 rw\n", 4, "'5' is no place");
-        check("R +0x3 rw\n", 4, "is no place");
+        check("R\n", 4, "'' is not a place");
+        check("R 5 rw\n", 4, "'5' is not a place");
+        check("R +0x3 rw\n", 4, "is not a place");
         check("R +0x0\n", 4, "says no access");
         check("R +0x0 rww Control\n", 4, "'rww' says no access");
         check("R +0x0 ro,count Control\n", 4, "there are counter and sticks");
@@ -354,7 +354,7 @@ mod tests {
         check("R +0x0 dump=1 rw Control\n", 4, "needs a line 'dump");
         check("dump by-index\nR +0x0 dump=-1 rw Control\n", 5, "no word of a dump");
         check("dump sideways\n", 4, "by-offset");
-        check("dump by-index version=x\n", 4, "'x' is no number");
+        check("dump by-index version=x\n", 4, "'x' is not a number");
         check("R +0x0 rw A\nr +0x4 rw B\n", 5, "two registers r");
         check("R +0x0 rw A\nS +0x4 rw aka=r B\n", 5, "two registers r");
         check("    F 0 field\n", 4, "before the first register");
@@ -369,11 +369,11 @@ mod tests {
         check("R +0x0 rw A\n    F 5:4 field\n        1 =\n", 6, "what the value means");
         check("R +0x0 rw A\n    F 5:4 field\n        1 = a\n        1 = b\n", 7, "a meaning already");
         check("R mii.32 rw A\n", 4, "mii.0 to mii.31");
-        check("R mmd.3 rw A\n", 4, "is no place");
+        check("R mmd.3 rw A\n", 4, "is not a place");
         check("R mmd.32.0 rw A\n", 4, "mmd.0.0 to");
-        check("R-1 +0x0 rw A\n", 4, "'R-1' is no name");
-        check("12 +0x0 rw A\n", 4, "'12' is no name");
-        check("base here\n", 4, "'here' is no number");
+        check("R-1 +0x0 rw A\n", 4, "'R-1' is not a name");
+        check("12 +0x0 rw A\n", 4, "'12' is not a name");
+        check("base here\n", 4, "'here' is not a number");
         check("manual\n", 4, "which manual");
         check(&format!("R +0x0 rw {}\n", "x".repeat(LONGEST_LINE)), 4, "longer than 400");
         check("device\n", 4, "has no registers");

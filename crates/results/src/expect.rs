@@ -90,7 +90,7 @@ impl FromStr for Expectation {
     fn from_str(text: &str) -> Result<Expectation, String> {
         let shape = || {
             format!(
-                "'{text}' is no expectation; write METRIC < VALUE (or <=, >, >=), like 'loss < 0.1%' or 'throughput > \
+                "'{text}' is not an expectation; write METRIC < VALUE (or <=, >, >=), like 'loss < 0.1%' or 'throughput > \
                  900M with direction=tx'"
             )
         };
@@ -105,7 +105,7 @@ impl FromStr for Expectation {
         }
         let metric = Metric::find(name).ok_or_else(|| no_metric(name))?;
         let bound = value_of(metric, written)
-            .ok_or_else(|| format!("'{written}' is no value of {}; write it {}", metric.short(), example(metric)))?;
+            .ok_or_else(|| format!("'{written}' is not a value of {}; write it {}", metric.short(), example(metric)))?;
         let mut levels = Vec::new();
         for level in with.split(',').filter(|_| !with.is_empty()) {
             let (name, value) = level.split_once('=').ok_or_else(shape)?;
@@ -200,17 +200,17 @@ mod tests {
     #[test]
     fn nonsense_is_refused_in_one_sentence() {
         for (text, part) in [
-            ("", "is no expectation; write METRIC < VALUE"),
-            ("throughput", "is no expectation"),
-            ("throughput = 900M", "is no expectation"),
-            ("< 900M", "is no expectation"),
-            ("throughput >", "is no expectation"),
-            ("throughput > 900M with ", "is no expectation"),
-            ("throughput > 900M with direction", "is no expectation"),
+            ("", "is not an expectation; write METRIC < VALUE"),
+            ("throughput", "is not an expectation"),
+            ("throughput = 900M", "is not an expectation"),
+            ("< 900M", "is not an expectation"),
+            ("throughput >", "is not an expectation"),
+            ("throughput > 900M with ", "is not an expectation"),
+            ("throughput > 900M with direction", "is not an expectation"),
             ("thruput > 900M", "there is no metric 'thruput'; did you mean 'throughput'?"),
-            ("throughput > fast", "'fast' is no value of throughput; write it in bits per second like 900M"),
-            ("throughput > 10kpps", "is no value of throughput"),
-            ("throughput > inf", "is no value"),
+            ("throughput > fast", "'fast' is not a value of throughput; write it in bits per second like 900M"),
+            ("throughput > 10kpps", "is not a value of throughput"),
+            ("throughput > inf", "is not a value"),
             ("loss < 1ms", "in per cent like 0.1%"),
             ("latency_p50 < 5%", "as a time like 200us"),
         ] {

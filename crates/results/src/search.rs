@@ -316,7 +316,7 @@ impl FromStr for SearchExpectation {
     fn from_str(text: &str) -> Result<SearchExpectation, String> {
         let bad = || {
             format!(
-                "'{text}' is no expectation of a search; write a goal and a rate, like ndr >= 900M, ndr <= 1G or ndr >= 10kpps"
+                "'{text}' is not an expectation of a search; write a goal and a rate, like ndr >= 900M, ndr <= 1G or ndr >= 10kpps"
             )
         };
         let signs = [(">=", true), ("<=", false)];

@@ -664,7 +664,7 @@ fn campaign(row: &Row<'_>) -> Result<Campaign, SqlError> {
 /// The record as text that [`read`] is sure to read again.
 fn written(record: &Record) -> Result<String, String> {
     if !id::is_id(&record.id) {
-        return Err(format!("'{}' is no identifier of 26 characters", record.id));
+        return Err(format!("'{}' is not an identifier of 26 characters", record.id));
     }
     let json = record.to_json().to_string();
     read(&json)?;

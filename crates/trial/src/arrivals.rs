@@ -67,7 +67,8 @@ pub fn counted_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<B
 /// The same of what may not be known.
 pub fn perhaps_by_length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap<u64, u64>>, D::Error> {
     let Some(written) = Option::<BTreeMap<String, u64>>::deserialize(deserializer)? else { return Ok(None) };
-    let number = |text: String| text.parse().map_err(|_| D::Error::custom(format!("'{text}' is no length of a burst")));
+    let number =
+        |text: String| text.parse().map_err(|_| D::Error::custom(format!("'{text}' is not a length of a burst")));
     written.into_iter().map(|(length, count)| Ok((number(length)?, count))).collect::<Result<_, _>>().map(Some)
 }
 

@@ -157,7 +157,7 @@ impl FromStr for FrameSizes {
         };
         match sizes.filter(allowed) {
             Some(sizes) => Ok(FrameSizes { text: text.to_owned(), sizes }),
-            None => Err(format!("'{text}' is no frame size; write {}", allowed_text())),
+            None => Err(format!("'{text}' is not a frame size; write {}", allowed_text())),
         }
     }
 }
@@ -242,7 +242,7 @@ impl FromStr for VlanTags {
         let ids: Option<Vec<u16>> =
             text.split('.').map(|id| id.parse().ok().filter(|_| !id.starts_with('+'))).collect();
         let vlans = ids.and_then(|ids| Vlans::new(&ids)).filter(|vlans| vlans.count() > 0);
-        vlans.map(VlanTags).ok_or_else(|| format!("'{text}' is no VLAN; write {}", VlanTags::ALLOWED))
+        vlans.map(VlanTags).ok_or_else(|| format!("'{text}' is not a VLAN; write {}", VlanTags::ALLOWED))
     }
 }
 

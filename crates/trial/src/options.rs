@@ -176,7 +176,7 @@ pub enum BadOption {
         reached: String,
     },
     /// A range that cannot be counted through.
-    #[error("{name}: '{part}' is no range; {why}, like 50M..1G:50M")]
+    #[error("{name}: '{part}' is not a range; {why}, like 50M..1G:50M")]
     Range {
         /// The option's name.
         name: String,

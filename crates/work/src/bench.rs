@@ -152,12 +152,15 @@ impl Bench {
         let missing = |key: &str, like: &str| said(0, format!("{key} is missing; write {key} = \"{like}\""));
         let name = take("name").ok_or_else(|| missing("name", "imx6-1"))?;
         if !is_plain_name(&name) {
-            return Err(said(0, format!("'{name}' is no name for a bench; take letters, digits, - and _, 48 at most")));
+            return Err(said(
+                0,
+                format!("'{name}' is not a name for a bench; take letters, digits, - and _, 48 at most"),
+            ));
         }
         if let Some(key) = tags.keys().find(|key| key.as_str() == "bench" || !is_plain_name(key)) {
             return Err(said(
                 0,
-                format!("'{key}' is no name for a tag; take letters, digits, - and _, and not 'bench'"),
+                format!("'{key}' is not a name for a tag; take letters, digits, - and _, and not 'bench'"),
             ));
         }
         Ok(Bench {
@@ -207,12 +210,12 @@ fn limits_of(value: &DeValue<'_>) -> Result<Limits, String> {
     };
     let users = list("users", "ann")?;
     if let Some(user) = users.iter().flatten().find(|user| !is_plain_name(user)) {
-        return Err(format!("'{}' is no user; take letters, digits, - and _, 48 at most", user.escape_debug()));
+        return Err(format!("'{}' is not a user; take letters, digits, - and _, 48 at most", user.escape_debug()));
     }
     let settings = list("settings", "target.mtu")?.unwrap_or_default();
     if let Some(one) = settings.iter().find(|one| !is_pattern(one)) {
         return Err(format!(
-            "'{}' is no setting; write one like target.mtu, or host.* for all that begin so",
+            "'{}' is not a setting; write one like target.mtu, or host.* for all that begin so",
             one.escape_debug()
         ));
     }
@@ -275,14 +278,14 @@ mod tests {
         check("name = 'a'", 1, "target is missing");
         check("name = 'a'\ntarget = 3", 2, "target is a text in quotes");
         check("name = 'a'\ntargte = 'x'", 2, "did you mean 'target'?");
-        check("name = 'a b'\ntarget = 'x'", 1, "is no name for a bench");
+        check("name = 'a b'\ntarget = 'x'", 1, "is not a name for a bench");
         check("name = 'a'\ntarget = \"x\\ny\"", 2, "one line");
         check("name = 'a'\ntarget = 'x'\ntags = 'imx6'", 3, "table of texts");
         check("name = 'a'\ntarget = 'x'\ntags = {bench='b'}", 1, "not 'bench'");
         check("name = 'a'\ntarget = 'x'\n[limits]\nuser = ['a']", 3, "did you mean 'users'?");
         check("name = 'a'\ntarget = 'x'\n[limits]\nusers = 'a'", 3, "users is a list");
-        check("name = 'a'\ntarget = 'x'\n[limits]\nsettings = ['*']", 3, "is no setting");
-        check("name = 'a'\ntarget = 'x'\n[limits]\nsettings = ['target']", 3, "is no setting");
+        check("name = 'a'\ntarget = 'x'\n[limits]\nsettings = ['*']", 3, "is not a setting");
+        check("name = 'a'\ntarget = 'x'\n[limits]\nsettings = ['target']", 3, "is not a setting");
         check("name = 'a'\ntarget = 'x'\n[limits]\nhours = ['late']", 3, "hours");
         check("name = 'a'\ntarget = 'x'\n[limits]\ncommands = 'yes'", 3, "true or false");
         check("name = ", 1, "this is not TOML");

@@ -55,7 +55,7 @@ fn page() -> Result<String, String> {
         list += &format!("{}\n    {}", line(&one), about.licence);
         list += &if about.repository.is_empty() { "\n".to_owned() } else { format!("; {}\n", about.repository) };
         let chosen = expression::chosen(&about.licence)
-            .ok_or_else(|| format!("{}: '{}' is no SPDX expression", line(&one), about.licence))?;
+            .ok_or_else(|| format!("{}: '{}' is not an SPDX expression", line(&one), about.licence))?;
         let mut missing = chosen.clone();
         for file in licence_files(&about.folder)? {
             let of: BTreeSet<&str> = chosen.iter().filter(|one| texts::is_text_of(&file, one)).copied().collect();

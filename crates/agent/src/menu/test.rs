@@ -185,7 +185,7 @@ fn write_member(spec: &mut String, at: usize, text: &str) -> Result<(), String> 
         }
         STREAMS => match number::<u32>(text) {
             Some(streams @ 1..=128) => write!(spec, ",\"streams\":{streams}"),
-            _ => return Err(format!("'{text}' is no number of streams; write 1 to 128.")),
+            _ => return Err(format!("'{text}' is not a number of streams; write 1 to 128.")),
         },
         _ => {
             let (unit, number) = match text.parse().map_err(sentence)? {

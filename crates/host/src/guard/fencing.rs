@@ -50,7 +50,7 @@ pub enum FenceError {
         path: PathBuf,
     },
     /// No bench is called so.
-    #[error("'{0}' is no name for a bench; take letters, digits, - and _, 48 at most")]
+    #[error("'{0}' is not a name for a bench; take letters, digits, - and _, 48 at most")]
     BadName(String),
     /// It cannot be read or written.
     #[error("which controller has the bench cannot be noted ({0}); make room or make it writable")]

@@ -148,7 +148,7 @@ fn value_of(subject: &Subject, files: &Files, path: &Path) -> Result<String, Set
         Some(libc::ENOENT) => subject.absent("the interface has one queue only"),
         _ => subject.not_read(&error, None),
     })?;
-    files.form.value(&text).ok_or_else(|| subject.absent(format!("'{text}' is no value of it that is known")))
+    files.form.value(&text).ok_or_else(|| subject.absent(format!("'{text}' is not a value of it that is known")))
 }
 
 /// The value for each number that there is; a value for one that there is not is refused.

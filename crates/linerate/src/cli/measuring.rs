@@ -151,7 +151,8 @@ pub(super) fn load(text: &str) -> Result<OfferedLoad, String> {
     let is_known =
         |load: &OfferedLoad| matches!(load, OfferedLoad::BitsPerSecond(_) | OfferedLoad::PacketsPerSecond(_));
     let known = text.parse().ok().filter(is_known);
-    known.ok_or_else(|| format!("'{text}' is no load; write bits per second like 100M or 1G, or packets like 10kpps"))
+    known
+        .ok_or_else(|| format!("'{text}' is not a load; write bits per second like 100M or 1G, or packets like 10kpps"))
 }
 
 /// A goal, or what is wrong with it.
@@ -370,6 +371,6 @@ pub(super) fn set_help() -> String {
 fn bits_per_second(text: &str) -> Result<u64, String> {
     match text.parse::<OfferedLoad>() {
         Ok(OfferedLoad::BitsPerSecond(bits)) => Ok(bits),
-        _ => Err(format!("'{text}' is no rate in bits per second; write 100M or 1G")),
+        _ => Err(format!("'{text}' is not a rate in bits per second; write 100M or 1G")),
     }
 }

@@ -193,7 +193,7 @@ impl FromStr for Lease {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Lease, String> {
-        let bad = || format!("'{}' is no lease; a worker writes BENCH,NUMBER,SECONDS", text.escape_debug());
+        let bad = || format!("'{}' is not a lease; a worker writes BENCH,NUMBER,SECONDS", text.escape_debug());
         let mut parts = text.split(',');
         let (Some(bench), Some(number), Some(alone), None) = (parts.next(), parts.next(), parts.next(), parts.next())
         else {

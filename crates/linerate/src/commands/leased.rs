@@ -51,7 +51,7 @@ pub(super) fn begun(
 ) -> Result<Option<OwnedOrder>> {
     let Some(id) = &arguments.campaign else { return Ok(Some(order)) };
     if !linerate_results::id::is_id(id) {
-        bail!("--campaign: '{id}' is no identifier");
+        bail!("--campaign: '{id}' is not an identifier");
     }
     let Some(campaign) = store.campaign(id)? else {
         order.id = Some(id.clone());

@@ -41,7 +41,7 @@ pub(crate) fn user(given: Option<&str>) -> Result<String> {
     let name = given.map(str::to_owned).or_else(|| variable("USER").or_else(|| variable("LOGNAME")));
     let name = name.unwrap_or_else(|| "somebody".to_owned());
     if given.is_some_and(|name| !is_plain_name(name)) {
-        anyhow::bail!("--user: '{name}' is no user; take letters, digits, - and _, 48 at most");
+        anyhow::bail!("--user: '{name}' is not a user; take letters, digits, - and _, 48 at most");
     }
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
     Ok(name.chars().map(plain).take(48).collect())

@@ -72,7 +72,7 @@ pub(crate) fn unix_ms(text: &str) -> Result<u64> {
     let whole = if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") };
     match whole.parse::<jiff::Timestamp>() {
         Ok(time) => Ok(u64::try_from(time.as_millisecond()).unwrap_or(0)),
-        Err(_) => bail!("'{text}' is no time; write 2026-11-21, 2026-11-21T08:00:00Z, or an age like 2h"),
+        Err(_) => bail!("'{text}' is not a time; write 2026-11-21, 2026-11-21T08:00:00Z, or an age like 2h"),
     }
 }
 

@@ -102,6 +102,6 @@ fn time(text: &str) -> Result<u64> {
     }
     match text.parse::<jiff::Timestamp>() {
         Ok(time) => Ok(u64::try_from(time.as_second()).unwrap_or(0)),
-        Err(_) => bail!("--not-before: '{text}' is no time; write 2026-11-25T22:00:00Z, or in how long, like 2h"),
+        Err(_) => bail!("--not-before: '{text}' is not a time; write 2026-11-25T22:00:00Z, or in how long, like 2h"),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn web(arguments: &WebArgs, shared: &SharedArgs) -> Result<ExitCode> 
     let files = arguments.tls_cert.as_ref().zip(arguments.tls_key.as_ref());
     let tls = files.map(|(certificate, key)| Tls::read(certificate, key)).transpose()?;
     if let Some(name) = arguments.name.iter().find(|name| !is_name(name)) {
-        bail!("--name: '{name}' is no host's name; write it without a scheme and a port, like lab.example.org");
+        bail!("--name: '{name}' is not a host's name; write it without a scheme and a port, like lab.example.org");
     }
     if let Some(folder) = arguments.plans.iter().find(|folder| !folder.is_dir()) {
         bail!("--plans: {} is no folder", folder.display());

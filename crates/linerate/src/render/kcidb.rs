@@ -41,14 +41,14 @@ impl Submitter {
         };
         if !is_origin(origin) {
             return Err(format!(
-                "--origin: '{}' is no name of a CI system; KCIDB has small letters, digits and underscores only",
+                "--origin: '{}' is not a name of a CI system; KCIDB has small letters, digits and underscores only",
                 origin.escape_debug()
             ));
         }
         let is_id = build.split_once(':').is_some_and(|(of, id)| is_origin(of) && !id.is_empty());
         if !is_id || build.chars().any(char::is_control) {
             return Err(format!(
-                "--build: '{}' is no build; write it as KCIDB has it, ORIGIN:ID, like {origin}:v6.12-arm64",
+                "--build: '{}' is not a build; write it as KCIDB has it, ORIGIN:ID, like {origin}:v6.12-arm64",
                 build.escape_debug()
             ));
         }

@@ -197,7 +197,7 @@ impl fmt::Display for BadDiscipline {
         match self {
             BadDiscipline::Kind(kind) => {
                 let kinds: Vec<&str> = KINDS.iter().map(|(kind, _, _)| *kind).collect();
-                write!(f, "'{kind}' is no qdisc that can be put back; write {}", kinds.join(" | "))
+                write!(f, "'{kind}' is not a qdisc that can be put back; write {}", kinds.join(" | "))
             }
             BadDiscipline::Parameter { kind: (kind, [], _), parameter } => {
                 write!(f, "{kind} has no parameters; '{parameter}' is too much")
@@ -312,8 +312,8 @@ mod tests {
     #[test]
     fn complaints_say_what_is_allowed() {
         for (text, contains) in [
-            ("", "is no qdisc"),
-            ("htb", "'htb' is no qdisc that can be put back; write default | noqueue"),
+            ("", "is not a qdisc"),
+            ("htb", "'htb' is not a qdisc that can be put back; write default | noqueue"),
             ("noqueue limit 5", "has no parameters"),
             ("pfifo_fast limit 5", "no parameter 'limit'; it has handle"),
             ("pfifo handle 1", "a handle like 1:"),

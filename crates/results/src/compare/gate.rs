@@ -38,7 +38,7 @@ impl FromStr for Gate {
             [name, "worse"] => (name, None),
             [name, "worse", size] => (name, Some(size)),
             [name, "worse", size, "%"] => (name, Some(size)),
-            _ => return Err(format!("'{text}' is no gate; write METRIC worse, or METRIC worse 3%")),
+            _ => return Err(format!("'{text}' is not a gate; write METRIC worse, or METRIC worse 3%")),
         };
         let metric = Metric::find(name).ok_or_else(|| no_metric(name))?;
         let number = |text: &str| text.trim_end_matches('%').parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
@@ -48,7 +48,7 @@ impl FromStr for Gate {
                 Difference::Relative => number / 100.0,
                 Difference::Absolute => number / metric.unit.scale(),
             },
-            Some((size, None)) => return Err(format!("'{size}' is no size of a difference; write it like 3%")),
+            Some((size, None)) => return Err(format!("'{size}' is not a size of a difference; write it like 3%")),
         };
         Ok(Gate { metric, by })
     }
@@ -149,12 +149,12 @@ mod tests {
             assert_eq!(text.parse::<Gate>().unwrap().to_string(), again);
         }
         for (text, part) in [
-            ("", "is no gate"),
-            ("throughput better 3%", "is no gate"),
+            ("", "is not a gate"),
+            ("throughput better 3%", "is not a gate"),
             ("thruput worse", "did you mean 'throughput'"),
-            ("throughput worse much", "'much' is no size"),
-            ("throughput worse -3%", "'-3%' is no size"),
-            ("throughput worse nan%", "is no size"),
+            ("throughput worse much", "'much' is not a size"),
+            ("throughput worse -3%", "'-3%' is not a size"),
+            ("throughput worse nan%", "is not a size"),
         ] {
             let error = text.parse::<Gate>().unwrap_err();
             assert!(error.contains(part), "{error}");

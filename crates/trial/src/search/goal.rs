@@ -31,7 +31,7 @@ pub struct Goal {
 pub enum BadGoal {
     /// No name of a goal, and no list of its parts.
     #[error(
-        "'{0}' is no goal; say ndr, pdr, rfc2544 or tst009, or its parts, such as 'loss=0.1 %,trial=10s,sum=30s,exceed=50 %,width=1 %'"
+        "'{0}' is not a goal; say ndr, pdr, rfc2544 or tst009, or its parts, such as 'loss=0.1 %,trial=10s,sum=30s,exceed=50 %,width=1 %'"
     )]
     Unknown(String),
     /// A part with a value that it cannot have.
@@ -164,15 +164,15 @@ mod tests {
     #[test]
     fn bad_goals_are_a_sentence() {
         for (text, said) in [
-            ("", "'' is no goal"),
-            ("nrd", "'nrd' is no goal"),
+            ("", "'' is not a goal"),
+            ("nrd", "'nrd' is not a goal"),
             ("loss=1", "loss cannot be '1'; it is a part of all"),
             ("loss=-1 %", "loss cannot be '-1 %'"),
             ("loss=nan", "loss cannot be 'nan'"),
             ("width=0", "width cannot be '0'"),
             ("trial=10ms", "trial cannot be '10ms'"),
             ("trial=10s,sum=5s", "sum cannot be '5 s'"),
-            ("colour=5", "'colour=5' is no goal"),
+            ("colour=5", "'colour=5' is not a goal"),
         ] {
             let error = text.parse::<Goal>().unwrap_err().to_string();
             assert!(error.starts_with(said), "{text}: {error}");

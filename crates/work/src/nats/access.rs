@@ -54,7 +54,7 @@ impl std::fmt::Debug for Identity {
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     /// The URL.
-    #[error("'{url}' is no queue: {why}")]
+    #[error("'{url}' is not a queue: {why}")]
     BadUrl {
         /// As it may be shown.
         url: String,

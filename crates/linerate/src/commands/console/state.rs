@@ -251,7 +251,7 @@ impl Field {
                     && !answer.starts_with('-')
                 {
                     true => Ok(()),
-                    false => Err(format!("'{answer}' is no interface's name; write one like eth0, or {AUTO}")),
+                    false => Err(format!("'{answer}' is not an interface's name; write one like eth0, or {AUTO}")),
                 }
             }
             Check::Option(workload, name) => {
@@ -268,7 +268,7 @@ impl Field {
             },
             // What begins so would be an option of the command.
             Check::Name if answer.starts_with('-') || answer.is_empty() => {
-                Err(format!("'{answer}' is no name; ? says what can stand here"))
+                Err(format!("'{answer}' is not a name; ? says what can stand here"))
             }
             Check::Name => Ok(()),
         }
