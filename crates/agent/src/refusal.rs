@@ -18,7 +18,7 @@ pub(crate) fn out_of_order(sentence: &str) -> Refusal {
     Refusal(RefusalKind::OutOfOrder, sentence.to_owned())
 }
 
-/// Traffic of whatever kind goes to one machine: what a group or a whole network hears, nobody there has asked for.
+/// Test traffic goes to one machine only, never to a multicast group or a broadcast address.
 pub(crate) fn check_of_one_machine(address: IpAddr) -> Result<(), Refusal> {
     let canonical = address.to_canonical();
     if canonical.is_multicast() || canonical.is_unspecified() || canonical == IpAddr::from([255; 4]) {

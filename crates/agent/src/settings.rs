@@ -201,7 +201,7 @@ impl SettingsOf {
         let mut guard = self.guard.lock();
         let mut silenced = Vec::new();
         for change in quiet::changes(interface, local, is_routed) {
-            // What somebody asked for stands.
+            // What the user asked for stands.
             if guard.holds(&change.name) && !self.silenced.contains(&change.name) {
                 continue;
             }

@@ -305,7 +305,7 @@ impl Shared {
 
     fn answer(&self, id: u64, answer: impl FnOnce(&'static str) -> Result<Reply, ControlError>) {
         let asked = self.state.lock().pending.remove(&id);
-        // None: an answer to nobody, its asker has stopped waiting.
+        // None: its asker has stopped waiting.
         if let Some(asked) = asked {
             let _ = asked.answer.send(answer(asked.request));
         }
@@ -412,7 +412,7 @@ impl Shared {
             }
             if pinged.elapsed() >= every {
                 pinged = Instant::now();
-                // Nobody waits for the answer: that something was heard is enough.
+                // The answer is not waited for: that something was heard is enough.
                 drop(self.ask(Request::Ping));
             }
         }

@@ -51,7 +51,7 @@ impl Listener {
     }
 
     /// Accepts for ever. `converse` is called in a thread of its own for each controller that has the key. Where too many
-    /// shake hands, the one that has done so longest is closed: silence keeps nobody out who has the key. A connection whose
+    /// shake hands, the one that has done so longest is closed: silent strangers keep no owner of the key out. A connection whose
     /// handshake fails is closed at once: a stranger learns nothing.
     pub fn serve(self, converse: impl Fn(Link, SocketAddr) + Send + Sync + 'static) -> ! {
         let Listener { socket, psk, limits } = self;

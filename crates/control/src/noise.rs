@@ -30,7 +30,7 @@ const PROLOGUE: &[u8] = b"linerate control over noise, 1";
 const LONGEST: usize = 65535;
 const TAG: usize = 16;
 
-/// Longest handshake message: a key of 32 octets and a tag. A stranger makes nobody hold more.
+/// Longest handshake message: a key of 32 octets and a tag. A stranger cannot make the reader allocate more.
 const LONGEST_HANDSHAKE: usize = 48;
 
 /// How long a handshake may take in all.

@@ -128,7 +128,7 @@ fn split(mut line: impl Read, opened: &Sender<(u64, Receiver<Vec<u8>>)>) -> io::
                 }
             } else {
                 let end = rest.iter().position(|&octet| octet == END).unwrap_or(rest.len());
-                // What nobody listens to is of a conversation that is over.
+                // What has no reader is of a conversation that is over.
                 if let Some(sender) = &conversation
                     && sender.send(rest[..end].to_vec()).is_err()
                 {

@@ -60,7 +60,7 @@ pub(crate) fn look(arguments: &TargetArgs, shared: &SharedArgs) -> Result<ExitCo
     };
     let options = connect_options(shared)?;
     let _started = match &arguments.look {
-        // What is kept on a board that ends at once is kept for nobody.
+        // A board that ends with this command would keep the setting for nothing.
         TargetCommand::Set { .. } => None,
         _ => boards::start_for(&[&arguments.endpoint], &options.agents, &Progress::new(false))?,
     };

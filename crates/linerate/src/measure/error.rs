@@ -37,7 +37,7 @@ pub(super) fn of_connecting(error: ControlError) -> TrialError {
 
 pub(super) fn of_control(error: ControlError) -> TrialError {
     match error {
-        // Of an address that is there nobody knows at once why it cannot be used.
+        // Why an address that exists cannot be used is not known at once.
         ControlError::Refused { kind: RefusalKind::NoAddress, .. } => TrialError::NotOpened(error.to_string()),
         ControlError::Refused { .. } => TrialError::Refused(error.to_string()),
         ControlError::Interrupted => TrialError::Interrupted,

@@ -710,7 +710,7 @@ impl Examiner<'_> {
         let rtt = rtt.filter_map(|udp| udp.median_ns).max().map_or(Duration::ZERO, Duration::from_nanos);
         let size_time = (3 * rtt + SIZE_TIME[0]).min(SIZE_TIME[1].max(2 * evidence.patience));
         let secret = secret()?;
-        // A new secret, so that what is late from before is nobody's.
+        // A new secret, so that late packets of the round before are ignored.
         let witnesses = self.ask(|end| {
             let (local, peer) = (evidence.route[end], evidence.route[end.other()]);
             Some(Request::Witness { local, peer, interface: self.interfaces[end].clone(), secret })

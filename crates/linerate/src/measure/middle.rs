@@ -131,7 +131,7 @@ impl Middle {
         let bridged = pair.is_one_subnet(route);
         let mut found = self.ask_ports(&towards, bridged)?;
         if bridged && !is_whole(&found) {
-            // A bridge knows who has sent through it, and nobody may have for a while.
+            // A bridge learns from what passes, and nothing may have passed for a while.
             let order = ProbeOrder { echo: true, ..ProbeOrder::between(route.host, route.target, Secret([0; 16])) };
             // Whether anything answers is not asked here.
             let _ = pair.host.request(Request::Probe(Box::new(order)), PROBE_TIME);

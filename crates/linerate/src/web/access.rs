@@ -60,7 +60,7 @@ impl Gate {
         let is_origin_own = head.origin.map(|origin| is_origin(origin, host));
         match head.method {
             "GET" | "HEAD" => {
-                // A link that somebody follows shows the page to him and to nobody else: no frame may hold it.
+                // A page reached by a link from another site is shown to the user alone: no frame may embed it.
                 let is_followed = head.fetch_mode == Some("navigate") && head.fetch_dest == Some("document");
                 if !(is_own || matches!(head.fetch_site, None | Some("none")) || is_followed) {
                     return Err((403, "Another site's page asked for this; open it yourself."));

@@ -1,8 +1,8 @@
 //! ConnectionSlots for connections: so many of strangers, and so many of those who have shown the token or a cookie of this server.
 //! Knows neither token nor cookie; the reader of a request reports what it showed.
 //!
-//! Nobody who comes is refused: where all places of strangers are taken, one of them is closed ([`linerate_trial::admission`]).
-//! A connection that has shown what a stranger has not gives its place back, and nobody who comes closes it.
+//! No newcomer is refused: where all places of strangers are taken, one of them is closed ([`linerate_trial::admission`]).
+//! A connection that has shown a token or a cookie gives its place back, and no newcomer closes it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

@@ -230,7 +230,7 @@ async fn accept_all(lab: &Arc<Lab>, listener: &mut WebListener) -> Result<()> {
     let (site, turns) = (Site::Lab(Arc::clone(lab)), WorkSlots::new());
     let state = Arc::new(ServerState { site, cookie, tls, turns, places: ConnectionSlots::new() });
     let ended = std::future::poll_fn(|context| {
-        // One that came before somebody listened here is told by nobody again.
+        // A signal that came before this handler was installed does not come again.
         let came = interrupt::requested() || ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
         if came { Poll::Ready(()) } else { Poll::Pending }
     });

@@ -69,7 +69,7 @@ impl Metrics {
         told.not_put_back += not_put_back;
     }
 
-    /// How it stands; nothing where nobody asks.
+    /// Notes the worker's present state; does nothing where no scraper is served.
     pub(super) fn stands(&self, core: &Worker, queue: &Nats, running: usize, mono_ms: u64) {
         if self.served.is_none() {
             return;

@@ -90,7 +90,7 @@ fn work(
             say(format_args!("linerate: {sentence}"));
         }
     };
-    // Leases are renewed meanwhile by nobody: so long an answer may take, and no longer.
+    // Meanwhile no lease is renewed, so an answer may take no longer than this.
     let within = Duration::from_millis(core.timing().renew_ms());
     let is_store_there = || Store::answers(store, within).map_err(|error| error.to_string());
     let mono_ms = || began.elapsed().as_millis() as u64;

@@ -140,7 +140,7 @@ impl Search {
         let place = match (full(from, true), full(from.other(), false)) {
             (Some(None), _) => Some(Place::NotOut { interface: interfaces[from].clone() }),
             (_, Some(Some(seen))) => Some(Place::NotUp { interface: seen.interface.clone(), expected: None }),
-            // What a program in the driver drops nobody sees come.
+            // What an XDP program drops in the driver is not seen arriving.
             _ => interfaces[from.other()]
                 .clone()
                 .filter(|_| drops.iter().any(|line| is_of_program(line, from.other())))
