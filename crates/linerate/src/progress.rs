@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// So many trials are to come, where that is known, and take so long.
+    /// Begins with the number of trials to come, where that is known, and the time they take.
     fn begin(&self, trials: Option<usize>, left: Option<TimeLeft>) {
         let many = match trials {
             None => return,

@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 const ALONE: Duration = Duration::from_secs(30);
 /// How long the first request waits for the first look; to reach a server takes no longer.
 const FIRST: Duration = Duration::from_secs(12);
-/// So many campaigns are followed at once.
+/// The most campaigns that are followed at once.
 const CAMPAIGNS: usize = 64;
 /// As long as a worker sends them.
 const LONGEST_EVENT: usize = 512 << 10;

@@ -18,7 +18,7 @@ const STACK: usize = 1 << 20;
 /// How long somebody who comes waits until these are fewer.
 const CLOSING_TIME: Duration = Duration::from_millis(200);
 
-/// So many connections at once, and so many of them from one address.
+/// The most connections at once, and the most of them from one address.
 pub struct ConnectionLimit {
     admission: Mutex<Admission<Held>>,
     left: Condvar,

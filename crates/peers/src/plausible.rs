@@ -19,7 +19,7 @@ const TIME_APART_NS: u64 = 100_000_000;
 /// Octets, and the part of all of them, that another tool may count more than were sent: as headers, or by rounding.
 const OCTETS_APART: u64 = 64 << 10;
 const PART_APART: u64 = 100;
-/// So many times the load that it was asked for a sender may offer, at most; and the load of one that was asked for none.
+/// The most that a sender may offer, in terms of the load that it was asked for; and the load of one that was asked for none.
 const TIMES_ASKED: f64 = 2.0;
 const MOST_BPS: f64 = 1e12;
 /// Octets that a sender may send at once, whatever its load: what its socket and the way hold.

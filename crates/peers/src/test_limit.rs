@@ -118,7 +118,7 @@ impl Default for MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// So many bytes for all tests together.
+    /// This many bytes for all tests together.
     pub fn new(bytes: u64) -> MemoryBudget {
         MemoryBudget(Arc::new(Shared { most: bytes, inside: Mutex::default(), left: Condvar::new() }))
     }

@@ -97,7 +97,7 @@ pub enum Probe {
     Connections {
         /// Who asks.
         asker: End,
-        /// So many.
+        /// How many.
         connections: u16,
     },
     /// Whether a connection that carried what was sent over it closes.
@@ -178,7 +178,7 @@ pub enum Passed {
     Arrivals { filter: Option<u8> },
     /// There is room.
     Room,
-    /// So many were answered, half of them within this time, and so many were not; absent where the last may still have been on their way.
+    /// How many were answered, the median time, and how many were not; absent where the last may still have been on their way.
     Answered {
         answered: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,15 +193,15 @@ pub enum Passed {
     },
     /// Of each of so many flows.
     Flows { flows: u16 },
-    /// So many connections are open at once.
+    /// How many connections were open at once.
     Connections { open: u16 },
     /// The other end's FIN came.
     Closed,
     /// So large a packet passes; where it is smaller than what the link allows, by this machine's word.
     Size { octets: u32, told_by: Option<IpAddr> },
-    /// So much of a stream arrived.
+    /// How much of a stream arrived.
     Carried { octets: u64 },
-    /// So many routers.
+    /// How many routers.
     Hops { routers: u8 },
     /// Over IPv6 all of it passes too, between these.
     Ipv6 { target: IpAddr, host: IpAddr },
@@ -251,7 +251,7 @@ pub enum Failed {
         room: Exhausted,
         used: u64,
         of: u64,
-        /// So many more the trial's streams need.
+        /// How many more the trial's streams need.
         #[serde(skip_serializing_if = "Option::is_none")]
         needs: Option<u64>,
     },
@@ -265,13 +265,13 @@ pub enum Failed {
         #[serde(skip_serializing_if = "Option::is_none")]
         dscp: Option<u8>,
     },
-    /// So many flows pass, and the others never do; where most of what they lost was, as far as both ends saw it.
+    /// How many flows pass, where the others never do; where most of what they lost was, as far as both ends saw it.
     Flows {
         pass: u16,
         #[serde(skip_serializing_if = "Option::is_none")]
         lost: Option<LostAt>,
     },
-    /// So many connections are open at once, and no more are to be had; why, in the asker's kernel's word. A stream of transactions that
+    /// How many connections were open when no more could be opened; why, in the asker's kernel's word. A stream of transactions that
     /// each open one has two, `doubled`.
     Connections {
         open: u16,

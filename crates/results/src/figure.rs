@@ -64,7 +64,7 @@ pub enum Digits {
     Whole,
     /// To a tenth of a percent.
     Percent,
-    /// So many significant ones.
+    /// This number of significant digits.
     Significant(i32),
 }
 

@@ -20,7 +20,7 @@ pub struct Series {
     pub moments: Vec<CampaignValue>,
     /// Where it changed.
     pub changes: Vec<ChangePoint>,
-    /// So many campaigns are needed for any change to be found, where there are fewer.
+    /// How many campaigns are needed for any change to be found, where there are fewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub campaigns_needed: Option<usize>,
 }

@@ -29,7 +29,7 @@ pub struct Filter {
     pub until_ms: Option<u64>,
     /// At most this many, the newest ones, or the first by `sort`.
     pub limit: Option<u32>,
-    /// So many of those are left out before; with a limit only.
+    /// How many of those are skipped first; with a limit only.
     pub offset: u32,
     /// In which order they count; by default the newest first.
     pub sort: Option<(Sort, Order)>,

@@ -139,7 +139,7 @@ impl Listed {
     }
 }
 
-/// So much is told of an identifier that may be any text.
+/// The longest part of an identifier that is shown, for it may be any text.
 pub const LONGEST_ID: usize = 60;
 /// Sees that a file can be made in a folder, by another name than the store's: who opens that at this moment must not lose it.
 fn try_folder(folder: &Path) -> io::Result<()> {

@@ -12,9 +12,9 @@ use crate::store::{RecordDigest, Store};
 
 /// Records that come late, from a machine whose clock is behind, are found so far back without reading all anew.
 const LATE_MS: u64 = 3_600_000;
-/// So many pairs of machines are told apart; what others measure is counted together.
+/// The most pairs of machines that are told apart; the others are counted together.
 const PAIRS: usize = 200;
-/// So many configurations are kept; the one that was measured longest ago goes.
+/// The most configurations that are kept; the one that was measured longest ago gives way.
 const CONFIGURATIONS: usize = 5000;
 
 /// Two machines that measure with each other, as their endpoints were written.

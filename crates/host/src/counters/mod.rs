@@ -180,7 +180,7 @@ fn is_short(name: &str, short_link: bool, short_word: bool) -> bool {
     }
 }
 
-/// So much payload cannot have made a counter of 32 bits turn once, other traffic of half as much included: as octets, or
+/// The most payload that cannot have made a counter of 32 bits wrap, other traffic of half as much included: as octets, or
 /// as packets, which carry a hundred at least when they are many.
 fn most_octets(name: &str) -> u64 {
     if name.ends_with("_bytes") { 1 << 31 } else { 100 << 31 }

@@ -18,7 +18,7 @@ use linerate_machine::text::is_plain_name;
 use super::journal::Journals;
 use super::namespace::Namespace;
 
-/// So many benches have a file; a machine is in one or two.
+/// The most benches that have a file; a machine is in one or two.
 const MOST: usize = 64;
 /// A log of so many octets begins anew, with the last number.
 const LONGEST: u64 = 64 << 10;

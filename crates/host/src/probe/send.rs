@@ -63,7 +63,7 @@ pub struct Order<'a> {
     pub arp: bool,
     /// The port of the witness of datagrams.
     pub udp: Option<u16>,
-    /// From so many ports, instead of from one: how many of each are answered.
+    /// How many ports the datagrams leave from, instead of one; how many of each port are answered is reported.
     pub flows: u16,
     /// The port of the witness of connections.
     pub tcp: Option<u16>,

@@ -35,7 +35,7 @@ struct Elf {
     sections: Table,
 }
 
-/// So many entries of a size, at a place.
+/// A table: how many entries, of what size, and where.
 #[derive(Clone, Copy)]
 struct Table {
     at: u64,

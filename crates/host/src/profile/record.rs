@@ -6,7 +6,7 @@
 pub enum Record<'a> {
     /// A CPU was found here.
     Sample(Sample<'a>),
-    /// So many records found no room.
+    /// How many records found no room.
     Lost(u64),
     /// The kernel stopped sampling for a moment, because it took too much of a CPU.
     Throttled,

@@ -34,7 +34,7 @@ use crate::sys::thread::thread_use;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// What routers said of those that were on their way may come with as many sends; more, and none fits.
 const TOO_LARGE_TIMES: u32 = 32;
-/// So many refusals in turn may be of datagrams that went before: each word of ICMP is told once.
+/// The most consecutive refusals that may be about earlier datagrams: the kernel reports each ICMP error once.
 const OF_EARLIER: u32 = 10;
 /// How often the end mark is sent until it is heard.
 const END_PERIOD_NS: u64 = 5_000_000;

@@ -12,13 +12,13 @@ use super::live::Interval;
 use super::time_left::TimeLeft;
 use crate::render::explain::FirstFinding;
 
-/// So many trials and sentences are kept; the store has all trials.
+/// The most trials and sentences that are kept; the store has all trials.
 const TRIALS: usize = 200;
 const SENTENCES: usize = 100;
-/// So many configurations are, and so much of what another machine calls one or says.
+/// The most configurations that are kept, and the longest text of another machine.
 const CONFIGURATIONS: usize = 10_000;
 const WORDS: usize = 2000;
-/// So many seconds of a trial are kept, and so many repeats of a configuration.
+/// The most seconds of a trial that are kept, and the most repeats of a configuration.
 const SECONDS: usize = 3600;
 const REPEATS: usize = 1000;
 

@@ -25,7 +25,7 @@ pub(crate) fn pictured(metric: &Metric, series: &[Series]) -> Answer {
     Answer::of(picture.into_iter().collect()).followed_by(answer(metric, series))
 }
 
-/// So many configurations stand in one picture.
+/// The most configurations in one picture.
 #[cfg(feature = "web")]
 const LINES: usize = 6;
 

@@ -35,7 +35,7 @@ table{font-size:8pt}.many table{font-size:7pt}.most table{font-size:6pt}th,td{pa
 pre{white-space:pre-wrap;overflow:visible;font-size:8pt}h2,h3,summary{break-after:avoid}tr,svg{break-inside:avoid}\
 details::details-content{display:block;content-visibility:visible}summary{list-style:none}figure details:not([open]){display:none}}";
 
-/// So many columns fit on a sheet of paper that stands upright, and so many on one that lies across; more need small print.
+/// The most columns on paper in portrait, and in landscape; more need small print.
 const UPRIGHT: usize = 10;
 const ACROSS: usize = 16;
 

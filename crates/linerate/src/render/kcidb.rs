@@ -20,7 +20,7 @@ use crate::measure::precision::main_metric;
 const WORDS: usize = 1000;
 /// Of more repeats than this no interval is worked out: that takes long, and the range says enough.
 const MOST_REPEATS: usize = 200;
-/// So many records of a configuration are named.
+/// The most records of a configuration that are named.
 const MOST_RECORDS: usize = 1000;
 
 /// Whose tests they are.

@@ -13,7 +13,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-/// So many series have last figures; with counts, that is less than 2,000. What was measured last is told first.
+/// The most series of last figures; with counts, that is less than 2,000. The latest come first.
 const MOST: usize = 1500;
 /// The longest value of a label.
 const LABEL: usize = 200;

@@ -15,7 +15,7 @@ pub(super) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
-/// So many of what its first word names: `1 trial`, `3 trials`, `2 changes of a setting`.
+/// A number and a noun, in the plural where it needs to be: `1 trial`, `3 trials`, `2 changes of a setting`.
 pub(crate) fn counted(number: usize, what: &str) -> String {
     match (number, what.split_once(' ')) {
         (1, _) => format!("1 {what}"),

@@ -19,9 +19,9 @@ use super::{brief, budget};
 use crate::measure::events::IntervalUpdate;
 use crate::measure::watched::Watched;
 
-/// So many trials are listed, newest first; the campaign's records have all.
+/// The most trials that are listed, newest first; the campaign's records have all.
 const TRIALS: usize = 20;
-/// So many configurations are.
+/// The most configurations that are listed.
 const CONFIGURATIONS: usize = 40;
 
 /// The parts of the page, each with the name of its place: only what changed is put there anew.

@@ -11,7 +11,7 @@ use linerate_machine::sync::Mutex;
 use linerate_trial::admission::Admission;
 use tokio::sync::Notify;
 
-/// So many of each kind at once.
+/// The most connections of each kind at once.
 pub(super) const PLACES: usize = 64;
 
 /// What all connections share; clones are the same.

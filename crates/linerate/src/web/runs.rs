@@ -20,12 +20,12 @@ use linerate_machine::text::shell_word;
 use crate::measure::events::CampaignEvent;
 use crate::measure::watched::Watched;
 
-/// So many campaigns wait at most, and so many that ended are remembered.
+/// The most campaigns that wait, and the most that ended and are remembered.
 const WAITING: usize = 20;
 const REMEMBERED: usize = 20;
 /// The longest line of events: a record of ten thousand time slices has a megabyte.
 const LINE: u64 = 64 << 20;
-/// So many lines of what a campaign says are kept, each so long.
+/// The most lines of a campaign's output that are kept, and the longest.
 const LOG: usize = 200;
 const LOG_LINE: usize = 1000;
 /// Between the asking of a campaign to end and the end of the server.

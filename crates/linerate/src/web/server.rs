@@ -39,10 +39,10 @@ use super::work_slots::{EACH, RETRY_AFTER, WorkSlots};
 use super::{Lab, assets, views};
 use crate::interrupt;
 
-/// So long a head may take, and a connection may be silent between two requests.
+/// How long a request's head may take, and a connection may be silent between two requests.
 const HEAD_TIME: Duration = Duration::from_secs(15);
 const BODY_TIME: Duration = Duration::from_secs(10);
-/// So much a form may have.
+/// The largest form, bytes.
 const BODY: usize = 64 << 10;
 /// The longest head: a cookie of ours, and the longest address.
 const HEAD: usize = 16 << 10;

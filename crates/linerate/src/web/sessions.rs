@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::input_file;
 
-/// So many browsers at most; the one that came first goes.
+/// The most browsers that are signed in; the oldest gives way.
 const MOST: usize = 64;
 
 type Digested = [u8; 32];

@@ -18,7 +18,7 @@ pub(super) enum Cost {
     Reach,
 }
 
-/// So many of each kind at once; together fewer than there are threads.
+/// The most requests of each kind at once; together fewer than there are threads.
 pub(super) const EACH: usize = 2;
 /// How long an answer waits for a slot.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -49,9 +49,9 @@ const EXTENSION_LEN: usize = 36;
 /// How much a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So long.
+    /// A time.
     Time(Duration),
-    /// So many octets.
+    /// A number of octets.
     Octets(u32),
 }
 

@@ -211,7 +211,7 @@ fn read_request(stream: &TcpStream) -> io::Result<Request> {
 /// over (recv(2)). A look alone does not see an end behind what is there.
 const LOOK_WHEN_ALL_IS_THERE: i32 = 0x2 | 0x100;
 
-/// So many octets of a connection, which stay there.
+/// The next octets of a connection, which stay in its buffer (MSG_PEEK).
 fn peek<'b>(stream: &TcpStream, octets: &'b mut [u8], until: Instant) -> io::Result<&'b [u8]> {
     loop {
         let left = until.saturating_duration_since(Instant::now());

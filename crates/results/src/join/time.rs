@@ -117,7 +117,7 @@ impl Joined<'_> {
         })
     }
 
-    /// So many times a burst moves more, or less, in a slice by chance alone.
+    /// The factor by which a burst moves more, or less, in a slice by chance alone.
     fn unevenness(&self, octets: u32) -> f64 {
         let per_second = self.spec.rate.bits_per_second(octets.into()).unwrap_or(0.0) / 8.0 / f64::from(octets.max(1));
         let per_slice = per_second * Timeline::PERIOD_NS as f64 / 1e9 / f64::from(self.spec.burst.max(1));

@@ -15,7 +15,7 @@ use super::{
 use crate::figure::Source;
 use crate::record::Record;
 
-/// So many trials of a load fail, and its search ends.
+/// A search ends when this many trials of a load have failed.
 const MOST_FAILED: u32 = 3;
 
 /// A search that is under way, or read again from its records.

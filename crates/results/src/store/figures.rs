@@ -54,7 +54,7 @@ pub struct Point {
     pub value: f64,
 }
 
-/// So many rows are read at once: a server sends all of an answer.
+/// How many rows are read at once: a server sends all of an answer.
 const AT_ONCE: usize = 20_000;
 
 /// The rows that were held against their records: of each campaign, how many. A process that opens its store again and again looks at a
@@ -606,7 +606,7 @@ pub(super) const BEFORE: &str = "WITH RECURSIVE latest(campaign) AS (
         UNION ALL
         SELECT (SELECT max(campaign) FROM figures WHERE campaign < latest.campaign) FROM latest WHERE campaign IS NOT NULL)
     SELECT campaign FROM latest WHERE campaign IS NOT NULL LIMIT ?2";
-/// So many of them at a time.
+/// How many of them are checked at a time.
 const CAMPAIGNS: usize = 50;
 
 /// Asks for one metric of what is wanted, from the first of two campaigns to the second.

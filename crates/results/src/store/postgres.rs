@@ -87,7 +87,7 @@ pub(super) const MARK: &str = "SELECT description FROM pg_description WHERE clas
 pub(super) struct Server {
     questions: mpsc::Sender<Question>,
     url: String,
-    /// After so long without an answer it is asked by another conversation whether the server is there.
+    /// After this time without an answer another connection asks whether the server is there.
     patience: Duration,
     /// It gave no answer, and gets no question any more.
     is_silent: Cell<bool>,

@@ -147,7 +147,7 @@ pub struct TimeCounts {
     pub from_the_future: u64,
 }
 
-/// So many times that are at least `from_ns` and below `to_ns`. Buckets are a 64th of a power of two wide.
+/// How many times are at least `from_ns` and below `to_ns`. Buckets are a 64th of a power of two wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeBucket {
     /// The least.

@@ -51,7 +51,7 @@ impl GeneratorOptions {
     }
 }
 
-/// So many frames in so many nanoseconds: a rate without an error, however long it is kept.
+/// A number of frames in a number of nanoseconds: a rate without a rounding error, however long it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// At least 1.
@@ -82,9 +82,9 @@ const BATCH: u32 = 64;
 /// When a phase of a run ends, counted from its first frame; whatever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// After so many frames.
+    /// After this many frames.
     pub frames: Option<u64>,
-    /// After so long. Paced frames that are due before then are sent, unless the driver is more than
+    /// After this time. Paced frames that are due before then are sent, unless the driver is more than
     /// 20 ms behind.
     pub duration: Option<Duration>,
 }

@@ -42,8 +42,8 @@ pub(super) const GRACE_NS: i32 = 20_000_000;
 /// Looks at the clock before a page is given back unused, of a program whose frames do not wait for others of their
 /// batch: it is a fifth of the cost, and one call lasts an hour rather than minutes.
 const LOOKS: u32 = 16;
-/// So many frames that are not paced are made one after another with one look at the clock, which is a sixth of their cost: about a
-/// microsecond's worth of the 64 that leave together.
+/// How many unpaced frames are made per look at the clock, which is a sixth of their cost: about a microsecond's worth of the 64 that
+/// leave together.
 const GROUP: i32 = 8;
 
 /// Makes frames as the options have them, and sends them from the interface of this number. r6 is the context, later the

@@ -16,7 +16,7 @@ use crate::render::profile::profiled;
 /// Functions of less than this share are left to their callers, and so are the innermost of deeper stacks.
 const LEAST: f64 = 0.02;
 const DEEPEST: usize = 60;
-/// So many kinds of work can be told apart; more than that are `OTHERS` together.
+/// The most kinds of work with a colour of their own; the rest are `OTHERS` together.
 const KINDS: usize = 8;
 const OTHERS: &str = "other kinds";
 

@@ -15,10 +15,10 @@ use crate::render::profile::{Profiled, how, profiled};
 use crate::render::registers::{counted, of_machines};
 use crate::render::table_model::{Cell, Table, Trace};
 
-/// So many lines of each record, and so many functions.
+/// The most lines of each record, and the most functions.
 const LINES: usize = 200;
 const FUNCTIONS: usize = 10;
-/// So many records have pictures: each is as large as a table of fifty lines.
+/// The most records with pictures: each is as large as a table of fifty lines.
 const PICTURED: usize = 2;
 
 /// What a record tells of its machines.

@@ -156,7 +156,7 @@ pub(super) const INSIDE: [fn(&Record) -> bool; 2] = [
     |record| record.parties().any(|(_, machine)| machine.registers.is_some()),
     |record| record.parties().any(|(_, machine)| machine.profile.is_some()),
 ];
-/// So many configurations are looked into.
+/// The most configurations of which details are shown.
 pub(super) const MOST_INSIDE: usize = 4;
 
 /// The flows of a stream of datagrams, each with its direction.

@@ -17,7 +17,7 @@ use crate::render;
 use crate::render::answer::Answer;
 use crate::render::number::{counted, second};
 
-/// So many campaigns on a page.
+/// How many campaigns a page may have: the parameter's value, and the number.
 const LIMITS: [(&str, &str); 4] = [("", "50"), ("10", "10"), ("200", "200"), ("1000", "1000")];
 /// A page of more records than these would only be slow.
 const RECORDS: usize = 2000;

@@ -20,9 +20,9 @@ use crate::render;
 use crate::render::answer::Answer;
 use crate::render::compare::{ComparisonView as Compared, csv, json};
 
-/// So many records of a side have a point each; of more, their medians say enough.
+/// The most records of a side that have a point each; of more, medians are drawn.
 const POINTS: usize = 500;
-/// So many campaigns of a history, as the command has it.
+/// The most campaigns of a history, as the command has it.
 const LAST: usize = 1000;
 
 /// Two sides held against each other.

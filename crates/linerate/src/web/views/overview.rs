@@ -10,7 +10,7 @@ use super::campaigns::latest;
 use super::{View, ViewReply, running};
 use crate::render::answer::Answer;
 
-/// So many campaigns.
+/// The most campaigns that are listed.
 const LATEST: u32 = 8;
 
 pub(super) fn overview(lab: &Lab, _: &WebRequest) -> Result<ViewReply> {

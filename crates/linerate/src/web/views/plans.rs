@@ -20,7 +20,7 @@ use crate::render;
 use crate::render::answer::Answer;
 use crate::render::matrix::Matrix;
 
-/// So many plan files of a folder.
+/// The most plan files of a folder that are listed.
 const FILES: usize = 200;
 
 /// The files of plans in the named folders.
@@ -222,7 +222,7 @@ pub(super) fn changes(asked: &WebRequest) -> Result<Changes> {
     Ok(Changes { overrides, repeat, ..Changes::default() })
 }
 
-/// So many trials on a page; a browser draws no more in a moment.
+/// The most trials on a page; a browser draws no more in a moment.
 const TRIALS: usize = 2000;
 
 /// The first of the trials, what all come to, and how many more there are.

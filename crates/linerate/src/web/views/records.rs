@@ -16,7 +16,7 @@ use crate::commands::selection;
 use crate::render;
 use crate::render::explain::Explained;
 
-/// So many records on a page, and at most.
+/// Records on a page by default, and at most.
 const USUAL: u32 = 50;
 const MOST: u32 = 1000;
 

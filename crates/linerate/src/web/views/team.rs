@@ -18,7 +18,7 @@ use crate::render::answer::Answer;
 use crate::render::{jobs as render, json, watched};
 use crate::team::{Team, TeamState};
 
-/// So many jobs on a page.
+/// How many jobs a page may have: the parameter's value, and the number.
 const LIMITS: [(&str, &str); 4] = [("", "100"), ("20", "20"), ("1000", "1000"), ("10000", "10000")];
 /// By these states.
 const STATES: [(&str, &str); 8] = [
