@@ -22,7 +22,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
-use linerate_control::{Endpoint, endpoint_forms};
+use linerate_control::endpoint_forms;
 use linerate_machine::printable::in_line;
 use linerate_machine::text::{nearest, number};
 use linerate_machine::units::parse_duration;
@@ -520,10 +520,6 @@ pub(crate) struct CasesArgs {
     /// Write a summary in Markdown, of 60 lines at most, to this file, or `-`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) summary: Option<PathBuf>,
-}
-
-pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
-    text.parse().map_err(|error: linerate_control::EndpointError| error.to_string())
 }
 
 fn whole_number(text: &str) -> Result<u32, String> {

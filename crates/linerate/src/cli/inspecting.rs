@@ -8,13 +8,13 @@ use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 use linerate_machine::units::OfferedLoad;
 
-use super::{between, endpoint, one_or_more, setting_and_value};
+use super::{between, one_or_more, setting_and_value};
 use crate::complete;
 
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
     /// The machine: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, board:NAME, or labgrid:PLACE
-    #[arg(value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    #[arg(value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) endpoint: Endpoint,
     #[command(subcommand)]
     pub(crate) look: TargetCommand,

@@ -12,13 +12,12 @@ use linerate_machine::prefix::Prefix;
 use linerate_machine::units::OfferedLoad;
 use linerate_results::search::SearchExpectation;
 use linerate_results::search::stages::Stage;
-use linerate_trial::search::goal::{BadGoal, Goal};
+use linerate_trial::search::goal::Goal;
 use linerate_trial::tool::Tool;
 
 use super::reporting::{ReportFile, report_file};
 use super::{
-    CasesArgs, OutputArgs, TableArgs, between, described, endpoint, name_and_value, one_or_more, some_time,
-    whole_number,
+    CasesArgs, OutputArgs, TableArgs, between, described, name_and_value, one_or_more, some_time, whole_number,
 };
 use crate::complete;
 use crate::measure::middle::GivenPorts;
@@ -32,16 +31,16 @@ pub(crate) struct EndsArgs {
     ///
     /// Without it, LINERATE_TARGET in the environment says it, or `target` in a linerate.toml beside the plan file or in the
     /// working directory (docs/plans.md).
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) target: Option<Endpoint>,
     /// The machine at the other end of the cable; by default as for --target, else this one, or where a board's cable ends
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) host: Option<Endpoint>,
     /// The machine between the two, which forwards the test traffic: a bridge, a router, a NAT; as for --target
     ///
     /// A third agent there reads its counters, CPUs, profile, registers and settings around each trial, and sends nothing: what
     /// it dropped is named in the loss budget.
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) middle: Option<Endpoint>,
     /// The middle's interfaces that carry the traffic, the one towards the target first; found by itself by what a bridge has
     /// learnt and where a router's routes go
@@ -81,7 +80,7 @@ pub(crate) struct SearchArgs {
     /// trial of 60 s. tst009: nothing lost in half of 120 s of such trials. Parts: loss, the part that may be lost; trial, a
     /// trial's time; sum, the time of trials that decides a load [default: one trial]; exceed, the part of that time in which
     /// more may be lost [default: half]; width, how near the two bounds shall be [default: 0.5 %].
-    #[arg(long, value_name = "GOAL", value_parser = goal, add = ArgValueCompleter::new(complete::goals))]
+    #[arg(long, value_name = "GOAL", add = ArgValueCompleter::new(complete::goals))]
     pub(crate) goal: Vec<Goal>,
     /// The highest load in each direction, in bits of payload (of frames: all of them, FCS counted) or packets per second: 900M,
     /// 10kpps [default: what the slower link carries]
@@ -119,7 +118,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) stage_time: Option<Duration>,
     /// What has to be found, like "ndr >= 900M" or "pdr <= 1G"; status 1 if it is not. May be repeated
-    #[arg(long, value_name = "EXPECTATION", value_parser = search_expectation)]
+    #[arg(long, value_name = "EXPECTATION")]
     pub(crate) expect: Vec<SearchExpectation>,
     /// Set an option of the trials, as run does; several levels (direction=tx,rx) are several searches
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value, add = ArgValueCompleter::new(complete::options))]
@@ -141,11 +140,6 @@ pub(crate) struct SearchArgs {
     pub(crate) events: Option<PathBuf>,
 }
 
-/// What a search has to find, or what is wrong with that.
-fn search_expectation(text: &str) -> Result<SearchExpectation, String> {
-    text.parse()
-}
-
 /// A load, or what is wrong with it.
 pub(super) fn load(text: &str) -> Result<OfferedLoad, String> {
     let is_known =
@@ -153,11 +147,6 @@ pub(super) fn load(text: &str) -> Result<OfferedLoad, String> {
     let known = text.parse().ok().filter(is_known);
     known
         .ok_or_else(|| format!("'{text}' is not a load; write bits per second like 100M or 1G, or packets like 10kpps"))
-}
-
-/// A goal, or what is wrong with it.
-fn goal(text: &str) -> Result<Goal, String> {
-    text.parse().map_err(|error: BadGoal| error.to_string())
 }
 
 /// A plan, and how it is carried out.
@@ -172,7 +161,7 @@ pub(crate) struct RunArgs {
     ///
     /// For iperf3:host and the like, when no agent may be copied there: [ssh:][user@]host[:port]. One ssh connection;
     /// the counters are read before and after each trial, and the loss budget is made with them (docs/peers.md).
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) counters: Option<Endpoint>,
     /// Where the target is an iperf3 server that wants to know who asks: the user; the password stands in the environment
     /// variable IPERF3_PASSWORD

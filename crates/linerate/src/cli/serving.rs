@@ -7,7 +7,6 @@ use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use linerate_control::Endpoint;
 
-use super::endpoint;
 use crate::complete;
 
 /// Where to listen.
@@ -37,7 +36,7 @@ pub(crate) struct WebArgs {
     pub(crate) tls_key: Option<PathBuf>,
     /// A machine that may be looked at, and measured where that is allowed; may be given several times
     /// [default: target, host and middle of LINERATE_TARGET and the like, and of linerate.toml]
-    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, add = ArgValueCompleter::new(complete::endpoints))]
+    #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) machine: Vec<Endpoint>,
     /// A folder whose plan files (.toml) are shown beside the built-in plans; may be given several times
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]

@@ -206,7 +206,7 @@ fn windows(one: &SearchRecords) -> Vec<Piece> {
             Cell::text(format_size(window.octets as u64)),
             mbit(window.throughput_bps),
             window.ideal_bps.map_or_else(|| Cell::text("-"), mbit),
-            known(window.transfer_time_ratio(), 3),
+            known(window.transfer_time_ratio, 3),
             ratio(window.efficiency),
             ratio(window.buffer_delay),
         ]
@@ -251,30 +251,6 @@ pub(super) fn json(one: &SearchRecords) -> serde_json::Value {
             "loss_ratio": tried.seen.loss_of_sent,
         })
     };
-    let window = |window: &Window| {
-        serde_json::json!({
-            "record": window.record,
-            "window_bytes": window.octets,
-            "throughput_bps": window.throughput_bps,
-            "ideal_bps": window.ideal_bps,
-            "timestamps": window.timestamps,
-            "transfer_time_ratio": window.transfer_time_ratio(),
-            "efficiency": window.efficiency,
-            "buffer_delay": window.buffer_delay,
-        })
-    };
-    let rfc6349 = Rfc6349::of(one).map(|found| {
-        serde_json::json!({
-            "unfit": found.unfit.map(|unfit| serde_json::json!({
-                "loss_ratio": unfit.loss_ratio, "jitter_s": unfit.jitter_s, "load_bps": unfit.load_bps,
-            })),
-            "baseline_rtt_s": found.baseline_rtt_s,
-            "bottleneck_bps": found.bottleneck_bps,
-            "bdp_bytes": found.bdp_octets,
-            "path_mtu": found.path_mtu,
-            "windows": found.windows.iter().map(window).collect::<Vec<_>>(),
-        })
-    });
     serde_json::json!({
         "latency": of(one, Purpose::Latency).into_iter().map(latency).collect::<Vec<_>>(),
         "loss_rate": of(one, Purpose::LossRate).into_iter().map(loss).collect::<Vec<_>>(),
@@ -292,6 +268,6 @@ pub(super) fn json(one: &SearchRecords) -> serde_json::Value {
             "command": command,
             "blocked_s": stages::reset_s(&one.tried),
         })),
-        "rfc6349": rfc6349,
+        "rfc6349": Rfc6349::of(one),
     })
 }

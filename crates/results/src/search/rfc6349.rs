@@ -3,6 +3,7 @@
 //! Knows no machine and no sentences.
 
 use linerate_trial::wire::tcp_header_len;
+use serde::Serialize;
 
 use super::stages::{Stage, of, option, step};
 use super::{Purpose, SearchAsked, SearchRecords, Step, TriedLoad};
@@ -19,7 +20,7 @@ const MOST_JITTER_S: f64 = 0.15;
 const UDP_HEADER: f64 = 8.0;
 
 /// Why TCP's throughput says nothing of this path.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct UnsuitablePath {
     /// The part of the datagrams that was lost.
     pub loss_ratio: f64,
@@ -30,7 +31,7 @@ pub struct UnsuitablePath {
 }
 
 /// What the test came to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rfc6349 {
     /// It was not carried out.
     pub unfit: Option<UnsuitablePath>,
@@ -39,6 +40,7 @@ pub struct Rfc6349 {
     /// The most that comes through, bits per second on the wire: preamble and gap between frames count.
     pub bottleneck_bps: Option<f64>,
     /// Bandwidth times round trip, octets.
+    #[serde(rename = "bdp_bytes")]
     pub bdp_octets: Option<f64>,
     /// The largest packet that TCP believes to pass, octets.
     pub path_mtu: Option<u32>,
@@ -47,31 +49,28 @@ pub struct Rfc6349 {
 }
 
 /// A transfer with a window.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
     /// The record's identifier.
     pub record: String,
     /// What both sockets' buffers were asked to be, octets.
+    #[serde(rename = "window_bytes")]
     pub octets: f64,
     /// What came through, bits of payload per second.
     pub throughput_bps: f64,
     /// What this window and the path leave to TCP, likewise.
     pub ideal_bps: Option<f64>,
+    /// Actual time to ideal time; of a stream that lasts as long in both cases, ideal to actual throughput.
+    pub transfer_time_ratio: Option<f64>,
     /// Whether each segment bears timestamps, which the ideal then counts; absent: the kernel does not tell, and it does not.
     pub timestamps: Option<bool>,
     /// The part of the payload sent that was not sent again.
     pub efficiency: Option<f64>,
     /// It is of bytes; else of segments.
+    #[serde(skip)]
     pub is_of_bytes: bool,
     /// How much longer the mean round trip was than the baseline, as a part of that.
     pub buffer_delay: Option<f64>,
-}
-
-impl Window {
-    /// Actual time to ideal time; of a stream that lasts as long in both cases, ideal to actual throughput.
-    pub fn transfer_time_ratio(&self) -> Option<f64> {
-        self.ideal_bps.filter(|_| self.throughput_bps > 0.0).map(|ideal| ideal / self.throughput_bps)
-    }
 }
 
 /// Before a search: whether the path is fit, and its round trip.
@@ -174,11 +173,14 @@ fn window_of(asked: &SearchAsked, tried: &TriedLoad, wire_bps: Option<f64>, base
         }
     });
     let mean_s = seen.delay.as_ref().and_then(|delay| delay.mean_s);
+    let throughput_bps = seen.throughput_bps?;
+    let ideal_bps = line_bps().zip(window_bps).map(|(line, window)| line.min(window));
     Some(Window {
         record: tried.record.clone(),
         octets,
-        throughput_bps: seen.throughput_bps?,
-        ideal_bps: line_bps().zip(window_bps).map(|(line, window)| line.min(window)),
+        throughput_bps,
+        ideal_bps,
+        transfer_time_ratio: ideal_bps.filter(|_| throughput_bps > 0.0).map(|ideal| ideal / throughput_bps),
         timestamps,
         efficiency: part,
         is_of_bytes,
@@ -247,7 +249,7 @@ mod tests {
             assert!((ideal - want).abs() < 0.1, "{ideals:?}");
         }
         let first = &found.windows[0];
-        assert_eq!(first.transfer_time_ratio(), Some(1.25));
+        assert_eq!(first.transfer_time_ratio, Some(1.25));
         assert!((first.efficiency.unwrap() - 0.98).abs() < 1e-9 && first.is_of_bytes);
         assert!((first.buffer_delay.unwrap() - 1.5).abs() < 1e-9);
     }
