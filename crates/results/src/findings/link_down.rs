@@ -2,10 +2,11 @@
 //! Knows changes of the carrier, and how long nothing arrived meanwhile.
 
 use linerate_machine::end::End;
+use linerate_trial::doubt::Silence;
 use linerate_trial::event::{Event, EventKind};
 use linerate_trial::spec::Workload;
 
-use super::case::{Case, percent, tidy};
+use super::case::{Case, percent};
 use super::{Finding, Rule, Sureness};
 use crate::outage::{self, CARRIER_CHANGES};
 
@@ -30,6 +31,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let is_there = outage::is_link_changed(case.record) && case.is_troubled();
     let silence = outage::silence(case.record, case.flow()?).filter(|_| is_there)?;
     let (stalled_s, _) = case.held(|event| matches!(event.what, EventKind::Stall { .. }));
+    let died_s = outage::died_with_link(case.record).map_or(0.0, |from_s| case.span_s().unwrap_or(from_s) - from_s);
+    let stalled_s = stalled_s + died_s;
     let again = Some(times_down(case)).filter(|times| *times > 1 && stalled_s > silence.seconds);
     let share = (again.map_or(silence.seconds, |_| stalled_s) / case.span_s()?).min(1.0);
     // Of a steady stream as much is lost, or missing, as there was silence.
@@ -52,8 +55,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         changes.iter().map(named).chain(in_middle.iter().filter_map(port)).map(counted).collect();
     let sentence = match again {
         Some(times) => format!(
-            "The link was down {times} times during the trial, and nothing arrived for {} s in all, {} at a time at most.",
-            tidy(stalled_s),
+            "The link was down {times} times during the trial, and nothing arrived for {} in all, {} at a time at most.",
+            Silence { seconds: stalled_s, at_least: false }.words(),
             silence.words()
         ),
         None => format!("The link was down during the trial, and nothing arrived for {}.", silence.words()),
@@ -122,8 +125,15 @@ mod tests {
             (one.sentence, one.evidence[1].clone())
         };
         let (sentence, share) = told(&record);
-        let said = "The link was down 3 times during the trial, and nothing arrived for 1.20 s in all, 0.40 s at a time at most.";
+        let said = "The link was down 3 times during the trial, and nothing arrived for 1.2 s in all, 0.40 s at a time at most.";
         assert_eq!((sentence.as_str(), share.as_str()), (said, "nothing arrived for 30 % of the measured time"));
+        let died = EventKind::FlowDied { flow: 0, direction: None, lost_share: None };
+        record.events.push(Event { at_s: 2.8, for_s: None, within_s: 0.05, end: None, what: died });
+        assert!(
+            told(&record).0.ends_with("nothing arrived for 2.4 s in all, 1.2 s at a time at most."),
+            "{:?}",
+            told(&record)
+        );
         record.events.truncate(2);
         assert_eq!(told(&record).0, "The link was down during the trial, and nothing arrived for 0.40 s.");
     }
