@@ -66,7 +66,10 @@ fn find_datagrams(case: &Case<'_>) -> Option<Finding> {
         Pattern::Regular(Some(of)) => format!(", or something there {}, whatever the rate", of.drops()),
         _ => String::new(),
     };
-    let sentence = format!("A limit of rate {} drops what is above about {} Mbit/s{or}.", missing.links, tidy(mbit));
+    // Of a limit that came, and perhaps went, the evidence has the times.
+    let part = if from.is_some() { "for a part of the trial " } else { "" };
+    let sentence =
+        format!("A limit of rate {} {part}drops what is above about {} Mbit/s{or}.", missing.links, tidy(mbit));
     Some(
         RULE.finds(case, None, Sureness::Likely, missing.part, sentence)
             .because_of(missing.evidence(case))
