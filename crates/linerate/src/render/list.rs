@@ -49,7 +49,7 @@ pub(crate) fn answer(
     digits: [usize; 2],
     sort: impl Fn(Sort) -> (String, Option<&'static str>),
 ) -> Answer {
-    let mut table = table(listed, digits).with_behind("campaign", &["Mbit/s", "lost", "transactions/s"]);
+    let mut table = table(listed, digits).with_behind("campaign", &["Mbit/s", "lost", "transactions"]);
     for (row, one) in table.rows.iter_mut().zip(listed) {
         row[0] = row[0].clone().linked(format!("/record/{}", one.id));
         row[1] = row[1].clone().linked(format!("/campaign/{}", one.campaign));
@@ -59,7 +59,7 @@ pub(crate) fn answer(
             "record" => Sort::Time,
             "Mbit/s" => Sort::Throughput,
             "lost" => Sort::Loss,
-            "transactions/s" => Sort::Transactions,
+            "transactions" => Sort::Transactions,
             _ => continue,
         };
         let (link, now) = sort(by);
@@ -111,7 +111,7 @@ fn table(listed: &[Listed], digits: [usize; 2]) -> Table {
         "what varies",
         "Mbit/s",
         "lost\n%",
-        "transactions/s",
+        "transactions\n1/s",
         "system calls",
     ];
     Table::new(titles, rows)

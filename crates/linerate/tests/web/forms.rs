@@ -139,7 +139,7 @@ fn records_are_filtered_sorted_and_paged() {
         ("limit=many", "limit is a number"),
         ("limit=100000", "limit is a number"),
         ("sort=weight", "sorted by"),
-        ("since=yesterday", "is no time"),
+        ("since=yesterday", "is not a time"),
     ] {
         server.get(&format!("/records?{query}")).check(400, &[sentence]);
         server.get(&format!("/records?{query}&form=csv")).check(400, &[sentence]);
@@ -249,7 +249,7 @@ fn what_is_asked_first_is_in_sight_first_and_long_pages_have_an_end() {
     keep_examples(&bench);
     let server = Server::start(&bench, &[]);
     for (page, table, first) in [
-        ("/records?", 1, "record,campaign,Mbit/s,lost %,transactions/s,"),
+        ("/records?", 1, "record,campaign,Mbit/s,lost %,transactions 1/s,"),
         ("/compare?baseline=last~1&candidate=last&", 1, "configuration,metric,verdict,unit,"),
     ] {
         let told = server.get(&format!("{page}table={table}&form=csv"));
