@@ -107,6 +107,11 @@ fn a_run_makes_its_report_and_it_is_true() {
         report(&["verify", &wrong]).check_sentence(&[]);
     }
 
+    let other = path("report.pdf");
+    report(&["last", "-o", &other]).check_sentence(&["report.pdf", "FILE.html, FILE.md or FILE.txt"]);
+    assert!(!fs::exists(&other).unwrap(), "{other}");
+    report(&["last", "--text", "-o", &other]).check_done();
+
     // A device or a pipe is not replaced by a file, and what cannot be written is known before anything is measured.
     let pipe = path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -35,7 +35,7 @@ pub(crate) struct MadeArgs {
     /// Write it into this file; without one, to standard output
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Put the raw records in, from which `linerate report verify` recomputes every figure (HTML only)
+    /// Attach the records, from which `linerate report verify` recomputes every figure (HTML only)
     #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "campaign", value_parser = ["campaign"])]
     pub(crate) attach: Option<String>,
     /// Words of yours in Markdown: a question first, then remarks under the headings of sections, with references like
@@ -70,6 +70,13 @@ impl MadeArgs {
         let FormArgs { html, markdown, text } = self.form;
         let by_name = || self.output.as_deref().and_then(form_of);
         if html || markdown || text { self.form } else { by_name().unwrap_or(self.form) }
+    }
+
+    /// The file whose name has an ending that is no form's, where no option says the form.
+    pub(crate) fn file_of_no_form(&self) -> Option<&Path> {
+        let FormArgs { html, markdown, text } = self.form;
+        let file = self.output.as_deref().filter(|file| file.extension().is_some() && form_of(file).is_none());
+        file.filter(|_| !(html || markdown || text))
     }
 
     /// Nothing is said of what a report shall be.
@@ -130,7 +137,7 @@ pub(crate) struct DemoArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReportCommand {
-    /// Give back the records that are attached to a report, byte for byte, as JSON Lines
+    /// Extract the records that are attached to a report, byte for byte, as JSON Lines
     Extract {
         /// The report
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -59,6 +59,9 @@ pub(crate) fn report(arguments: &ReportArgs, shared: &SharedArgs) -> Result<Exit
 }
 
 fn made(arguments: &MadeArgs, shared: &SharedArgs) -> Result<ExitCode> {
+    if let Some(file) = arguments.file_of_no_form() {
+        bail!("{}: write FILE.html, FILE.md or FILE.txt, or give --html, --markdown or --text", file.display());
+    }
     if arguments.attach.is_some() && !arguments.form().html {
         bail!("records are attached to HTML only: give --html, or a file that ends in .html");
     }
