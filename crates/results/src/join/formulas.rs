@@ -360,9 +360,14 @@ impl Joined<'_> {
         // One burst more or less at either edge of the measured part is no falling behind, nor is what chance draws.
         let burst = f64::from(self.spec.message_octets()) * 8.0 * f64::from(self.spec.burst);
         let drawn = if self.spec.spacing == Spacing::Poisson { (asked * seconds / burst).sqrt() } else { 0.0 };
-        // Another tool's sender keeps time by a timer, and may end with a datagram that has no turn of its own, as iperf2's does.
-        let is_foreign = main.iter().any(|pair| pair.source.thread == ThreadUse::default());
-        let (bursts, timer_s) = if is_foreign { (2.5, FOREIGN_TIMER_S) } else { (1.5, 0.0) };
+        // Another tool's sender keeps time by a timer, and may end with a datagram that has no turn of its own, as iperf2's does; and
+        // what this tool sends to an iperf2 begins and ends with one, as its protocol has it.
+        let is_tools = |flow: &FlowOutcome| flow.thread == ThreadUse::default();
+        let (bursts, timer_s) = match self.spec.workload {
+            _ if main.iter().any(|pair| is_tools(pair.source)) => (2.5, FOREIGN_TIMER_S),
+            Workload::UdpStream if main.iter().any(|pair| is_tools(pair.sink)) => (3.5, 0.0),
+            _ => (1.5, 0.0),
+        };
         let edge = ((bursts * main.len() as f64 + DEVIATIONS * drawn) * burst + asked * timer_s) / seconds;
         let off = achieved - asked;
         let held_up = (off < 0.0).then(|| self.held_up(main, -off / asked, ends));

@@ -156,11 +156,34 @@ fn another_tools_sender_has_a_timer_and_a_last_datagram() {
             }
             if !is_foreign {
                 made.host.flows[0].thread.voluntary_switches = 1;
+                made.target.flows[0].thread.voluntary_switches = 1;
             }
             made.behind()
         };
         assert_eq!(behind(true).is_empty(), is_kept, "{sent}: {}", behind(true));
         assert!(!behind(false).is_empty(), "{sent}: this tool's own keeps its schedule");
+    }
+}
+
+/// What this tool sent to an iperf 2.1.8 in 2 s: each stream has a datagram that opens it, and one that ends it, beside its pace.
+#[test]
+fn a_stream_to_iperf2_begins_and_ends_with_a_datagram_of_the_protocols() {
+    for (asked, size, sent, is_kept) in [
+        (20_000, 1000, 7, true),
+        (1_000_000, 1470, 173, true),
+        (1_000_000, 1470, 174, false),
+        (1_000_000, 1470, 166, false),
+    ] {
+        let mut made = made(Workload::UdpStream, 100);
+        (made.spec.warmup, made.spec.message_size) = (Duration::ZERO, Some(size));
+        made.spec.rate = OfferedLoad::BitsPerSecond(asked);
+        for flow in [&mut made.host.flows[0], &mut made.target.flows[0]] {
+            (flow.messages, flow.messages_total, flow.elapsed_ns) = (sent, sent, 2_000_000_000);
+            (flow.octets, flow.octets_total) = (sent * u64::from(size), sent * u64::from(size));
+        }
+        made.host.flows[0].thread.voluntary_switches = 1;
+        let behind = made.behind();
+        assert_eq!(behind.is_empty(), is_kept, "{sent}: {behind}");
     }
 }
 
