@@ -51,7 +51,7 @@ impl Gate {
     pub(super) fn passes(&self, head: &Head<'_>) -> Result<Passed, Refusal> {
         let host = head.host.filter(|host| self.is_named(host)).ok_or((
             421,
-            "This server is reached as localhost, 127.0.0.1 or [::1]; another name needs --name NAME where linerate web was started.",
+            "This server is reached as localhost, 127.0.0.1 or [::1]; for another name, start linerate web with --name NAME.",
         ))?;
         if head.authority.is_some_and(|authority| !authority.eq_ignore_ascii_case(host)) {
             return Err((421, "The address and the field Host name different servers."));

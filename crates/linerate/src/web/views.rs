@@ -196,7 +196,7 @@ fn need(is_allowed: bool, flag: &str, why: &str) -> Result<()> {
     if is_allowed {
         return Ok(());
     }
-    Err(refused(403, format!("{why}; {flag}, where linerate web was started, allows it")))
+    Err(refused(403, format!("{why}; start linerate web with {flag} to allow it")))
 }
 
 /// Answers a request.

@@ -178,7 +178,7 @@ fn the_campaign_that_was_looked_at_is_carried_on() {
         store.campaign_begin(&campaign).unwrap();
     }
     let resume = |number: u32| server.post(&format!("/campaign/{}/resume", id(number)), "");
-    server.get(&format!("/campaign/{}", id(1))).check(200, &["Carry it on"]);
+    server.get(&format!("/campaign/{}", id(1))).check(200, &["Resume"]);
     resume(2).check(403, &["--allow-settings", "target.mtu"]);
     resume(3).check(404, &[]);
     resume(1).check(303, &[]);

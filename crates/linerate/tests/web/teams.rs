@@ -86,10 +86,10 @@ fn a_queue_is_seen_live_and_had_in_every_form() {
     // One who only looks takes nothing back.
     let cancel = format!("/job/{}/cancel", id(2));
     server.post(&cancel, "").check(403, &["--allow-run"]);
-    assert!(!server.get(&format!("/job/{}", id(2))).body.contains("Take it back"));
+    assert!(!server.get(&format!("/job/{}", id(2))).body.contains("Cancel this job"));
     drop(server);
     let server = Server::start(&bench, &["--queue", &url, "--allow-run"]);
-    server.get(&format!("/job/{}", id(2))).check(200, &["Take it back", "waiting"]);
+    server.get(&format!("/job/{}", id(2))).check(200, &["Cancel this job", "waiting"]);
     assert_eq!(server.get(&cancel).status, 405, "a link takes nothing back");
     server.post(&cancel, "").check(303, &[]);
     server.get(&format!("/job/{}", id(2))).check(200, &["cancelled", "by linerate web"]);

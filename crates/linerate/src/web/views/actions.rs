@@ -43,7 +43,7 @@ pub(super) fn machine<'a>(lab: &'a Lab, name: &str) -> Result<&'a Endpoint> {
 
 /// Puts a campaign into the queue.
 pub(super) fn start(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
-    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    need(lab.allowed.run, "--allow-run", "these pages are read-only")?;
     if asked.field("text").is_some() {
         plans::need_to_post(lab)?;
     }
@@ -127,7 +127,7 @@ fn allowed(lab: &Lab, plan: &Plan, trials: &[PlannedTrial]) -> Result<()> {
 
 /// Asks a campaign to end, or takes it out of the queue.
 pub(super) fn stop(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
-    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    need(lab.allowed.run, "--allow-run", "these pages are read-only")?;
     let text = asked.path()[1].to_owned();
     let told = text.parse().ok().and_then(|number| lab.runs.stop(number));
     told.ok_or_else(|| refused(404, format!("there is no campaign '{text}' among those that were started here")))?;
@@ -145,7 +145,7 @@ pub(super) fn why_not_resumed(lab: &Lab, campaign: &Campaign) -> Option<&'static
 
 /// Carries an unfinished campaign on.
 pub(super) fn resume(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
-    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    need(lab.allowed.run, "--allow-run", "these pages are read-only")?;
     let id = asked.path()[1].to_ascii_uppercase();
     let campaign = lab.store()?.campaign(&id)?.ok_or_else(|| refused(404, format!("there is no campaign {id}")))?;
     if let Some(why) = why_not_resumed(lab, &campaign) {

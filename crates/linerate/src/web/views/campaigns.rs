@@ -109,7 +109,7 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
         }
         p { "Measured by " code id="command" { (plain(&command)) } " " button type="button" data-copy="command" hidden { "Copy" } }
         @if is_resumable && lab.allowed.run {
-            form method="post" action=(format!("/campaign/{id}/resume")) { button type="submit" { "Carry it on" } }
+            form method="post" action=(format!("/campaign/{id}/resume")) { button type="submit" { "Resume" } }
         }
         (left_out(&unreadable))
         @if !plan.is_empty() {

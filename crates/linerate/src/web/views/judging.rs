@@ -33,7 +33,7 @@ pub(super) fn compare(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
             form class="fields" method="get" {
                 (field("Baseline", "baseline", words[0], "last~1"))
                 (field("Candidate", "candidate", words[1], "last"))
-                (metrics(asked.value("metric"), "those that are usual"))
+                (metrics(asked.value("metric"), "default metrics"))
                 (field("Margin", "margin", asked.value("margin"), "1%"))
                 (field("On purpose (--on)", "on", asked.value("on"), "target.kernel"))
                 button type="submit" { "Compare" }
@@ -72,7 +72,7 @@ pub(super) fn compare(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let above = html! {
         (above([Some(baseline), Some(candidate)]))
         p {
-            a href=(asked.address(&[("baseline", candidate), ("candidate", baseline)])) { "The other way round" } " · "
+            a href=(asked.address(&[("baseline", candidate), ("candidate", baseline)])) { "Swap sides" } " · "
             a href=(format!("/report?{}", query(&[("records", baseline), ("candidate", candidate)]))) { "A report of this comparison" }
         }
     };

@@ -62,7 +62,7 @@ pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let answer = render::machine::answer_of_list(rows);
     let above = html! {
         @if lab.machines.is_empty() {
-            p { "No machine is named; --machine ENDPOINT, where linerate web was started, names one, and so does linerate.toml." }
+            p { "No machine is named: start linerate web with --machine ENDPOINT, or name a target in linerate.toml." }
         } @else if !is_reached {
             p { a href="/machines?reach=yes" { "Reach all of them now" } }
         } @else {
@@ -234,7 +234,7 @@ fn set(lab: &Lab, name: &str) -> Result<ViewReply> {
                 label { "Settings, one a line" textarea name="set" rows="3" cols="30" placeholder="mtu=1500\ngro=off" required {} }
                 button type="submit" { "Set" }
             }
-            form method="post" action=(format!("{address}/restore")) { button type="submit" { "Put back what was changed to stay" } }
+            form method="post" action=(format!("{address}/restore")) { button type="submit" { "Restore settings" } }
         } @else {
             p class="said" { "Read-only: start linerate web with --allow-settings to change them." }
         }

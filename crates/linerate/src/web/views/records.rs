@@ -69,7 +69,7 @@ pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
         (left_out(&unreadable))
         @if page > 0 || is_full {
             p {
-                @if page > 0 { a rel="prev" href=(asked.address(&[("page", &page.saturating_sub(1).to_string())])) { "Those before" } " " }
+                @if page > 0 { a rel="prev" href=(asked.address(&[("page", &page.saturating_sub(1).to_string())])) { "Previous" } " " }
                 "Page " (page + 1) " "
                 @if is_full { a rel="next" href=(asked.address(&[("page", &(page + 1).to_string())])) { "Next" } }
             }

@@ -46,10 +46,7 @@ const TABLES: [(&str, &str); 9] = [
 
 fn team(lab: &Lab) -> Result<&Team> {
     lab.team.as_ref().ok_or_else(|| {
-        refused(
-            404,
-            "There is no queue here; --queue URL, where linerate web was started, shows its benches, jobs and workers.",
-        )
+        refused(404, "No queue is named: start linerate web with --queue URL to show its benches, jobs and workers.")
     })
 }
 
@@ -193,7 +190,7 @@ pub(super) fn job(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
         let stop = html! {
             @if is_open && lab.allowed.run {
                 form method="post" action=(format!("/job/{id}/cancel")) {
-                    button type="submit" class="stop" { "Take it back" }
+                    button type="submit" class="stop" { "Cancel this job" }
                 }
             }
         };
@@ -289,7 +286,7 @@ pub(super) fn job_live(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
 /// Takes a job back.
 pub(super) fn cancel(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let team = team(lab)?;
-    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    need(lab.allowed.run, "--allow-run", "these pages are read-only")?;
     let id = asked.path()[1].to_ascii_uppercase();
     team.look(|known| known.job(&id).map(drop)).ok_or_else(|| gone(&id))?;
     let by = format!("{} from {} by linerate web", user(None)?, asked.who);
