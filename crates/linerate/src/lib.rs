@@ -1,5 +1,6 @@
 //! `linerate`, the command.
 
+mod child_lines;
 mod cli;
 mod commands;
 mod complete;

@@ -5,7 +5,7 @@
 //! killed it goes on to its end. It is asked to end with SIGINT, once: then settings are put back and records are kept.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use linerate_machine::printable::in_line;
 use linerate_machine::sync::{Condvar, Mutex};
 use linerate_machine::text::shell_word;
 
+use crate::child_lines::child_lines;
 use crate::measure::events::CampaignEvent;
 use crate::measure::watched::Watched;
 
@@ -255,20 +256,20 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
     thread::scope(|scope| {
         if let Some(stderr) = child.stderr.take() {
             scope.spawn(move || {
-                each_line(stderr, |line| {
+                for line in child_lines(stderr, LINE) {
                     change(&mut |run| {
                         if run.log.len() == LOG {
                             run.log.pop_front();
                         }
-                        run.log.push_back(in_line(line, LOG_LINE).into_owned());
+                        run.log.push_back(in_line(&String::from_utf8_lossy(&line), LOG_LINE).into_owned());
                     });
-                });
+                }
             });
         }
         if let Some(stdout) = child.stdout.take() {
-            each_line(stdout, |line| {
+            for line in child_lines(stdout, LINE) {
                 // Another version's events are none of ours.
-                let Ok(event) = serde_json::from_str::<CampaignEvent>(line) else { return };
+                let Ok(event) = serde_json::from_slice::<CampaignEvent>(&line) else { continue };
                 if let CampaignEvent::Ended { not_put_back, .. } = &event {
                     let mut table = shared.0.lock();
                     table.not_put_back += *not_put_back as u64;
@@ -281,7 +282,7 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
                         run.heard = Some(now);
                     }
                 });
-            });
+            }
         }
     });
     // Its number may be another process's as soon as it is reaped: so nobody may ask it to end between that and the table.
@@ -312,15 +313,6 @@ fn follow(shared: &Shared, number: u64, mut child: Child) {
     shared.1.notify_all();
 }
 
-fn each_line(from: impl Read, mut with: impl FnMut(&str)) {
-    let mut reader = BufReader::new(from);
-    let mut line = Vec::new();
-    while let Ok(1..) = reader.by_ref().take(LINE).read_until(b'\n', &mut line) {
-        with(String::from_utf8_lossy(&line).trim_end());
-        line.clear();
-    }
-}
-
 /// As a shell takes it.
 fn typed(words: &[String]) -> String {
     let words = words.iter().map(|word| shell_word(word));
@@ -335,12 +327,5 @@ mod tests {
     fn a_command_can_be_typed() {
         let words = ["run", "tcp", "--set", "note=it's", ""].map(str::to_owned);
         assert_eq!(typed(&words), "linerate run tcp --set 'note=it'\\''s' ''");
-    }
-
-    #[test]
-    fn lines_of_any_text() {
-        let mut all = Vec::new();
-        each_line(&b"one\r\n\xff\n\nlast"[..], |line| all.push(line.to_owned()));
-        assert_eq!(all, ["one", "\u{fffd}", "", "last"]);
     }
 }

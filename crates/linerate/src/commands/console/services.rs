@@ -2,7 +2,7 @@
 //! Knows their children and the last lines they said; all end with it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use linerate_machine::sync::Mutex;
 use linerate_trial::tool::Tool;
 
 use super::programs;
+use crate::child_lines::child_lines;
 use crate::cli::SharedArgs;
 
 /// Lines of each that are kept.
@@ -82,19 +83,12 @@ impl Drop for Service {
 }
 
 fn keep_lines(stream: impl Read, said: &Mutex<VecDeque<String>>) {
-    let mut stream = BufReader::new(stream);
-    loop {
-        let mut octets = Vec::new();
-        match stream.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut octets) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
-        let line = in_line(String::from_utf8_lossy(&octets).trim_end(), 2000).into_owned();
+    for line in child_lines(stream, LONGEST_LINE) {
         let mut said = said.lock();
         if said.len() == MOST_LINES {
             said.pop_front();
         }
-        said.push_back(line);
+        said.push_back(in_line(&String::from_utf8_lossy(&line), 2000).into_owned());
     }
 }
 

@@ -5,7 +5,7 @@
 //! pipe by which the campaign hears of its lease, and the campaign ends.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use linerate_machine::sync::Mutex;
 use linerate_work::{CampaignEnd, EventPublisher, Start};
 
 use crate::BUSY_STATUS;
+use crate::child_lines::child_lines;
 use crate::commands::leased;
 use crate::default_store::session_folder;
 use crate::measure::events::CampaignEvent;
@@ -106,14 +107,15 @@ impl Campaign {
         let mut threads = Vec::new();
         if let Some(stdout) = stdout {
             let (heard, teller, id) = (Arc::clone(&heard), around.teller.clone(), job.id.clone());
-            threads.push(thread::spawn(move || each_line(stdout, |line| hear(line, &heard, &teller, &id))));
+            let hear = move |line: Vec<u8>| hear(&line, &heard, &teller, &id);
+            threads.push(thread::spawn(move || child_lines(stdout, LINE).for_each(hear)));
         }
         if let Some(stderr) = stderr {
             let heard = Arc::clone(&heard);
             threads.push(thread::spawn(move || {
-                each_line(stderr, |line| {
-                    heard.lock().last = Some(in_line(&String::from_utf8_lossy(line), SENTENCE).into_owned());
-                });
+                for line in child_lines(stderr, LINE) {
+                    heard.lock().last = Some(in_line(&String::from_utf8_lossy(&line), SENTENCE).into_owned());
+                }
             }));
         }
         let stdin = child.stdin.take();
@@ -205,15 +207,6 @@ fn hear(line: &[u8], heard: &Mutex<Heard>, teller: &EventPublisher, id: &str) {
             (Some(failed), None) => Some(Ok(failed)),
             (_, error) => error.map(|sentence| Err(in_line(&sentence, SENTENCE).into_owned())),
         };
-    }
-}
-
-fn each_line(from: impl Read, mut with: impl FnMut(&[u8])) {
-    let mut reader = BufReader::new(from);
-    let mut line = Vec::new();
-    while let Ok(1..) = reader.by_ref().take(LINE).read_until(b'\n', &mut line) {
-        with(line.trim_ascii_end());
-        line.clear();
     }
 }
 

@@ -1,6 +1,6 @@
 //! A command that runs in the full screen: its lines become events, and its end one.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
@@ -10,6 +10,7 @@ use linerate_host::sys::child;
 use linerate_machine::printable::in_line;
 
 use super::app::Event;
+use crate::child_lines::child_lines;
 use crate::measure::events::CampaignEvent;
 
 /// The longest line that is kept.
@@ -90,33 +91,17 @@ fn in_words(status: ExitStatus) -> Option<String> {
 }
 
 fn tell_lines(stream: impl Read, events: &Sender<Event>) {
-    let mut stream = BufReader::new(stream);
-    while let Some(octets) = next_line(&mut stream, LONGEST_LINE) {
-        let line = in_line(String::from_utf8_lossy(&octets).trim_end(), 4000).into_owned();
-        if events.send(Event::Output(line)).is_err() {
-            return;
-        }
-    }
+    let lines = child_lines(stream, LONGEST_LINE);
+    let mut lines = lines.map(|line| in_line(&String::from_utf8_lossy(&line), 4000).into_owned());
+    // Until nobody hears them any more.
+    let _ = lines.try_for_each(|line| events.send(Event::Output(line)));
 }
 
 /// What happens in a campaign; what cannot be read is left out, for its lines tell it too.
 fn tell_events(stream: impl Read, events: &Sender<Event>) {
-    let mut stream = BufReader::new(stream);
-    while let Some(octets) = next_line(&mut stream, LONGEST_EVENT) {
-        if let Ok(event) = serde_json::from_slice::<CampaignEvent>(&octets)
-            && events.send(Event::Campaign(Box::new(event))).is_err()
-        {
-            return;
-        }
-    }
-}
-
-fn next_line(stream: &mut impl BufRead, longest: u64) -> Option<Vec<u8>> {
-    let mut octets = Vec::new();
-    match stream.by_ref().take(longest).read_until(b'\n', &mut octets) {
-        Ok(0) | Err(_) => None,
-        Ok(_) => Some(octets),
-    }
+    let told =
+        child_lines(stream, LONGEST_EVENT).filter_map(|line| serde_json::from_slice::<CampaignEvent>(&line).ok());
+    let _ = told.map(Box::new).try_for_each(|event| events.send(Event::Campaign(event)));
 }
 
 /// The option by which this command writes events; not all have it, and none where nothing is measured.
