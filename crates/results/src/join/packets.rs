@@ -50,8 +50,9 @@ impl Joined<'_> {
             }
             let budget = match &passed {
                 Passed::Datagrams { datagrams, .. } => loss_budget(datagrams, chain),
-                Passed::Segments { counts, nearly, again, .. } => {
-                    segment_budget(*counts, *nearly, *again, shared_kernel, chain)
+                Passed::Segments { counts, nearly, again, sent, received } => {
+                    let outstanding = sent.zip(*received).map(|(sent, received)| sent.saturating_sub(received));
+                    segment_budget(counts.or(*nearly), [*again, outstanding], shared_kernel, chain)
                 }
             };
             let LossBudget { lines: more, unaccounted, benign_drops, disagreements } = budget;
@@ -117,11 +118,11 @@ impl Joined<'_> {
                     // What was counted when the connection had been emptied is of the whole trial, as the stages' counters are.
                     sent: segments(|pair| {
                         let counted = pair.source.segments.map(|segments| segments.sent);
-                        counted.or(pair.source.tcp.as_ref()?.segments_sent)
+                        counted.or_else(|| pair.source.tcp.as_ref()?.segments_sent)
                     }),
                     received: segments(|pair| {
                         let counted = pair.sink.segments.map(|segments| segments.received);
-                        counted.or(pair.sink.tcp.as_ref()?.segments_received)
+                        counted.or_else(|| pair.sink.tcp.as_ref()?.segments_received)
                     }),
                 })
             }
@@ -283,20 +284,28 @@ fn sum(counts: impl Iterator<Item = Option<(u64, u64)>>) -> Option<(u64, u64)> {
     counts.reduce(|all, one| all.zip(one).map(|((a, b), (c, d))| (a.saturating_add(c), b.saturating_add(d))))?
 }
 
-/// What counters saw dropped of TCP; the rest of what was lost, where that is known, is unaccounted.
+/// What counters saw dropped of TCP; the rest of what was lost, where that is known, is unaccounted. Where nobody counted to the end, no
+/// more were lost than were sent `again`, about; but for those that its own machine refused, which TCP tries again and counts as no
+/// retransmission: no more than were `outstanding`.
 fn segment_budget(
     counts: Option<(u64, u64)>,
-    nearly: Option<(u64, u64)>,
-    again: Option<u64>,
+    [again, outstanding]: [Option<u64>; 2],
     shared_kernel: bool,
     chain: Chain<'_>,
 ) -> LossBudget {
     let Chain { sender, receiver, .. } = chain;
-    let counts = counts.or(nearly);
     let lost = counts.map(|(sent, received)| sent.saturating_sub(received));
-    // Where nobody counted to the end, no more were lost than were sent again, about.
     let mut budget = drops_seen(shared_kernel, lost.or(again), chain);
-    let Some(((sent, received), lost)) = counts.zip(lost) else { return budget };
+    let Some(((sent, received), lost)) = counts.zip(lost) else {
+        let is_refused = |line: &LossLine| line.cause == Some(DropCause::Untransmitted);
+        if again.is_some() && outstanding > again {
+            let refused = drops_seen(shared_kernel, outstanding, chain).lines.into_iter().filter(is_refused);
+            budget.lines.retain(|line| !is_refused(line));
+            budget.lines.extend(refused);
+            budget.lines.sort_by_key(LossLine::place);
+        }
+        return budget;
+    };
     budget.disagreements.extend(elsewhere(received, chain));
     let seen: u64 = budget.lines.iter().map(|line| line.packets).total();
     let counted = |seen: &MachineAccount<'_>, stage, names: &[&str]| -> u64 {

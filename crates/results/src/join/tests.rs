@@ -541,6 +541,17 @@ fn what_a_filter_takes_is_seen_though_nobody_counted_tcp_to_the_end() {
 }
 
 #[test]
+fn what_the_senders_stack_refuses_is_no_retransmission_though_nobody_counted_tcp_to_the_end() {
+    // Nothing was retransmitted; of 400 segments 200 had not been acknowledged when the time was over.
+    let mut made = of_segments([400, 0, 200, 250]);
+    made.host.counters.add(Stage::SenderStack, "Ip OutRequests", 236);
+    made.host.counters.add(Stage::SenderStack, "Ip OutTransmits", 116);
+    let record = made.record();
+    let dropped: Vec<_> = record.loss_budget.iter().flatten().map(|line| (line.stage, line.packets)).collect();
+    assert_eq!((dropped, record.losses), (vec![(Stage::SenderStack, 120)], Vec::new()));
+}
+
+#[test]
 fn buffers_that_the_senders_stack_drops_are_the_segments_in_them() {
     let mut made = of_segments([1441, 3, 0, 1375]);
     for (name, value) in [("Ip OutRequests", 467), ("Ip OutTransmits", 447)] {
