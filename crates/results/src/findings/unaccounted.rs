@@ -296,13 +296,20 @@ fn lost_octets_between(case: &Case<'_>) -> Option<f64> {
     if case.passes_elsewhere(case.sender.end) || case.passes_elsewhere(case.receiver.end) {
         return None;
     }
-    let below = EthernetOverhead::HEADER + case.ip_version().header_len();
-    let headers = below as f64 + f64::from(tcp_header_len(tcp.timestamps?));
-    let payload = |octets: u64, packets: u64| octets as f64 - headers * packets as f64;
-    let (sender, receiver) = (case.sender, case.receiver);
-    let left = payload(sender.sum(Stage::DriverTxRing, |name| name == "link tx_bytes")?, sender.link_sent()?);
-    let came = payload(receiver.sum(Stage::DriverRxRing, |name| name == "link rx_bytes")?, receiver.link_received()?);
+    let left = link_payload(case, case.sender, Stage::DriverTxRing)?;
+    let came = link_payload(case, case.receiver, Stage::DriverRxRing)?;
     Some(((left - came) / mss).max(0.0))
+}
+
+/// What a link counts in octets, less the headers of TCP's packets, as many as it counts.
+fn link_payload(case: &Case<'_>, side: Side<'_>, stage: Stage) -> Option<f64> {
+    let below = EthernetOverhead::HEADER + case.ip_version().header_len();
+    let headers = below as f64 + f64::from(tcp_header_len(case.tcp()?.timestamps?));
+    let (name, packets) = match stage {
+        Stage::DriverTxRing => ("link tx_bytes", side.link_sent()?),
+        _ => ("link rx_bytes", side.link_received()?),
+    };
+    Some(side.sum(stage, |other| other == name)? as f64 - headers * packets as f64)
 }
 
 /// Packets that IP counts and that are none of a trial's: to groups (neighbours' questions, reports of membership), of the other
@@ -408,17 +415,49 @@ fn find_behind(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Of TCP whose ends could not count to the last segment: full segments of payload that it sent and that never left by its own link,
+/// where they are a good part; the link is read later, and has other traffic as well, which hides them.
+fn before_the_link_of_tcp(case: &Case<'_>) -> Option<f64> {
+    let tcp = case.tcp().filter(|_| case.is(Workload::TcpStream) && case.losses().is_none())?;
+    let is_counted = case.dropped_between(Stage::SenderStack, Stage::DriverTxRing) > 0;
+    if is_counted || case.passes_elsewhere(case.sender.end) {
+        return None;
+    }
+    let mss = f64::from(tcp.mss.filter(|mss| *mss > 0)?);
+    let sent = tcp.bytes_sent? as f64;
+    let gone = sent - link_payload(case, case.sender, Stage::DriverTxRing)?;
+    (gone >= PART_OF_LINK * sent && gone >= FEW as f64 * mss).then_some(gone / mss)
+}
+
+fn find_before(case: &Case<'_>) -> Option<Finding> {
+    let gone = before_the_link_of_tcp(case)?;
+    let short = case.short()?;
+    let end = case.sender.end;
+    let sent = case.tcp()?.segments_sent.unwrap_or(0);
+    Some(
+        RULE.finds(case, Some(end), Sureness::Likely, 0.9, before(end))
+            .because(format!("{end}: by the bytes of its link {gone:.0} of {sent} segments never left by it"))
+            .because(short)
+            .wrong_if(WRONG_BEFORE)
+            .explains(&["lossy-path", "outage", "flow-died"]),
+    )
+}
+
+fn before(sender: End) -> String {
+    format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them.")
+}
+
+const WRONG_BEFORE: &str =
+    "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish.";
+
 fn find(case: &Case<'_>) -> Option<Finding> {
-    if let Some(finding) = find_behind(case) {
+    if let Some(finding) = find_behind(case).or_else(|| find_before(case)) {
         return Some(finding);
     }
     let missing = Missing::of(case).filter(|missing| !missing.is_between() && DeadFlows::of(case).is_none())?;
     let (sender, receiver) = (case.sender.end, case.receiver.end);
     let (machine, sentence) = match missing.between {
-        _ if missing.is_before() => (
-            Some(sender),
-            format!("Packets vanished in the {sender} before its link: in its stack, where no counter saw them."),
-        ),
+        _ if missing.is_before() => (Some(sender), before(sender)),
         Some(between) if between <= FEW_BETWEEN && missing.came && !missing.is_delivered => {
             (Some(receiver), behind(receiver))
         }
@@ -431,9 +470,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because_of(missing.pattern(case).map(|pattern| pattern.clause()))
             .because_of(case.loss_from().map(|from| from.clause()))
             .wrong_if(match machine {
-                Some(end) if end == sender => {
-                    "It is wrong if its kernel traces no drops of its own (drop_reasons=on) while as many vanish."
-                }
+                Some(end) if end == sender => WRONG_BEFORE,
                 None if missing.elsewhere.is_some() => {
                     "It is wrong if ip route get names the latter on this end, and ip neigh its hardware address on the other."
                 }
@@ -679,5 +716,26 @@ mod tests {
         // 245 of 1,930 segments, in 44 of 346 packets; two of these were no packets of IP.
         assert_eq!(says(302), (true, behind(End::Target)));
         assert_eq!(says(344), (false, "Packets vanished, and no counter says where.".to_owned()));
+    }
+    #[test]
+    fn segments_that_left_by_no_link_vanished_before_it_whoever_counted_last() {
+        let all = cases::cases();
+        let first = |left: u64| {
+            let mut record =
+                all.iter().find(|case| case.name == "one segment of fifty lost on the way").unwrap().record.clone();
+            (record.losses, record.loss_budget, record.unaccounted) = (Vec::new(), Some(Vec::new()), None);
+            let (sender, tcp) =
+                (&mut record.target.counters, record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap());
+            (tcp.retransmissions, tcp.segments_lost, tcp.spurious_retransmissions) = (0, None, None);
+            (tcp.segments_sent, tcp.mss, tcp.timestamps) = (Some(10_000), Some(1448), Some(true));
+            tcp.bytes_sent = Some(10_000 * 1448);
+            for (name, value) in [("link tx_packets", left), ("link tx_bytes", left * 1514)] {
+                sender.0.entry(Stage::DriverTxRing).or_default().insert(name.to_owned(), value);
+            }
+            let found = findings(&record);
+            found.into_iter().find(|one| one.name == RULE.name).map(|one| (one.machine, one.sentence))
+        };
+        assert_eq!(first(8_000), Some((Some(End::Target.into()), before(End::Target))));
+        assert_eq!(first(10_100), None);
     }
 }
