@@ -100,8 +100,8 @@ fn is_chance(case: &Case<'_>) -> bool {
     let Some(latency) = case.latency().filter(|_| case.is(Workload::UdpRr)) else { return false };
     let at_once = case.at_once();
     let (answered, lost) = (latency.count as f64, latency.timeouts.unwrap_or(0) as f64);
-    let is_to_be_expected = |seconds: f64| {
-        let in_a_row = (seconds / REQUEST_TIMEOUT_S).round().max(1.0) * at_once;
+    let is_to_be_expected = |times: f64| {
+        let in_a_row = times.max(1.0) * at_once;
         let outside = (lost - in_a_row).max(0.0);
         let tries = answered + outside;
         // Of a few, one more is as likely.
@@ -110,8 +110,9 @@ fn is_chance(case: &Case<'_>) -> bool {
     };
     let span_s = case.span_s().unwrap_or(0.0);
     let silences = case.events().filter_map(|event| match event.what {
-        EventKind::Stall { .. } => event.for_s,
-        EventKind::FlowDied { .. } => Some(span_s - event.at_s),
+        EventKind::Stall { .. } => Some((event.for_s? / REQUEST_TIMEOUT_S).round()),
+        // At the end one is not given up yet.
+        EventKind::FlowDied { .. } => Some(((span_s - event.at_s - SOON_S) / REQUEST_TIMEOUT_S).floor() + 1.0),
         _ => None,
     });
     silences.map(is_to_be_expected).reduce(|all, one| all && one).unwrap_or(false)
@@ -175,6 +176,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
+/// A request that was sent this long ago should have its answer.
+const SOON_S: f64 = 0.1;
 /// A request over UDP is given up after this time.
 const REQUEST_TIMEOUT_S: f64 = 1.0;
 /// What a silence weighs that is another finding's.
@@ -265,6 +268,8 @@ mod tests {
         };
         assert!(is_chance_of(4, 1.6));
         assert!(!is_chance_of(2, 1.6) && !is_chance_of(5, 3.0));
+        // Two, the second of which was not given up when the trial ended.
+        assert!(!is_chance_of(2, 1.3));
     }
 
     #[test]
