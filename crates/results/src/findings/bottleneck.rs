@@ -25,6 +25,8 @@ const MOST_BUSY: f64 = 0.5;
 const STEADY_LOSS: f64 = 0.02;
 /// What brings nothing for this share of the time is not busy.
 const SILENT: f64 = 0.4;
+/// No queue that a stream of TCP fills by itself loses so much of it.
+const MUCH_LOST: f64 = 0.2;
 /// As far as a window is known that loss makes.
 const TWICE: f64 = 2.0;
 
@@ -229,7 +231,10 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let may_be_back = (!is_full).then(|| {
         "next to nothing was lost: the queue may be on the way back as well, where acknowledgements wait".to_owned()
     });
-    let finding = RULE.finds(case, None, Sureness::Likely, share * 0.8, sentence);
+    // Of a stream that loses so much, TCP's timer makes round trips long as well.
+    let is_of_timer = case.lost_share() >= MUCH_LOST && holder.is_none();
+    let weight = share * if is_of_timer { 0.4 } else { 0.8 };
+    let finding = RULE.finds(case, None, Sureness::Likely, weight, sentence);
     Some(
         held_by(case, finding, holder)
             .because(format!("a queue stood on the way {} of the time", percent(queued)))
@@ -239,7 +244,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
             .because(short)
             .wrong_if("It is wrong if round trips are as long without any traffic, or as much comes through several ways at once.")
             .explains(&["send-buffer", "receive-window", "host-limits", "sender-cpu"])
-            .explains(if case.outlasts_loss(share) { &["lossy-path", "unaccounted"] } else { &[] }),
+            .explains(if case.outlasts_loss(share) && !is_of_timer { &["lossy-path", "unaccounted"] } else { &[] }),
     )
 }
 
