@@ -131,7 +131,7 @@ fn notes(shown: &ComparisonView<'_>) -> Vec<String> {
     let ComparisonView { comparison, gates, .. } = shown;
     let mut notes = vec![summary(comparison)];
     notes.extend(comparison.judged.iter().any(is_of_runs).then(|| {
-        "A shift is the median of the differences between single runs; the two medians may differ by something else."
+        "A shift is the median of the differences between single runs, and need not be the difference of the two medians."
             .to_owned()
     }));
     notes.extend(comparison.notes.iter().cloned());
@@ -307,14 +307,13 @@ pub(super) fn summary(comparison: &Comparison) -> String {
 
 /// The doubts that the records carry, in one sentence.
 fn doubts(comparison: &Comparison) -> Option<String> {
-    let told =
-        comparison.doubts.iter().map(|doubt| format!("{} in {} and {}", doubt.kind, doubt.baseline, doubt.candidate));
+    let [baseline, candidate] = [comparison.baseline.records, comparison.candidate.records];
+    let told = comparison.doubts.iter().map(|doubt| {
+        format!("{} in {} of {baseline} and {} of {candidate}", doubt.kind, doubt.baseline, doubt.candidate)
+    });
     let told = told.collect::<Vec<_>>().join(", ");
-    let (baseline, candidate) = (comparison.baseline.records, comparison.candidate.records);
     (!told.is_empty()).then(|| {
-        format!(
-            "Of {baseline} and {candidate} records, so many carry a doubt: {told}. 'records show' has the sentences."
-        )
+        format!("Doubts, in records of baseline and candidate: {told}. 'linerate records show' has the sentences.")
     })
 }
 

@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::layout::Layout;
+use super::layout::{Layout, SENTENCE};
 use super::table_model::{Cell, FOR_SENTENCES, Heading, Table};
+
+/// A column that a table spares for its sentences goes before they have fewer columns than this.
+const VERDICT: usize = 18;
 
 /// Which columns of the tables of an answer a terminal shows, and which it has no room for.
 #[derive(Default)]
@@ -61,7 +64,7 @@ impl Table {
             let turns = table.headings.iter().enumerate().filter_map(|(at, heading)| Some((heading.left_out?, at)));
             let turn = turns
                 .min()
-                .filter(|(turn, _)| *turn != FOR_SENTENCES || !(layout.squeeze(width) && layout.is_readable()));
+                .filter(|(turn, _)| *turn != FOR_SENTENCES || !(layout.squeeze(width) && layout.is_readable(VERDICT)));
             match turn {
                 Some((_, at)) => columns.leave_out(&table.to_mut().remove(at)),
                 // What no wrapping makes narrow enough goes from the right; the first columns say what a row is.
@@ -142,7 +145,7 @@ impl Table {
 /// Whether it can be read at this width.
 fn fits(table: &Table, width: usize) -> bool {
     let mut layout = Layout::of(table);
-    layout.fit(width) && layout.is_readable()
+    layout.fit(width) && layout.is_readable(SENTENCE)
 }
 
 /// A table for a terminal of this width, with an end to its last line; nothing without rows.
@@ -163,7 +166,7 @@ mod tests {
     fn a_column_makes_room_for_sentences_only_where_they_need_it() {
         let row = ["throughput", "898.9", "0.0123", "cannot tell: needs more repeats"].map(Cell::text);
         let table = Table::new(["metric", "baseline", "p", "verdict"], [row.to_vec()]).sparing_for_sentences("p");
-        for (width, has_p) in [(80, true), (44, true), (36, false)] {
+        for (width, has_p) in [(80, true), (48, true), (44, false), (36, false)] {
             let text = table.text(Some(width), &mut Columns::default());
             assert_eq!(text.contains("0.0123"), has_p, "{width}: {text}");
         }

@@ -26,7 +26,7 @@ th small{display:block;font-weight:normal}\
 pre{overflow-x:auto;font-size:.85rem;line-height:1.35}\
 summary{cursor:pointer;font-weight:bold;padding:.3rem 0}\
 figure{margin:1rem 0}svg{max-width:100%;height:auto}\
-@media screen{td.long:not(:first-child){min-width:12rem}}\
+@media screen{td.long:not(:first-child){min-width:12rem}}@media screen and (min-width:50rem){td:not(.long){white-space:nowrap}}\
 @media screen and (max-width:50rem){.picture svg{max-width:none;width:45rem}}\
 a{color:#0b4f8a}:focus-visible{outline:3px solid #0b4f8a}\
 @page{margin:1cm}@page many{size:landscape;margin:1cm}\
@@ -169,8 +169,21 @@ fn lines(lines: &[String]) -> Markup {
     html! {
         @match lines {
             [] => {}
-            [one] => p { (sentence(one)) },
-            several => ul { @for line in several { li { (sentence(line)) } } },
+            [one] => p { (with_code(&sentence(one))) },
+            several => ul { @for line in several { li { (with_code(&sentence(line))) } } },
+        }
+    }
+}
+
+/// A text in which what stands between backticks is code, as in Markdown; one backtick without a partner is itself.
+pub(crate) fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! {
+        @for (at, part) in parts.iter().enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
@@ -338,5 +351,22 @@ impl Called<'_> {
             sets.len() - 1
         });
         format!("{} records, set {}", found.len(), at + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_code;
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        for (text, shown) in [
+            ("swept `iperf -u -b` by hand", "swept <code>iperf -u -b</code> by hand"),
+            ("`<b>` and `two`", "<code>&lt;b&gt;</code> and <code>two</code>"),
+            ("one ` alone", "one ` alone"),
+            ("none", "none"),
+        ] {
+            assert_eq!(with_code(text).into_string(), shown);
+        }
     }
 }

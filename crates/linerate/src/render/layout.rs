@@ -7,7 +7,7 @@ const GAP: usize = 2;
 /// A word longer than this is a path or an identifier, and can be broken; of two columns any.
 const LONG: usize = 24;
 /// Where there is a choice, a sentence in a cell has so many columns.
-const SENTENCE: usize = 14;
+pub(super) const SENTENCE: usize = 14;
 const NARROWEST: usize = 10;
 
 /// A table, and how wide each of its columns is.
@@ -72,10 +72,10 @@ impl<'a> Layout<'a> {
         widths
     }
 
-    /// Whether no sentence stands with a word on each line.
-    pub(super) fn is_readable(&self) -> bool {
+    /// Whether every sentence has so many columns, or as many as it needs.
+    pub(super) fn is_readable(&self, sentence: usize) -> bool {
         let body = |at: usize| self.cells.iter().map(|row| length(&row[at])).max().unwrap_or(0);
-        (0..self.widths.len()).all(|at| self.numbers[at] || self.widths[at] >= body(at).min(SENTENCE))
+        (0..self.widths.len()).all(|at| self.numbers[at] || self.widths[at] >= body(at).min(sentence))
     }
 
     fn width(&self) -> usize {

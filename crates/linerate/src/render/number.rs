@@ -54,10 +54,22 @@ pub(super) fn figure(value: f64, digits: i32) -> String {
     if value.abs() >= LONG || value.abs() < SHORT {
         return format!("{value:.*e}", (digits - 1) as usize);
     }
+    fixed(value, places(value, digits))
+}
+
+/// How many digits behind the point a figure has with this many significant ones.
+pub(super) fn places(value: f64, digits: i32) -> usize {
     // Rounded first, for 999.96 is 1,000 and not 1,000.0.
     let rounded: f64 = format!("{value:.*e}", (digits - 1) as usize).parse().unwrap_or(value);
-    let behind = (digits - 1 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize;
-    let text = format!("{value:.behind$}");
+    if rounded == 0.0 || !rounded.is_finite() {
+        return 0;
+    }
+    (digits - 1 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize
+}
+
+/// A figure with so many digits behind the point.
+pub(super) fn fixed(value: f64, places: usize) -> String {
+    let text = format!("{value:.places$}");
     match text.split_once('.') {
         None => grouped(&text),
         Some((whole, rest)) => format!("{}.{rest}", grouped(whole)),

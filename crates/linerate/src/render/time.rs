@@ -6,7 +6,7 @@ use linerate_results::record::Record;
 use linerate_results::time_budget::TimeLine;
 
 use super::forms::Piece;
-use super::number::figure;
+use super::number::{fixed, places};
 use super::table_model::{Cell, Table};
 
 /// Lines that took a smaller share are left out for people.
@@ -17,20 +17,17 @@ const MOST: usize = 20;
 /// The time budget of each direction.
 pub(super) fn table(record: &Record) -> Table {
     let both = record.direction == Direction::Both;
+    let (time, scale) = if record.workload.is_stream() { ("time\ns", 1.0) } else { ("of each\nµs", 1e6) };
+    let lines = || record.time_budget.iter().filter(|line| line.share >= LEAST);
+    // Times that are parts of one whole have their points beneath each other.
+    let places = places(lines().map(|line| line.seconds * scale).fold(0.0, f64::max), 3);
     let row = |line: &TimeLine| {
         let way = both.then(|| Cell::text(line.direction.name()));
-        let seconds = match record.workload.is_stream() {
-            true => format!("{} s", figure(line.seconds, 3)),
-            false => format!("{} µs", figure(line.seconds * 1e6, 3)),
-        };
         let share = Cell::numbers(format!("{:.1}", line.share * 100.0));
-        way.into_iter().chain([Cell::text(line.clause()), share, Cell::numbers(seconds)]).collect()
+        let time = Cell::numbers(fixed(line.seconds * scale, places));
+        way.into_iter().chain([Cell::text(line.clause()), share, time]).collect()
     };
-    let time = if record.workload.is_stream() { "time" } else { "of each" };
-    Table::new(
-        both.then_some("").into_iter().chain(["limited by", "share %", time]),
-        record.time_budget.iter().filter(|line| line.share >= LEAST).map(row),
-    )
+    Table::new(both.then_some("").into_iter().chain(["limited by", "share\n%", time]), lines().map(row))
 }
 
 /// The same and what happened, as parts of an answer.

@@ -70,7 +70,7 @@ pub(super) fn list(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
             summary { "A plan of your own" }
             @if lab.allowed.run && lab.allowed.commands { (editor(lab, asked)) }
             @else {
-                p { "Folders that --plans names are shown here; --allow-run and --allow-commands, where linerate web was started, let one be written here." }
+                p { "Start linerate web with --plans FOLDER to show plans of your own, or with --allow-run and --allow-commands to write one here." }
             }
         }
         @if !files.is_empty() {
@@ -109,14 +109,14 @@ fn editor(lab: &Lab, asked: &WebRequest) -> Markup {
                 textarea name="text" rows="14" cols="90" spellcheck="false" { (printable(now("text").unwrap_or(BEGUN))) }
             }
             (choice("Target", "target", now("target"), machines()))
-            (choice("Host", "host", now("host"), std::iter::once(("", "as usual")).chain(machines())))
+            (choice("Host", "host", now("host"), std::iter::once(("", "default")).chain(machines())))
             label { "Options, one a line" textarea name="set" rows="3" cols="30" { (printable(&asked.lines("set").join("\n"))) } }
             (field("Repeats", "repeat", now("repeat"), "as the plan says"))
-            button type="submit" { "Show its trials" }
+            button type="submit" { "Show trials" }
             @if !lab.machines.is_empty() { button type="submit" formaction="/runs" { "Start" } }
         }
         @if lab.machines.is_empty() {
-            p class="said" { "No machine is named, so nothing can be started; --machine ENDPOINT, where linerate web was started, names one." }
+            p class="said" { "No machine is named, so nothing can be started: start linerate web with --machine ENDPOINT." }
         }
     }
 }
@@ -159,7 +159,7 @@ pub(super) fn tried(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
 
 /// A text that is posted may run programs, whatever it says.
 pub(super) fn need_to_post(lab: &Lab) -> Result<()> {
-    need(lab.allowed.run, "--allow-run", "here one only looks")?;
+    need(lab.allowed.run, "--allow-run", "these pages are read-only")?;
     need(lab.allowed.commands, "--allow-commands", "plans are those that --plans names, and the built-in ones")
 }
 
@@ -175,13 +175,13 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
     let machines = || lab.machines.iter().map(|(name, _)| (name.as_str(), name.as_str()));
     let can_start = lab.allowed.run && !lab.machines.is_empty();
     let above = html! {
-        p { (plan.about) "." }
-        @if !plan.why.is_empty() { p { (plan.why) } }
+        p { (render::html::with_code(&plan.about)) "." }
+        @if !plan.why.is_empty() { p { (render::html::with_code(&plan.why)) } }
         form class="fields" method="get" action=(format!("/plan/{}/matrix", segment(&name))) {
             @if can_start {
                 input type="hidden" name="plan" value=(name);
                 (choice("Target", "target", None, machines()))
-                (choice("Host", "host", None, std::iter::once(("", "as usual")).chain(machines())))
+                (choice("Host", "host", None, std::iter::once(("", "default")).chain(machines())))
             }
             label {
                 "Options, one a line"
@@ -189,13 +189,13 @@ pub(super) fn one(lab: &Lab, asked: &WebRequest) -> Result<ViewReply> {
             }
             (field("Repeats", "repeat", asked.value("repeat"), "as the plan says"))
             @if can_start { (field("Precision", "precision", None, "1%")) }
-            button type="submit" { "Show its trials" }
+            button type="submit" { "Show trials" }
             @if can_start { button type="submit" formmethod="post" formaction="/runs" { "Start" } }
         }
         @if !lab.allowed.run {
-            p class="said" { "Here one only looks; --allow-run, where linerate web was started, lets plans be carried out." }
+            p class="said" { "Read-only: start linerate web with --allow-run to run plans." }
         } @else if lab.machines.is_empty() {
-            p class="said" { "No machine is named; --machine ENDPOINT, where linerate web was started, names one, and so does linerate.toml." }
+            p class="said" { "No machine is named: start linerate web with --machine ENDPOINT, or name a target in linerate.toml." }
         } @else if !lab.allowed.settings {
             p { "Machines' settings are left alone here: a plan that changes some needs --allow-settings." }
         }
@@ -210,7 +210,7 @@ pub(super) fn changes(asked: &WebRequest) -> Result<Changes> {
         Some((name, value)) if !name.trim().is_empty() && !name.starts_with('-') => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         }
-        _ => Err(refused(400, format!("'{line}' is no option; write NAME=VALUE, like rate=300M"))),
+        _ => Err(refused(400, format!("'{line}' is not an option; write NAME=VALUE, like rate=300M"))),
     };
     let overrides = asked.lines("set").iter().map(pair).collect::<Result<_>>()?;
     let text = if asked.is_post { asked.field("repeat") } else { asked.value("repeat") };
