@@ -59,35 +59,34 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Try it without hardware: two machines out of network namespaces, and a modest board's link between them;
-    /// its records are kept only where --store says
+    /// Try linerate without hardware: two network namespaces with a link like a modest board's; records are kept only with
+    /// --store
     Demo(DemoArgs),
-    /// Measure: carry a plan out between two machines
+    /// Measure: run a plan between two machines
     #[command(after_help = SET_HINT, after_long_help = set_help())]
     Run(Box<RunArgs>),
-    /// The most that comes through: the highest load that loses no more than is allowed, by RFC 9971
+    /// Find the highest load that loses no more than is allowed, by RFC 9971
     ///
-    /// Tries loads between two bounds, in trials that are short at first, until the highest load that keeps to each goal is
-    /// known to within 0.5 %. What the sender did not send counts as lost. Each trial is a record; Ctrl-C ends the search, and
-    /// what is known by then is shown. The status is 1 where a goal was not reached to the width that was asked for.
+    /// Tries loads between two bounds, in trials that are short at first, until the highest load that meets each goal is known
+    /// to within 0.5 %. What the sender did not send counts as lost. Each trial is a record. Ctrl-C ends the search and shows
+    /// what is known by then. The status is 1 if a goal is not known to the width asked for.
     #[command(after_help = SEARCH_HELP)]
     Search(Box<SearchArgs>),
-    /// Does anything come through, and if not, why not? Links, addresses, requests, large packets, in a few seconds
+    /// Check whether anything comes through, and if not, why: links, addresses, requests, large packets, in a few seconds
     ///
-    /// Tries what a measurement needs from the bottom up, a line each: the links of both machines, their addresses,
-    /// requests over TCP and UDP asked by either, and packets as large as the links allow. Where something fails, it says
-    /// what both machines' counters saw dropped meanwhile. Keeps no record; the status is 1 where something failed.
+    /// Tries what a measurement needs, a line for each step: the links of both machines, their addresses, requests over TCP
+    /// and UDP from either side, and packets as large as the links allow. If a step fails, it prints what both machines'
+    /// counters saw dropped meanwhile. Keeps no record; the status is 1 if a step failed.
     #[command(after_help = CHECK_HELP)]
     Check(CheckArgs),
     /// Let other tools' clients measure against this machine; each test of theirs becomes a record
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
-    /// Send test frames back to where they came from, and say every 5 s how many
+    /// Send test frames back to where they came from, and print every 5 s how many
     ///
-    /// Addresses of Ethernet, IP and UDP change places. Only frames with the secret are answered, none that an echo sent
-    /// already, and none that is for many: so nobody has strangers flooded, and two echoes do not answer each other. It is
-    /// done in the driver (XDP) where that can be, else in the kernel's stack or by a packet socket, and goes on while a
-    /// line is printed. Ctrl-C ends it, and nothing stays behind (docs/echo.md).
+    /// Swaps the addresses of Ethernet, IP and UDP. Answers only frames with the secret, and none that come from an echo or
+    /// are multicast: nobody can use it to flood others, and two echoes do not answer each other. Works in the driver (XDP)
+    /// if possible, else in the kernel's stack or by a packet socket. Ctrl-C ends it and leaves nothing behind (docs/echo.md).
     #[command(after_help = ECHO_HELP)]
     Echo(EchoArgs),
     /// List the built-in plans, or show one
@@ -101,57 +100,56 @@ pub(crate) enum Command {
     Target(TargetArgs),
     /// List, show and export what was measured
     Records(RecordsArgs),
-    /// Where did the packets go, and what limits it? What a record shows, and what to try
+    /// Explain a record: where the packets went, what limits it, and what to try
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArgs),
-    /// Is the difference real? Hold two campaigns, or two levels of a factor, against each other
+    /// Compare two campaigns, or two levels of a factor: is the difference real?
     #[command(after_help = SELECT_HELP, after_long_help = compare_help())]
     Compare(CompareArgs),
-    /// A metric over the campaigns in the store, and where it changed
+    /// Show a metric over the campaigns in the store, and where it changed
     #[command(after_help = SELECT_HELP, after_long_help = history_help())]
     History(HistoryArgs),
-    /// What do a packet and a byte cost the CPUs? A fit over a campaign of several sizes
+    /// Fit what a packet and a byte cost the CPUs, over a campaign of several sizes
     #[command(after_help = COST_HELP)]
     Cost(CostArgs),
-    /// What would a change give? A model of the machine, calibrated on what was measured, and how sure it is
+    /// Predict what a change would bring, by a model of the machine that is calibrated on measurements
     ///
-    /// Fits a machine's numbers to what was measured, not once but a hundred times over, and predicts with all of them: where
-    /// they agree there is a median and an interval, and where they do not, the rows do not tell, and the status is 1.
+    /// Fits the model's parameters to the measurements in more than a hundred ways, and predicts with all of them. If they agree,
+    /// there is a median and an interval; if not, the measurements do not determine an answer, and the status is 1.
     #[command(after_help = PREDICT_HELP)]
     Predict(PredictArgs),
-    /// Write a document of what was measured: HTML, Markdown or plain text, whose figures can be recomputed
+    /// Write a report in HTML, Markdown or plain text, whose figures can be recomputed
     #[command(after_help = report_help())]
     Report(ReportArgs),
-    /// The lab from menus: settings, tests, servers, screens of both machines, plans and records, in 80 x 24 or line by line
+    /// Use menus: settings, tests, servers, screens of both machines, plans and records, in 80 x 24 or line by line
     ///
-    /// A full screen in a terminal; numbered lines with --plain, TERM=dumb, or without a terminal. What a menu does is done by
-    /// linerate's commands, which it shows (docs/console.md). Settings hold in the tests that are started here, and are put back
-    /// after each.
+    /// A full screen in a terminal; numbered lines with --plain, TERM=dumb, or without a terminal. Menus run linerate's commands,
+    /// and show them (docs/console.md). Settings apply to the tests that are started here, and are restored after each.
     Console(ConsoleArgs),
-    /// The lab in a browser: machines, plans, campaigns while they run, records, comparisons
+    /// Serve machines, plans, running campaigns, records and comparisons to a browser
     ///
-    /// Prints an address with a token in it; whoever opens it may look. Listens on this machine alone: from elsewhere, ssh -L
-    /// leads there. Nothing is started and nothing changed unless --allow-run and its like say so (docs/web.md). Ctrl-C ends it.
+    /// Prints an address with a token in it; whoever opens it may look. Listens on this machine only: from elsewhere, use ssh -L.
+    /// Starts and changes nothing without --allow-run and the like (docs/web.md). Ctrl-C ends it.
     #[cfg(feature = "web")]
     #[command(after_help = WEB_HELP)]
     Web(WebArgs),
-    /// Hand a plan to a team's queue: a campaign for each bench that fits, carried out by whichever worker has the bench
+    /// Submit a plan to a team's queue: a campaign for each bench that fits, run by the worker that has the bench
     ///
-    /// Benches come from workers (docs/teams.md). A campaign is carried out as `linerate run` does; its records are in the workers'
-    /// store, with the job's identifier as their campaign's.
+    /// Workers offer benches (docs/teams.md). A campaign runs as with `linerate run`; its records are in the workers' store, under
+    /// the job's identifier as their campaign.
     #[cfg(feature = "nats")]
     #[command(after_help = SUBMIT_HELP)]
     Submit(SubmitArgs),
-    /// What a team's queue holds: jobs, benches, workers; take a job back, keep a bench for oneself
+    /// Show a team's queue: jobs, benches, workers; cancel a job, reserve a bench
     #[cfg(feature = "nats")]
     Jobs(JobsArgs),
-    /// Carry out a team's jobs on benches that this machine reaches
+    /// Run a team's jobs on benches that this machine reaches
     ///
-    /// Dials out to the queue, and listens nowhere. Each campaign is a process of its own; a worker that is killed has lost its
-    /// benches after the lease's time, and another carries its campaigns on where they stopped. Ctrl-C hands back what runs.
+    /// Connects to the queue, and does not listen. Each campaign is a process of its own. If a worker is killed, its leases expire,
+    /// and another resumes its campaigns. Ctrl-C hands back what runs.
     #[cfg(feature = "nats")]
     Worker(WorkerArgs),
-    /// Emulated boards with real Ethernet drivers, and machines that forward: list, start, look into, end
+    /// Run emulated boards with real Ethernet drivers, and machines that forward: list, start, inspect, end
     #[command(subcommand)]
     Lab(LabArgs),
     /// Be an agent, as linerate-agent is (see `linerate agent --help`)
@@ -184,7 +182,7 @@ pub(crate) enum Command {
         /// The folder, which must exist
         folder: PathBuf,
     },
-    /// Print the licences of linerate, and of all that is linked into it
+    /// Print the licences of linerate and of everything that is linked into it
     Licences,
 }
 
@@ -432,17 +430,17 @@ pub(crate) struct SharedArgs {
     /// The key shared with a tcp: agent: a file of 64 hexadecimal digits, made by `linerate-agent --new-psk`
     #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
     pub(crate) psk_file: Option<PathBuf>,
-    /// The agent's program on a machine that is reached over ssh; by default linerate-agent, carried there if need be
+    /// The agent's program on a machine that is reached over ssh; by default linerate-agent, copied there if needed
     #[arg(long, value_name = "PATH", global = true)]
     pub(crate) remote_agent: Option<String>,
-    /// Where the agents are that are carried to machines without one [default: beside this program, and
+    /// The folder of the agents that are copied to machines without one [default: beside this program, and
     /// linerate/agents in the XDG data folder]
     #[arg(long, value_name = "FOLDER", global = true, conflicts_with = "remote_agent")]
     pub(crate) agents: Option<PathBuf>,
-    /// Leave an agent that was carried to a machine there, and say where; without this it is removed
+    /// Leave an agent that was copied to a machine there, and say where; by default it is removed
     #[arg(long, global = true, conflicts_with = "remote_agent")]
     pub(crate) keep_agent: bool,
-    /// Say nothing of progress on standard error: neither a line for each trial as it ends nor what is being done
+    /// Print no progress on standard error
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
@@ -508,7 +506,7 @@ impl OutputArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "For CI (docs/ci.md)")]
 pub(crate) struct CasesArgs {
-    /// Write test cases as JUnit XML to this file; `-` is standard output, which then has nothing else
+    /// Write test cases as JUnit XML to this file; with `-`, to standard output and nothing else
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) junit: Option<PathBuf>,
     /// Write test cases as KTAP to this file, or `-`

@@ -22,11 +22,11 @@ pub(crate) struct TargetArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum TargetCommand {
-    /// What the machine is: kernel, processors, interface, settings
+    /// Show what the machine is: kernel, processors, interface, settings
     Info(InspectArgs),
-    /// Its counters since it started, by the stages of a packet's path
+    /// Show its counters since it started, by the stages of a packet's path
     Counters(InspectArgs),
-    /// Its counters as they move, until Ctrl-C
+    /// Show its counters as they change, until Ctrl-C
     Watch {
         /// Time between two looks
         #[arg(long, value_name = "TIME", default_value = "1s")]
@@ -37,13 +37,13 @@ pub(crate) enum TargetCommand {
         #[command(flatten)]
         look: InspectArgs,
     },
-    /// Registers of its MAC and PHY by their vendors' names, with their bit fields (docs/registers.md)
+    /// Show registers of its MAC and PHY by their vendors' names, with their bit fields (docs/registers.md)
     ///
     /// They come from the driver's register dump (ethtool -d), the PHY's management bus and, where asked for, physical
     /// memory. Reading needs root there. A register that reading clears is read only if it is named.
     #[command(after_help = REGISTERS_HELP)]
     Registers(RegistersArgs),
-    /// Its settings as they are
+    /// Show its settings
     Get {
         /// Settings like mtu, gro or coalesce.rx_usecs; all that it has, when none is named (docs/settings.md)
         #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::settings))]
@@ -63,7 +63,7 @@ pub(crate) enum TargetCommand {
         #[command(flatten)]
         look: InspectArgs,
     },
-    /// What its CPUs do: by kind of work, by function, and as a picture
+    /// Show what its CPUs do: by kind of work, by function, and as a picture
     ///
     /// Samples every CPU for so long, in the kernel and in programs, and says what the time went into. `linerate run
     /// --profile` does the same in the measured part of each trial.

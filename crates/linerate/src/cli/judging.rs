@@ -18,7 +18,7 @@ pub(crate) struct RecordsArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum RecordsCommand {
-    /// The records, one line each
+    /// List the records
     #[command(after_help = SELECT_HELP)]
     List {
         #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) enum RecordsCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// The campaigns, one line each: when, between which machines, how far they came, and what varied
+    /// List the campaigns: when, between which machines, how many trials are done, and what varied
     Campaigns {
         /// Only of this plan
         #[arg(long, add = ArgValueCompleter::new(complete::plans))]
@@ -129,7 +129,8 @@ pub(crate) struct ExplainArgs {
     /// The record, like 01M7Y0AB or last:direction=tx; of several, the newest
     #[arg(value_name = "SELECTION", default_value = LAST, add = ArgValueCompleter::new(complete::selections))]
     pub(crate) record: String,
-    /// Try what the first finding with a suggestion says: an A/B in turns on the record's machines, put back afterwards
+    /// Try the first setting that a finding suggests: measure with and without it in turns on the record's machines, and
+    /// restore it
     #[arg(long)]
     pub(crate) r#try: bool,
     /// Explain, and try, this finding instead of the first
@@ -138,7 +139,7 @@ pub(crate) struct ExplainArgs {
     /// How often to measure each side: 4 at least, for fewer cannot tell a difference from noise
     #[arg(long, value_name = "N", default_value_t = 8, requires = "try", value_parser = between::<u32>(4, 1000))]
     pub(crate) repeat: u32,
-    /// Leave the setting as tried, if it helped; `linerate target ENDPOINT restore` takes it back
+    /// Keep the setting if it helped; `linerate target ENDPOINT restore` restores it
     #[arg(long, requires = "try")]
     pub(crate) keep: bool,
     /// Reach a machine whose endpoint in the record is exec:COMMAND: the record's command runs here, as you

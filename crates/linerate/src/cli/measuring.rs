@@ -29,8 +29,8 @@ use linerate_plan::RoundOrder;
 pub(crate) struct EndsArgs {
     /// The machine under test: local, netns:NAME, [ssh:][user@]host[:port], tcp:host:port, exec:COMMAND, board:NAME, or labgrid:PLACE
     ///
-    /// Without it, LINERATE_TARGET in the environment says it, or `target` in a linerate.toml beside the plan file or in the
-    /// working directory (docs/plans.md).
+    /// The default is LINERATE_TARGET in the environment, or `target` in a linerate.toml beside the plan file or in the working
+    /// directory (docs/plans.md).
     #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) target: Option<Endpoint>,
     /// The machine at the other end of the cable; by default as for --target, else this one, or where a board's cable ends
@@ -42,12 +42,12 @@ pub(crate) struct EndsArgs {
     /// it dropped is named in the loss budget.
     #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) middle: Option<Endpoint>,
-    /// The middle's interfaces that carry the traffic, the one towards the target first; found by itself by what a bridge has
-    /// learnt and where a router's routes go
+    /// The middle's interfaces that carry the traffic, the one towards the target first; by default found from what a bridge has
+    /// learnt, or a router's routes
     #[arg(long, value_name = "TARGET,HOST", requires = "middle")]
     pub(crate) middle_interfaces: Option<GivenPorts>,
-    /// The target's address that test traffic uses; found by itself where both ends share a subnet or SSH is the way.
-    /// A link-local one (fe80::2) may have its interface behind it, of either end: fe80::2%eth0
+    /// The target's address for test traffic; by default one in a subnet that both ends share, else the one that SSH uses.
+    /// A link-local one (fe80::2) may be followed by an interface of either end: fe80::2%eth0
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target_address: Option<GivenAddress>,
     /// The host's address that test traffic uses; one of the two is enough where the other follows
@@ -123,7 +123,7 @@ pub(crate) struct SearchArgs {
     /// Set an option of the trials, as run does; several levels (direction=tx,rx) are several searches
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value, add = ArgValueCompleter::new(complete::options))]
     pub(crate) set: Vec<(String, String)>,
-    /// Carry on the last unfinished search of this plan between these machines, or the one of this identifier
+    /// Resume the last unfinished search of this plan between these machines, or the one with this identifier
     #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true)]
     pub(crate) resume: Option<Option<String>>,
     /// Measure nothing: show what would be searched, between which loads
@@ -163,8 +163,7 @@ pub(crate) struct RunArgs {
     /// the counters are read before and after each trial, and the loss budget is made with them (docs/peers.md).
     #[arg(long, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     pub(crate) counters: Option<Endpoint>,
-    /// Where the target is an iperf3 server that wants to know who asks: the user; the password stands in the environment
-    /// variable IPERF3_PASSWORD
+    /// The user, for an iperf3 server that asks for one; the password is taken from the environment variable IPERF3_PASSWORD
     #[arg(long, value_name = "NAME", requires = "rsa_public_key")]
     pub(crate) username: Option<String>,
     /// The public key of that server, a PEM file
@@ -187,7 +186,7 @@ pub(crate) struct RunArgs {
     /// Repeat each configuration until the 95 % interval of its median lies within this, like 1%
     ///
     /// The median is that of the throughput, or of the transactions per second. The plan's repeats, or those of
-    /// --repeat, are the least. Looking after each repeat is reckoned with (docs/method.md).
+    /// --repeat, are the minimum. The interval allows for looking after each repeat (docs/method.md).
     #[arg(long, value_name = "PERCENT")]
     pub(crate) precision: Option<String>,
     /// With --precision, the most repeats [default: 30]
@@ -203,7 +202,7 @@ pub(crate) struct RunArgs {
     /// Measure everything twice in each round, as two sides that must be alike: compare doubts what they contradict
     #[arg(long)]
     pub(crate) null: bool,
-    /// What must be, like "throughput > 900M" or "loss < 0.1% with rate=300M"; status 1 if it is not. May be repeated
+    /// Expect this, like "throughput > 900M" or "loss < 0.1% with rate=300M": status 1 if it is not met. May be repeated
     #[arg(long, value_name = "EXPECTATION", add = ArgValueCompleter::new(complete::metrics))]
     pub(crate) expect: Vec<String>,
     /// How CPU use is measured; the same as --set cpu_method=METHOD
@@ -213,12 +212,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "999",
           value_parser = between::<u32>(1, 10_000))]
     pub(crate) profile: Option<u32>,
-    /// Carry on the last unfinished campaign of this plan between these machines, or the one of this identifier
+    /// Resume the last unfinished campaign of this plan between these machines, or the one with this identifier
     ///
     /// `linerate records campaigns` lists identifiers; the beginning of one is enough where no other begins so.
     #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true)]
     pub(crate) resume: Option<Option<String>>,
-    /// Take nothing from LINERATE_TARGET and the like, nor from a linerate.toml: what is not given here is as if nobody had said it
+    /// Ignore LINERATE_TARGET and the other variables, and every linerate.toml
     #[arg(long)]
     pub(crate) no_defaults: bool,
     /// Do nothing unless the plan file's text has this digest, as whoever checked it found it

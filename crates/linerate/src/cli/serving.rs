@@ -19,7 +19,7 @@ pub(crate) struct WebArgs {
     /// Where to listen; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4780", conflicts_with = "socket", value_parser = place)]
     pub(crate) listen: SocketAddr,
-    /// Listen on a Unix socket instead, that only you can reach: ssh -L 4780:PATH leads a browser there
+    /// Listen on a Unix socket instead, which only you can reach; a browser reaches it through ssh -L 4780:PATH
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<PathBuf>,
     /// A name under which browsers reach this server, beside localhost; may be given several times
@@ -44,13 +44,13 @@ pub(crate) struct WebArgs {
     /// Let a scraper read /metrics, and nothing else, with the token in this file: made if it is not there, and kept
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) metrics: Option<PathBuf>,
-    /// Let campaigns be started, stopped and carried on
+    /// Allow campaigns to be started, stopped and resumed
     #[arg(long)]
     pub(crate) allow_run: bool,
-    /// Let machines' settings be changed, by plans and by hand
+    /// Allow machines' settings to be changed, by plans and by hand
     #[arg(long)]
     pub(crate) allow_settings: bool,
-    /// Let programs be run that an endpoint (exec:) or a plan ([boot], custom settings) names, and plans be posted as text
+    /// Allow running the programs that an endpoint (exec:) or a plan ([boot], custom settings) names, and posting plans as text
     #[arg(long)]
     pub(crate) allow_commands: bool,
     #[cfg(feature = "nats")]
