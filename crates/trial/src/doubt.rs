@@ -347,6 +347,12 @@ impl Display for Doubt {
     }
 }
 
+/// A load in Mbit/s; one of datagrams a second has digits too.
+pub fn mbit(bps: f64) -> String {
+    let digits = if bps < 1e6 { 3 } else { 1 };
+    format!("{:.digits$}", bps / 1e6)
+}
+
 impl Display for Doubted {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -355,10 +361,10 @@ impl Display for Doubted {
                 let why = held_up.as_ref().map_or(String::new(), |why| format!(": {why}"));
                 write!(
                     f,
-                    "the sender was asked for {:.1} Mbit/s and offered {:.1} ({off:+.1} %){why}; read loss against what was \
+                    "the sender was asked for {} Mbit/s and offered {} ({off:+.1} %){why}; read loss against what was \
                      offered",
-                    asked_bps / 1e6,
-                    offered_bps / 1e6
+                    mbit(*asked_bps),
+                    mbit(*offered_bps)
                 )
             }
             Doubted::IrqTimeByTicks => f.write_str(

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use linerate_results::figure::About;
-use linerate_trial::doubt::{Doubt, DoubtKind, Doubted};
+use linerate_trial::doubt::{Doubt, DoubtKind, Doubted, mbit};
 
 /// The most that is said of different failures.
 const FAILURES: usize = 3;
@@ -63,9 +63,9 @@ impl Notes {
 fn in_short(doubt: &Doubt) -> String {
     match &doubt.what {
         Doubted::SenderFellBehind { asked_bps, offered_bps, .. } => format!(
-            "asked for {:.1} Mbit/s, offered {:.1} ({:+.1} %)",
-            asked_bps / 1e6,
-            offered_bps / 1e6,
+            "asked for {} Mbit/s, offered {} ({:+.1} %)",
+            mbit(*asked_bps),
+            mbit(*offered_bps),
             100.0 * (offered_bps / asked_bps - 1.0)
         ),
         Doubted::IrqTimeByTicks => "interrupt time is only sampled; try cpu_method=soak".to_owned(),

@@ -170,6 +170,7 @@ fn another_tools_sender_has_a_timer_and_a_last_datagram() {
 fn a_stream_to_iperf2_begins_and_ends_with_a_datagram_of_the_protocols() {
     for (asked, size, sent, is_kept) in [
         (20_000, 1000, 7, true),
+        (20_000, 1000, 9, false),
         (1_000_000, 1470, 173, true),
         (1_000_000, 1470, 174, false),
         (1_000_000, 1470, 166, false),
@@ -184,6 +185,7 @@ fn a_stream_to_iperf2_begins_and_ends_with_a_datagram_of_the_protocols() {
         made.host.flows[0].thread.voluntary_switches = 1;
         let behind = made.behind();
         assert_eq!(behind.is_empty(), is_kept, "{sent}: {behind}");
+        assert!(!behind.contains(" 0.0 "), "{behind}");
     }
 }
 
