@@ -89,7 +89,7 @@ pub(super) const FAULTS: [Family; 59] = [
 ];
 
 /// Such worlds that came later: numbers of their own draw them, so that the others are drawn as they always were.
-pub(super) const LATER: [Family; 14] = [
+pub(super) const LATER: [Family; 16] = [
     family("two-ports", 2, stacked::two_ports),
     family("lower-shaper", 2, stacked::lower_shaper),
     family("requests-often-lost", 2, paths::requests_often_lost),
@@ -104,6 +104,8 @@ pub(super) const LATER: [Family; 14] = [
     family("deep-queue", 2, routed::deep_queue),
     family("first-syn", 2, routed::first_syn),
     family("resets", 2, routed::resets),
+    family("short-trains", 1, ends::short_trains),
+    family("egress-limit", 2, ends::egress_limit),
 ];
 
 /// Every family of faults.

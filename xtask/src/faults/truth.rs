@@ -92,7 +92,7 @@ const LOSSY_ALSO: &[&str] = &["reordering", "stall", "outage"];
 
 /// Every family's truth.
 #[rustfmt::skip] // a table
-const TRUTHS: [Truth; 82] = [
+const TRUTHS: [Truth; 84] = [
     fault("loss",                  LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("burst-loss",            LOSSY,                                   LOSSY_ALSO, Where::Any),
     fault("reordering",            &["reordering"],                    &[], Where::Any),
@@ -107,6 +107,8 @@ const TRUTHS: [Truth; 82] = [
     fault("dead-flows",            &["dead-flows"],                    &["nothing-comes-through"], Where::Any),
     fault("no-fragments",          &["fragments"],                     &["lossy-path", "unaccounted", "nothing-comes-through"], Where::Any),
     fault("deep-queue",            &["bottleneck"],                    &[], Where::Any),
+    fault("short-trains",          &["segmentation"],                  &["sender-cpu", "receiver-cpu", "sender-starved", "receiver-starved", "host-limits", "steal"], Where::There),
+    fault("egress-limit",          &["unaccounted/before its link", "stack-drops"], &[], Where::There),
     fault("first-syn",             &["retransmission-timeout/first SYN"], &["nothing-comes-through"], Where::Any),
     fault("fragments",             LOSSY,                             &["stack-drops"], Where::Any),
     fault("window",                &["receive-window", "send-buffer", "far-path", "small-buffer"], &[], Where::Any),

@@ -497,6 +497,41 @@ pub(super) fn ingress_limit(draft: &mut Draft) {
     draft.witness(end, FIREWALL, 20, "dropped by nft");
 }
 
+/// The sender's interface drops what its stack sends above a rate, below IP and before any queue.
+pub(super) fn egress_limit(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1500, 2500);
+    draft.tcp(None);
+    let end = draft.one_way();
+    draft.case.at = Some(end);
+    let mbps = draft.scaled(10, 60);
+    draft.say(format!("a filter at the {end}'s interface drops what it sends above {mbps} Mbit/s"));
+    draft.before(
+        end,
+        format!(
+            "ethtool -K eth0 tso off gso off >/dev/null\n\
+             nft add table netdev t\n\
+             nft 'add chain netdev t c {{ type filter hook egress device eth0 priority 0; }}'\n\
+             nft add rule netdev t c meta length '>' 300 limit rate over {} kbytes/second burst 20 kbytes counter drop",
+            mbps * 122
+        ),
+    );
+    draft.witness(end, FIREWALL, 20, "dropped by nft");
+}
+
+/// The sender's interface takes trains of a few segments only.
+pub(super) fn short_trains(draft: &mut Draft) {
+    draft.lies_between(&[Between::Cable]);
+    draft.lasts(1500, 2500);
+    draft.tcp(None);
+    let end = draft.one_way();
+    draft.case.at = Some(end);
+    let segments = draft.between(2, 5);
+    draft.say(format!("the {end}'s interface takes {segments} segments at once"));
+    draft.before(end, format!("ip link set eth0 gso_max_segs {segments}"));
+    draft.witness(end, "awk '/eth0:/ {print $11}' /proc/self/net/dev", 10_000, "frames sent");
+}
+
 pub(super) fn backlog(draft: &mut Draft) {
     draft.lies_between(&[Between::Cable]);
     draft.lasts(1000, 1500);
