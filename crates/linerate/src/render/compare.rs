@@ -22,9 +22,12 @@ pub(crate) struct ComparisonView<'a> {
     pub(crate) gates: &'a [Gate],
 }
 
+/// A terminal of fewer columns would show a verdict's sentence a word or two on each line.
+const ROOM_FOR_SENTENCES: u16 = 100;
+
 /// For a terminal of this width.
 pub(crate) fn text(shown: &ComparisonView<'_>, width: Option<u16>) -> String {
-    let mut pieces = pieces(shown);
+    let mut pieces = pieces_in(shown, width.is_some_and(|width| width < ROOM_FOR_SENTENCES));
     for piece in &mut pieces {
         if let Piece::Table(table) = piece
             && table.headings[0].name == CONFIGURATION
@@ -95,11 +98,31 @@ const CSV: [Column<Judged>; 18] = [
 ];
 
 pub(super) fn pieces(shown: &ComparisonView<'_>) -> Vec<Piece> {
+    pieces_in(shown, false)
+}
+
+/// What verdicts in few words mean: where repeats are too few, and where there are none.
+pub(super) const SHORT: [&str; 2] = [
+    "N more: it needs about so many more repeats of each side to tell.",
+    "Without repeats nothing can be told: measure with --repeat.",
+];
+
+/// `is_short`: verdicts have few words, and a line below says what they mean.
+fn pieces_in(shown: &ComparisonView<'_>, is_short: bool) -> Vec<Piece> {
     let mut pieces = surroundings(shown);
     let mut footnotes = Footnotes::default();
     pieces.push(Piece::Heading("Figures: medians, shift with its 95 % interval, and verdict".to_owned()));
-    pieces.push(figures(shown.comparison, &mut footnotes));
+    pieces.push(figures(shown.comparison, &mut footnotes, is_short));
     let mut lines = footnotes.lines();
+    if is_short {
+        let of = |judged: &Judged| match judged.verdict {
+            Verdict::CannotTell { more } => Some(more.is_some()),
+            _ => None,
+        };
+        let is_any = |wanted| shown.comparison.judged.iter().any(|judged| of(judged) == Some(wanted));
+        let said = [true, false].into_iter().zip(SHORT).filter(|(wanted, _)| is_any(*wanted));
+        lines.extend(said.map(|(_, sentence)| sentence.to_owned()));
+    }
     lines.extend(notes(shown));
     pieces.push(Piece::Lines(lines));
     pieces
@@ -143,13 +166,24 @@ fn notes(shown: &ComparisonView<'_>) -> Vec<String> {
     notes
 }
 
-fn figures(comparison: &Comparison, footnotes: &mut Footnotes) -> Piece {
+/// A verdict in few words.
+fn short(verdict: &Verdict, metric: &Metric) -> String {
+    match verdict {
+        Verdict::CannotTell { more: None } => "cannot tell".to_owned(),
+        Verdict::CannotTell { more: Some(more @ ..=999) } => format!("cannot tell: {more} more"),
+        Verdict::CannotTell { .. } => "cannot tell: > 1,000 more".to_owned(),
+        verdict => verdict.words(metric),
+    }
+}
+
+fn figures(comparison: &Comparison, footnotes: &mut Footnotes, is_short: bool) -> Piece {
     let mut before = "";
     let rows = comparison.judged.iter().map(|judged| {
         let same = before == judged.configuration;
         before = &judged.configuration;
         let (verdict, why) = match &judged.verdict {
             Verdict::NotComparable { why } => ("not comparable".to_owned(), Some(why)),
+            verdict if is_short => (short(verdict, judged.metric), None),
             verdict => (verdict.words(judged.metric), None),
         };
         let marks = footnotes.marks(why.into_iter().chain(&judged.doubts));
@@ -382,6 +416,20 @@ mod tests {
         let comparison = comparison(|_| {});
         let text = shown(&comparison, |shown| text(shown, Some(100)));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn a_verdict_in_80_columns_has_two_lines_at_most() {
+        let of = |rates: [f64; 3]| rates.map(|rate| Observation::of(&sample::tcp(0, Direction::Rx, rate, false)));
+        let (baseline, candidate) = (of([900.0, 1000.0, 950.0]), of([600.0, 700.0, 650.0]));
+        let [baseline, candidate] = [&baseline, &candidate].map(|side| side.iter().collect::<Vec<_>>());
+        let comparison = compare(&baseline, &candidate, &CompareOptions::default());
+        let [narrow, wide] = [80, 120].map(|width| shown(&comparison, |shown| text(shown, Some(width))));
+        assert!(narrow.contains("N more: ") && narrow.contains("cannot tell: 2 more"), "{narrow}");
+        assert!(wide.contains("cannot tell: needs about 2 more repeats") && !wide.contains("N more: "), "{wide}");
+        let is_continued = |line: &str| line.starts_with(&" ".repeat(40));
+        let lines: Vec<&str> = narrow.lines().collect();
+        assert!(!lines.windows(2).any(|two| two.iter().all(|line| is_continued(line))), "{narrow}");
     }
 
     #[test]
