@@ -12,15 +12,17 @@ pub const MOST_DUMP: usize = 65_536;
 
 /// Words that are wanted of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct RegisterRequest {
     /// The driver's register dump (ethtool's get-regs).
+    #[serde(default)]
     pub dump: bool,
     /// The PHY's address on the management bus; absent: the one that the interface uses.
     pub phy_address: Option<u8>,
     /// Registers of the PHY, read in this order. One that stands twice is read twice.
+    #[serde(default)]
     pub phy: Vec<PhyPlace>,
     /// Words of 32 bits at physical addresses, read in this order.
+    #[serde(default)]
     pub memory: Vec<u64>,
 }
 
@@ -36,19 +38,22 @@ pub struct PhyPlace {
 
 /// What was read. What could not be read is absent, and a sentence says why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Readings {
     /// Whose registers they are.
+    #[serde(default)]
     pub device: Device,
     /// The register dump.
     pub dump: Option<Dump>,
     /// The PHY's address that was used.
     pub phy_address: Option<u8>,
     /// One for each wanted.
+    #[serde(default)]
     pub phy: Vec<Option<u16>>,
     /// One for each wanted.
+    #[serde(default)]
     pub memory: Vec<Option<u32>>,
     /// Why something is absent: a sentence each.
+    #[serde(default)]
     pub missing: Vec<String>,
 }
 
