@@ -700,6 +700,17 @@ mod tests {
         assert_eq!(silences_of(&[&ended], 0.0), [], "a quarter of a second before the end");
     }
 
+    #[test]
+    fn requests_that_two_time_outs_end_have_died() {
+        let died = |silent: usize| {
+            let answered: Vec<u64> = (0..80).map(|slice| if slice >= 80 - silent { 0 } else { 9_000 }).collect();
+            let (seen, sent) = (timeline(&[&answered]), timeline(&[&[0; 80]]));
+            silences(&Arrivals { least: LeastSilence::of(Workload::UdpRr), losing: None, ..of_tcp(&seen, &sent) }).len()
+        };
+        // Of 50 ms each: one request alone is given up after 1 s.
+        assert_eq!((died(26), died(22)), (1, 0));
+    }
+
     /// A column of the sender's, by the slice's number.
     type Made = (FlowColumn, fn(usize) -> u64);
 

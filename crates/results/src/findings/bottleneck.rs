@@ -255,6 +255,28 @@ mod tests {
 
     use super::super::{cases, findings};
     use super::*;
+    use crate::record::{Counted, Losses};
+    use crate::time_budget::TimeLine;
+
+    #[test]
+    fn what_loses_a_fifth_of_a_stream_comes_before_the_queue_that_its_timer_looks_like() {
+        let all = cases::cases();
+        let record = &all.iter().find(|case| case.name == "one segment of fifty lost on the way").unwrap().record;
+        let first = |lost: u64| {
+            let mut record = record.clone();
+            let tcp = record.result.as_mut().unwrap().flow.tcp.as_mut().unwrap();
+            let sent = tcp.segments_sent.unwrap();
+            (tcp.retransmissions, tcp.segments_lost) = (sent / lost, Some(sent / lost));
+            (tcp.rtt_s, tcp.min_rtt_s) = (Some(9e-3), Some(1e-3));
+            let (direction, of, arrived) = (record.direction, Counted::Segments, sent - sent / lost);
+            record.losses = vec![Losses { direction, of, sent, arrived, unaccounted: (sent / lost) as i64 }];
+            (record.loss_budget, record.unaccounted) = (Some(Vec::new()), Some((sent / lost) as i64));
+            let line = TimeLine { direction, limit: Limit::Path, end: None, seconds: 1.8, share: 0.9 };
+            record.time_budget = vec![line];
+            findings(&record).into_iter().find(|one| [RULE.name, "lossy-path"].contains(&one.name)).map(|one| one.name)
+        };
+        assert_eq!((first(50), first(4)), (Some(RULE.name), Some("lossy-path")));
+    }
 
     #[test]
     fn long_round_trips_without_a_busy_queue_are_told_where_a_rate_was_asked() {
