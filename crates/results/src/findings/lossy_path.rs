@@ -405,6 +405,37 @@ mod tests {
     }
 
     #[test]
+    fn what_came_through_beside_tcp_s_timer_is_no_rate_that_passes() {
+        let all = cases::cases();
+        let record = &all.iter().find(|case| case.name == "one segment of fifty lost on the way").unwrap().record;
+        let names_a_rate = |part: u64| {
+            let mut record = record.clone();
+            record.asked.remove("rate");
+            let line = TimeLine {
+                direction: record.direction,
+                limit: Limit::CongestionWindow,
+                end: None,
+                seconds: 2.0,
+                share: 0.99,
+            };
+            record.time_budget = vec![line];
+            let flow = &mut record.result.as_mut().unwrap().flow;
+            flow.throughput_bps = Some(8e6);
+            let slice = |bps: f64| Interval { throughput_bps: Some(bps), ..Interval::default() };
+            record.intervals = vec![slice(8e6), slice(8.1e6)];
+            let tcp = flow.tcp.as_mut().unwrap();
+            let sent = tcp.segments_sent.unwrap();
+            // At so short a round trip either loss permits far more.
+            (tcp.rtt_s, tcp.min_rtt_s) = (Some(5e-4), Some(2e-5));
+            (tcp.retransmissions, tcp.segments_lost) = (sent / part, Some(sent / part));
+            (record.losses, record.loss_budget, record.unaccounted) = (Vec::new(), Some(Vec::new()), None);
+            let one = findings(&record).into_iter().find(|one| one.name == RULE.name).unwrap();
+            one.sentence.contains("pass it")
+        };
+        assert_eq!((names_a_rate(50), names_a_rate(4)), (true, false));
+    }
+
+    #[test]
     fn few_packets_of_many_segments_each_are_a_good_part() {
         let all = cases::cases();
         let record_of = |name: &str| all.iter().find(|case| case.name == name).unwrap().record.clone();
