@@ -38,14 +38,15 @@ pub(super) const RULE: Rule = Rule {
                rate and held packets back (overlimits) is named. Not where most time slices with such round trips had less than 70 % of the best slice's throughput and delivery rate, nor where loss kept the window small: of one stream that \
                loses segments, round trips count where 70 % of the delivery rate arrives and two segments and a half wait; of both ways at once, \
                not where nothing came through for 40 % of the time, nor where 2 % were retransmitted, the window is as small as that makes it, and three times as much went the other way, nor where that one loses segments and this one none. Before lossy-path where it took 1.5 times as long as \
-               what loss took; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links, 70 % of all at least, whose runs are \
+               what loss took, and behind it where a fifth was lost; a discipline of the middle's whose rate is known is named from 70 % of it on. Of datagrams: a loss between the two links, 70 % of all at least, whose runs are \
                shorter than chance makes, or of at least half of them while 75 % of the rest arrived at 0.6 to 1.6 times the mean distance. \
                Where loss began in mid-trial (loss-began), the share and the rate while it lasted, and whether that varied from slice to slice by \
                far less than chance makes (`steady`); of TCP the rate that its throughput fell to and kept \
                (rate-changed). Or none is lost, and they were read more than 5 % slower than they were sent, by a receiver that had half of its \
                time left. The rate is that of the time in which something arrived. What drops each of so many \
                looks the same at one rate, and is named too where the share is one of a whole number. Of several streams together at least \
-               30 % lost, none of them spared, and no slice far from the mean, as far as slices tell.",
+               30 % lost, none of them spared, and no slice far from the mean, as far as slices tell. Possible, of a rate that was asked: round trips \
+               that are long while little comes through.",
     source: "RFC 6349, section 3.2 (bottleneck bandwidth, buffer delay); tcp_info's rtt and min_rtt.",
     suggests: &["qdisc"],
     find,

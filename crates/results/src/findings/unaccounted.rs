@@ -42,7 +42,7 @@ pub(super) const RULE: Rule = Rule {
            XDP program). Between the two links is lossy-path, or bottleneck.",
     rests_on: "At least 10 datagrams, and 10 % of what was lost, unaccounted for. Where: the sender's link tx_packets against \
                the receiver's link rx_packets, both less what IP counts to groups and of its other version, which must agree to a fifth (and are no count of this traffic where fewer are counted than arrived), and what the sender's socket took against its link \
-               tx_packets; of TCP its segments, where both links count each as a packet, else their bytes less headers. Where other packets or copies hide it, less \
+               tx_packets; of TCP its segments, where both links count each as a packet, else their bytes less headers, and where its ends could not count to the last segment, what it sent against its sender's link. Where other packets or copies hide it, less \
                what IP sent and delivered beside the trial's (OutRequests, InDelivers).",
     source: "Linux Documentation/networking/statistics.rst, rx_packets and tx_packets.",
     suggests: &[],
