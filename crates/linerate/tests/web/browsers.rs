@@ -155,9 +155,13 @@ const UNSAID: &str = "return [...document.querySelectorAll('.wide')].filter(one 
     one.scrollWidth > one.clientWidth + 1 && !one.hasAttribute('data-more')).length";
 /// What short cells say that take more than a line.
 const BROKEN: &str = "return [...document.querySelectorAll('tbody td:not(.long)')].filter(one => {
-    const range = document.createRange();
-    range.selectNodeContents(one);
-    return new Set([...range.getClientRects()].map(line => Math.round(line.top))).size > 1;
+    const [lines, texts] = [new Set(), document.createTreeWalker(one, NodeFilter.SHOW_TEXT)];
+    while (texts.nextNode()) {
+        const range = document.createRange();
+        range.selectNodeContents(texts.currentNode);
+        [...range.getClientRects()].forEach(line => lines.add(Math.round(line.top)));
+    }
+    return lines.size > 1;
 }).map(one => one.textContent)";
 const FOLD: &str = "document.querySelectorAll('details').forEach(one => { one.open = false; });";
 
