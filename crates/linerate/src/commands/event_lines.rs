@@ -55,7 +55,7 @@ pub(super) fn is_stdout(path: Option<&Path>) -> bool {
 
 impl EventLines {
     /// For this file, a FIFO, or `-`; standard output has nothing else then. A file stays as it is until the command is known to be
-    /// right: one that can do nothing takes no earlier campaign's events away. Whoever reads a pipe waits for the last event.
+    /// right: one that can do nothing takes no earlier campaign's events away. A pipe is opened at once, for its reader waits for the last event.
     pub(super) fn begin(path: Option<&Path>) -> Result<EventLines> {
         let mut lines = EventLines::default();
         match path {

@@ -26,7 +26,7 @@ const STEADY_LOSS: f64 = 0.02;
 /// What brings nothing for this share of the time is not busy.
 const SILENT: f64 = 0.4;
 /// No queue that a stream of TCP fills by itself loses so much of it.
-const MUCH_LOST: f64 = 0.2;
+const MORE_THAN_A_QUEUE_LOSES: f64 = 0.2;
 /// As far as a window is known that loss makes.
 const TWICE: f64 = 2.0;
 
@@ -233,7 +233,7 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         "next to nothing was lost: the queue may be on the way back as well, where acknowledgements wait".to_owned()
     });
     // Of a stream that loses so much, TCP's timer makes round trips long as well.
-    let is_of_timer = case.lost_share() >= MUCH_LOST && holder.is_none();
+    let is_of_timer = case.lost_share() >= MORE_THAN_A_QUEUE_LOSES && holder.is_none();
     let weight = share * if is_of_timer { 0.4 } else { 0.8 };
     let finding = RULE.finds(case, None, Sureness::Likely, weight, sentence);
     Some(

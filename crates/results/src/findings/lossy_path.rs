@@ -315,13 +315,16 @@ pub(super) fn permitted_bps(tcp: &TcpSummary, ratio: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use linerate_path::stage::Stage;
-
     use linerate_trial::outcome::TcpSample;
 
     use super::super::{cases, findings};
     use super::*;
     use crate::record::Record;
     use crate::time_budget::TimeLine;
+
+    fn held_by_its_window(direction: Direction) -> TimeLine {
+        TimeLine { direction, limit: Limit::CongestionWindow, end: None, seconds: 2.0, share: 0.99 }
+    }
 
     #[test]
     fn few_beside_many_are_told_and_have_no_pattern_of_the_many() {
@@ -386,13 +389,7 @@ mod tests {
                 ..Interval::default()
             };
             let intervals = parts.iter().enumerate().map(slice).collect();
-            let line = TimeLine {
-                direction: record.direction,
-                limit: Limit::CongestionWindow,
-                end: None,
-                seconds: 2.0,
-                share: 0.99,
-            };
+            let line = held_by_its_window(record.direction);
             let record = Record { intervals, time_budget: vec![line], ..record.clone() };
             kept_rate(&Case::of(&record)[0]).map(|bps| (bps / got * 100.0).round())
         };
@@ -411,13 +408,7 @@ mod tests {
         let names_a_rate = |part: u64| {
             let mut record = record.clone();
             record.asked.remove("rate");
-            let line = TimeLine {
-                direction: record.direction,
-                limit: Limit::CongestionWindow,
-                end: None,
-                seconds: 2.0,
-                share: 0.99,
-            };
+            let line = held_by_its_window(record.direction);
             record.time_budget = vec![line];
             let flow = &mut record.result.as_mut().unwrap().flow;
             flow.throughput_bps = Some(8e6);
